@@ -1,0 +1,31 @@
+"""A research assistant: searches, then sums up what it found for someone who will write a report from it.
+
+    python -m harness run --agent search "Why did Lisp machines disappear?"
+"""
+
+from agents import Agent, ModelSettings, Tool, WebSearchTool
+from openai.types.shared import Reasoning
+
+from harness import AgentEnv
+from harness.offline import search_tool
+
+EXAMPLES = ["Write an essay on the evolution of programming languages."]
+
+INSTRUCTIONS = """\
+You are a research assistant. Search for material on the subject you are given, then sum up what the search results
+say. Your reader will synthesise a report from your summary, so give them the main points and leave out the rest.
+
+Write two to three paragraphs, under 300 words in all. State the facts concisely; full sentences are not required
+everywhere, but every claim must come from the results. Deliver the summary alone: no heading, no introduction, no
+comment on your search or on the summary.
+"""
+
+
+def build(env: AgentEnv) -> Agent:
+    """Return the agent. Hosted web search exists only on the Responses API; elsewhere it searches a local corpus."""
+    hosted = env.api == "responses" and not env.offline
+    tool: Tool = WebSearchTool() if hosted else search_tool(env.corpus)
+    model = env.model or "gpt-5.2"
+    # gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
+    settings = ModelSettings(reasoning=Reasoning(effort="none")) if "gpt-5" in model else ModelSettings()
+    return Agent(name="search", instructions=INSTRUCTIONS, tools=[tool], model=model, model_settings=settings)

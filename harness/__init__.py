@@ -1,0 +1,57 @@
+"""arena-harness: run an LLM agent many times, find out which runs were really better, keep the evidence.
+
+    group = await harness.rollout(agent, "Why is the sky blue?", n=8)
+    ranking = await harness.rank(group, judge="gpt-5.2")
+
+Importing this imports nothing else: the Agents SDK takes over a second, and comes in when it is first needed.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.archive import MemoryStore, RunReader, RunStore
+    from harness.errors import HarnessError, UsageError
+    from harness.pipeline import rank, rescore, rollout
+    from harness.records import Group, GroupRanking, Query, Rollout
+    from harness.rollouts import AgentEnv
+
+__all__ = [
+    "AgentEnv",
+    "Group",
+    "GroupRanking",
+    "HarnessError",
+    "MemoryStore",
+    "Query",
+    "Rollout",
+    "RunReader",
+    "RunStore",
+    "UsageError",
+    "rank",
+    "rescore",
+    "rollout",
+]
+
+_HOMES = {
+    "AgentEnv": "harness.rollouts",
+    "Group": "harness.records",
+    "GroupRanking": "harness.records",
+    "HarnessError": "harness.errors",
+    "MemoryStore": "harness.archive",
+    "Query": "harness.records",
+    "Rollout": "harness.records",
+    "RunReader": "harness.archive",
+    "RunStore": "harness.archive",
+    "UsageError": "harness.errors",
+    "rank": "harness.pipeline",
+    "rescore": "harness.pipeline",
+    "rollout": "harness.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,49 @@
+"""What an OpenAI-compatible endpoint's errors mean: a refusal of the whole run, or one failure to record."""
+
+import openai
+
+from harness.errors import Refused
+from harness.records import Failure, FailureKind
+
+
+def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:
+    """Return the one-line error for a call turned down for its key, model or address; None for any other trouble."""
+    who, flag = ("the judge's ", "--judge-model") if judge else ("", "--model")
+    key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
+    match exc:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return Refused(f"{host} refused {who}key ({exc.status_code}: {_said(exc)}); set {key} to one it accepts")
+        case openai.NotFoundError():
+            return Refused(f"{host} does not have {who}model {model!r} ({exc.status_code}: {_said(exc)}); "
+                           f"name one it serves with {flag}, or check the address")  # fmt: skip
+        case openai.APITimeoutError():
+            return None
+        case openai.APIConnectionError():
+            address = "--judge-base-url" if judge else "--base-url or OPENAI_BASE_URL"
+            return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address}")
+        case _:
+            return None
+
+
+def failure_of(exc: BaseException) -> Failure:
+    """Return the failure record for an error of the openai client."""
+    kind: FailureKind = "api"
+    if isinstance(exc, openai.APIError) and exc.code == "insufficient_quota":
+        kind = "quota"
+    elif isinstance(exc, openai.APIError) and exc.code == "context_length_exceeded":
+        kind = "context_length"
+    elif isinstance(exc, openai.APIConnectionError):
+        kind = "network"
+    return Failure(kind=kind, type=type(exc).__name__, message=_said(exc))
+
+
+def _said(exc: BaseException) -> str:
+    body = getattr(exc, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return " ".join(str(message or exc).split())[:300]  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _root(exc: BaseException) -> str:
+    while exc.__cause__:
+        exc = exc.__cause__
+    return " ".join(str(exc).split())[:200] or type(exc).__name__

@@ -1,0 +1,24 @@
+"""The archive: `runs/<id>/`, append-only, from which everything later is read.
+
+A record is on disk before it counts. This room knows records and files; it must not know how rollouts are made,
+judged or ranked.
+"""
+
+from harness.archive.blobs import Blobs
+from harness.archive.layout import RunInfo, find_run, list_runs, new_run_id
+from harness.archive.reading import RankingFile, RankingHead, RunReader
+from harness.archive.store import MemoryStore, RunStore, Store
+
+__all__ = [
+    "Blobs",
+    "MemoryStore",
+    "RankingFile",
+    "RankingHead",
+    "RunInfo",
+    "RunReader",
+    "RunStore",
+    "Store",
+    "find_run",
+    "list_runs",
+    "new_run_id",
+]

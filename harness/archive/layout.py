@@ -1,0 +1,75 @@
+"""Where things are in `runs/`, how a run is named, and how the user's word for one is found."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from harness.errors import ArchiveDamaged, UsageError, did_you_mean
+from harness.records import Record
+
+
+class RunInfo(Record):
+    """`run.json`: written once, when the run begins. A folder is a run if and only if it holds one."""
+
+    schema_version: int
+    id: str
+    created_at: datetime
+    agent: str
+    agent_file: str | None = None
+    settings: Mapping[str, JsonValue]
+    judge: Mapping[str, JsonValue]
+    """The judge as resolved when the run began: model, base_url, api."""
+    offline: bool
+    """The agent's model, or the judge, is the embedded one: the ranks say nothing of any LLM."""
+    agent_offline: bool = False
+    """The agent's own part of `offline`: it stays so whoever judges the run later."""
+    versions: Mapping[str, str]
+    accepted: tuple[str, ...] = ()
+    """What the user was warned of and went on with."""
+
+
+def new_run_id(agent: str, at: datetime, salt: str) -> str:
+    """Return `<time>-<agent>-<short hash>`. `salt` keeps two runs of one second apart."""
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent).strip("-") or "agent"
+    short = hashlib.sha256(f"{at.isoformat()} {agent} {salt}".encode()).hexdigest()[:6]
+    return f"{at:%Y%m%dT%H%M%S}-{name[:40]}-{short}"
+
+
+def list_runs(runs_dir: Path) -> list[Path]:
+    """Return the folders of all runs, oldest first."""
+    if not runs_dir.is_dir():
+        return []
+    found = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and (p / "run.json").is_file())
+    return sorted(found, key=lambda p: p.name)
+
+
+def find_run(word: str, runs_dir: Path) -> Path:
+    """Return the run that `word` names: `last`, an id, an unambiguous prefix, or a path.
+
+    Raises UsageError where it names none, or several.
+    """
+    if (Path(word) / "run.json").is_file():
+        return Path(word)
+    runs = list_runs(runs_dir)
+    if word == "last":
+        if not runs:
+            raise UsageError(f"no run in {runs_dir}/ yet; make one with `harness run --agent search`")
+        return runs[-1]
+    matching = [p for p in runs if p.name == word] or [p for p in runs if p.name.startswith(word)]
+    if not matching:
+        hint = did_you_mean(word, [p.name for p in runs])
+        raise UsageError(f"no run {word!r} in {runs_dir}/{hint}; `harness ls` lists them")
+    if len(matching) > 1:
+        raise UsageError(f"{word!r} fits {len(matching)} runs: {', '.join(p.name for p in matching[:4])}; say more of it")
+    return matching[0]
+
+
+def read_info(folder: Path) -> RunInfo:
+    """Read `run.json`. Raises ArchiveDamaged if it cannot be read."""
+    try:
+        return RunInfo.model_validate_json((folder / "run.json").read_bytes())
+    except (OSError, ValueError) as exc:
+        raise ArchiveDamaged(f"{folder / 'run.json'}: {str(exc).splitlines()[0]}") from None

@@ -1,0 +1,98 @@
+"""One record a line: JSON whose first member is a checksum of the rest.
+
+A line is appended by one `write` and fsync'd before it counts, so a kill can only tear the last one.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from harness.errors import ArchiveDamaged, UsageError
+
+SCHEMA_VERSION = 1
+_PREFIX = len(b'{"crc":"01234567",')
+
+
+def encode(kind: str, body: str) -> bytes:
+    """Return the line for a record: `body` is the record as a JSON object."""
+    rest = f'"schema_version":{SCHEMA_VERSION},"kind":{json.dumps(kind)},{body[1:]}'.encode()
+    return b'{"crc":"%08x",' % zlib.crc32(rest) + rest + b"\n"
+
+
+def decode(line: bytes, where: str) -> dict[str, Any]:
+    """Return a line's members. Raises ArchiveDamaged naming `where`, UsageError for a newer schema."""
+    if not line.endswith(b"\n") or line[:8] != b'{"crc":"':
+        raise ArchiveDamaged(f"{where}: not a whole record")
+    rest = line[_PREFIX:-1]
+    if line[8:16] != b"%08x" % zlib.crc32(rest):
+        raise ArchiveDamaged(f"{where}: the checksum does not match the line")
+    members: dict[str, Any] = json.loads(line)
+    if members["schema_version"] > SCHEMA_VERSION:
+        raise UsageError(
+            f"{where} has schema_version {members['schema_version']}; this harness reads up to {SCHEMA_VERSION}: upgrade it"
+        )
+    return members
+
+
+@dataclass(frozen=True)
+class Located:
+    """A decoded line and where it is, so that an index can come back to it."""
+
+    path: Path
+    offset: int
+    members: dict[str, Any]
+
+
+def read_lines(path: Path) -> Iterator[Located]:
+    """Yield the records of a file, streaming. A torn last line is left out; damage before it raises."""
+    with path.open("rb") as file:
+        offset, number = 0, 0
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return  # torn by a kill: it never counted
+            yield Located(path, offset, decode(line, f"{path}:{number}"))
+            offset += len(line)
+
+
+def read_at(path: Path, offset: int) -> dict[str, Any]:
+    """Return the record that starts at `offset`."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return decode(file.readline(), f"{path} at byte {offset}")
+
+
+class Appender:
+    """An open segment. Not shared between processes: each writer has a file of its own."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file (0600). Raises FileExistsError if it is there: a segment has one writer."""
+        self.path = path
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+        sync_folder(path.parent)
+        self._size = 0
+
+    def append(self, kind: str, body: str) -> int:
+        """Write one record, wait until it is on disk, and return its offset."""
+        line, offset = encode(kind, body), self._size
+        self._file.write(line)
+        os.fsync(self._file.fileno())
+        self._size += len(line)
+        return offset
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def sync_folder(path: Path) -> None:
+    """Make a folder's entries durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,208 @@
+"""Writing: where rollouts, verdicts and rankings go as they happen."""
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, Self
+
+from filelock import FileLock, Timeout
+
+from harness.archive.blobs import Blobs
+from harness.archive.layout import RunInfo
+from harness.archive.lines import Appender, sync_folder
+from harness.archive.reading import RankingHead, RunReader
+from harness.errors import ArchiveLocked, UsageError
+from harness.records import GroupRanking, Judged, Query, Rollout, Unjudged
+
+
+class Store(Protocol):
+    """What rolling out and judging need of an archive. Writing returns only once the record is safe."""
+
+    def put_blob(self, text: str) -> str:
+        """Keep a large text and return its sha256."""
+        ...
+
+    def add_query(self, query: Query) -> None:
+        """Keep a query."""
+        ...
+
+    def add_rollout(self, rollout: Rollout) -> None:
+        """Keep a rollout."""
+        ...
+
+    def add_verdict(self, verdict: Judged | Unjudged) -> None:
+        """Keep a verdict."""
+        ...
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict that was bought under `key`, or None."""
+        ...
+
+
+class MemoryStore:
+    """A store that lasts as long as the process: for use from Python without a run on disk."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.blobs: dict[str, str] = {}
+        self.queries: list[Query] = []
+        self.rollouts: list[Rollout] = []
+        self.verdicts: list[Judged | Unjudged] = []
+        self._bought: dict[str, Judged] = {}
+
+    def put_blob(self, text: str) -> str:
+        """Keep a large text and return its sha256."""
+        name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.blobs[name] = text
+        return name
+
+    def add_query(self, query: Query) -> None:
+        """Keep a query."""
+        self.queries.append(query)
+
+    def add_rollout(self, rollout: Rollout) -> None:
+        """Keep a rollout."""
+        self.rollouts.append(rollout)
+
+    def add_verdict(self, verdict: Judged | Unjudged) -> None:
+        """Keep a verdict."""
+        self.verdicts.append(verdict)
+        if isinstance(verdict, Judged):
+            self._bought.setdefault(verdict.key, verdict)
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict that was bought under `key`, or None."""
+        return self._bought.get(key)
+
+
+class RunStore:
+    """A run's folder, open for writing under its lock. Use it as a context manager."""
+
+    def __init__(self, folder: Path, at: datetime) -> None:
+        """Lock `folder`. Raises ArchiveLocked if another process writes to it."""
+        self.folder = folder
+        self._at = at
+        self._lock = FileLock(folder / "run.lock", mode=0o600)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
+        self._blobs = Blobs(folder / "blobs")
+        self._appenders: dict[str, Appender] = {}
+        self.reader = RunReader(folder)
+        self._new: dict[str, Judged] = {}
+
+    @classmethod
+    def create(cls, runs_dir: Path, info: RunInfo) -> Self:
+        """Make a run's folder: under a dot-name with run.json inside, then renamed, so that no half run exists.
+
+        Raises UsageError where the folder cannot be written.
+        """
+        part, target = runs_dir / f".{info.id}", runs_dir / info.id
+        try:
+            runs_dir.mkdir(parents=True, exist_ok=True)
+            part.mkdir(mode=0o700)
+            with os.fdopen(os.open(part / "run.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(info.model_dump_json(indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(part)
+            part.rename(target)
+            sync_folder(runs_dir)
+        except OSError as exc:
+            raise UsageError(f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with --runs-dir") from exc
+        return cls(target, info.created_at)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rollout and no verdict has been written: nothing was paid for."""
+        return not self._appenders.keys() - {"queries"}
+
+    def discard(self) -> None:
+        """Remove the run's folder. Raises RuntimeError for a run in which anything was paid for."""
+        if not self.is_empty:
+            raise RuntimeError("a run with records is never discarded")
+        self.close()
+        shutil.rmtree(self.folder)
+
+    def put_blob(self, text: str) -> str:
+        """Keep a large text and return its sha256."""
+        return self._blobs.put(text)
+
+    def add_query(self, query: Query) -> None:
+        """Keep a query."""
+        self._append("queries", "query", query.model_dump_json())
+
+    def add_rollout(self, rollout: Rollout) -> None:
+        """Keep a rollout."""
+        self._append("rollouts", "rollout", rollout.model_dump_json())
+
+    def add_verdict(self, verdict: Judged | Unjudged) -> None:
+        """Keep a verdict."""
+        self._append("verdicts", "verdict", verdict.model_dump_json())
+        if isinstance(verdict, Judged):
+            self._new[verdict.key] = verdict
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
+        return self._new.get(key) or self.reader.verdict(key)
+
+    def open_ranking(self, head: RankingHead) -> "RankingWriter":
+        """Start a ranking beside the ones that are there."""
+        return RankingWriter(self.folder / "rankings" / f"{head.id}.jsonl", head)
+
+    def close(self) -> None:
+        """Close the segments and give the lock back."""
+        for appender in self._appenders.values():
+            appender.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def _append(self, segment: str, kind: str, body: str) -> None:
+        if segment not in self._appenders:
+            writer = f"{self._at:%Y%m%dT%H%M%S%f}-{os.getpid()}-{threading.get_native_id()}"
+            appender = Appender(self.folder / segment / f"{writer}.jsonl")
+            head = {"at": self._at.isoformat(), "versions": dict(self.reader.info.versions)}
+            appender.append("header", json.dumps(head))
+            self._appenders[segment] = appender
+        self._appenders[segment].append(kind, body)
+
+
+class RankingWriter:
+    """One rankings file: header, a line a group as it is ranked, footer when complete."""
+
+    def __init__(self, path: Path, head: RankingHead) -> None:
+        """Name the file; it is made, with its header, when the first group is ranked."""
+        self._path, self._head, self._groups = path, head, 0
+        self._appender: Appender | None = None
+
+    def add(self, group: GroupRanking) -> None:
+        """Write one group's ranking."""
+        self._open().append("group", group.model_dump_json())
+        self._groups += 1
+
+    def finish(self) -> None:
+        """Write the footer: the ranking is complete and will never change."""
+        self._open().append("footer", json.dumps({"groups": self._groups}))
+
+    def close(self) -> None:
+        """Close the file; without a footer it stays as the record of a ranking that was cut short."""
+        if self._appender:
+            self._appender.close()
+
+    def _open(self) -> Appender:
+        if self._appender is None:
+            self._appender = Appender(self._path)
+            self._appender.append("header", self._head.model_dump_json())
+        return self._appender

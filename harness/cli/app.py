@@ -1,0 +1,51 @@
+"""The app: its commands, and the one place where errors become exit codes."""
+
+import signal
+import sys
+from typing import Any
+
+import typer
+
+from harness.cli import ls, report, rescore, run, show
+from harness.errors import ExitCode, HarnessError
+
+_EPILOG = (
+    "Exit codes: 0 done; 1 failed rollouts or incomplete groups above --max-failures; 2 usage, or the first call was "
+    "refused for key, model or address; 3 nothing rankable; 4 budget or quota reached; 5 archive damaged; 75 locked; "
+    "130/143 interrupted."
+)
+
+app = typer.Typer(
+    name="harness",
+    help="Run an LLM agent many times, find out which runs were really better, keep the evidence.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("rescore")(rescore.rescore)
+app.command("show")(show.show)
+app.command("ls")(ls.ls)
+app.command("report")(report.report)
+
+
+def main() -> None:
+    """Run a command; exit with the code of its error family. A bug keeps its traceback."""
+    terminated: list[int] = []
+
+    def on_terminate(*_: Any) -> None:
+        terminated.append(1)
+        signal.raise_signal(signal.SIGINT)  # one way out for both: asyncio turns it into a clean cancellation
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    try:
+        app(standalone_mode=True)
+    except HarnessError as exc:
+        code = exc.exit_code
+        print(f"error: {exc}", file=sys.stderr)  # noqa: T201
+        sys.exit(143 if terminated and code is ExitCode.INTERRUPTED else code)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone
+        sys.exit(1)

@@ -1,0 +1,39 @@
+"""`harness rescore`: judge an archived run again."""
+
+from harness.cli import options as o
+
+
+def rescore(
+    run: o.Run = "last",
+    judge_model: o.JudgeModel = None,
+    judge_base_url: o.JudgeBaseUrl = None,
+    judge_api: o.JudgeApi = None,
+    judge_label: o.JudgeLabel = None,
+    rubric: o.Rubric = None,
+    order: o.Order = None,
+    failed: o.Failed = None,
+    show_instructions: o.ShowInstructions = None,
+    judge_concurrency: o.JudgeConcurrency = None,
+    judge_timeout: o.JudgeTimeout = None,
+    max_failures: o.MaxFailures = None,
+    config: o.Config = None,
+    runs_dir: o.RunsDir = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Judge an archived run again, with the run's own settings but for those given here.
+
+    Verdicts that the archive holds are reused, only the others are bought; failed ones are asked for again. The
+    rollouts are not touched, and the new ranking stands beside the old ones.
+    """
+    flags = {
+        name: value
+        for name, value in locals().items()
+        if name not in {"run", "config", "runs_dir", "as_json", "quiet", "verbose"}
+    }
+    from harness.cli.running import rescore_command  # noqa: PLC0415
+
+    rescore_command(
+        run=run, flags=flags, config=config, runs_dir=runs_dir, as_json=as_json, quiet=quiet, verbose=verbose
+    )

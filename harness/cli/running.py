@@ -1,0 +1,141 @@
+"""What `run` and `rescore` do once parsed: check, announce, call the pipeline, print."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import typer
+from rich.console import Console
+from rich.panel import Panel
+
+from harness import pipeline
+from harness.archive import RankingFile, RunReader, find_run
+from harness.cli.output import next_commands, print_run, stderr
+from harness.cli.watching import Watcher
+from harness.errors import ExitCode, Interrupted, UsageError
+from harness.queries import query_from, read_queries
+from harness.records import Query
+from harness.report import write_page
+from harness.report.machine import is_offline
+from harness.rollouts import LoadedAgent, load_agent
+from harness.settings import chosen, load
+from harness.wiring import environment
+
+
+def run_command(
+    *, agent: str, query: str | None, queries: str | None, flags: Mapping[str, Any], config: Path | None,
+    dry_run: bool, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Do `harness run`."""
+    _hush(verbose=verbose)
+    settings = load(chosen(flags, environment(), config))
+    loaded = load_agent(agent, Path.cwd())
+    asked = _asked(loaded, query, queries)
+    prepared = anyio.run(pipeline.prepare, loaded, settings)
+    console = stderr(quiet=quiet)
+    _announce(console, prepared, len(asked))
+    if dry_run:
+        return
+    with Watcher(console, quiet=quiet) as watcher:
+        ran = _interruptible(lambda: pipeline.run(prepared, asked, progress=watcher), watcher)
+    _deliver(ran, as_json=as_json, command=f"run --agent {agent}", most=settings.max_failures)
+
+
+def rescore_command(
+    *, run: str, flags: Mapping[str, Any], config: Path | None, runs_dir: Path | None, as_json: bool, quiet: bool,
+    verbose: bool,
+) -> None:  # fmt: skip
+    """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
+    _hush(verbose=verbose)
+    changes = chosen(flags, {}, config)
+    folder = find_run(run, _runs_dir(runs_dir))
+    with Watcher(stderr(quiet=quiet), quiet=quiet) as watcher:
+        ran = _interruptible(lambda: pipeline.rescore(folder, changes, progress=watcher), watcher)
+    settings = load(dict(RunReader(folder).info.settings) | changes)
+    _deliver(ran, as_json=as_json, command=None, most=settings.max_failures)
+
+
+def _runs_dir(given: Path | None) -> Path:
+    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir
+
+
+def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:
+    if queries is not None and query is not None:
+        raise UsageError("give a QUERY or --queries FILE, not both")
+    if queries is not None:
+        return list(read_queries(queries))
+    if query is None and not loaded.examples:
+        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query, as in "
+                         f"`harness run --agent {loaded.name} \"...\"`")  # fmt: skip
+    return [query_from(loaded.examples[0] if query is None else query)]
+
+
+def _announce(console: Console, prepared: pipeline.Prepared, count: int) -> None:
+    if prepared.offline:
+        console.print(Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False)
+    elif prepared.settings.judge_model is None:
+        console.print(f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
+                      "Name another with --judge-model.", highlight=False)  # fmt: skip
+    low, high = prepared.judge_calls(count)
+    calls = f"{low}" if low == high else f"{low} to {high}"
+    runs = prepared.settings.n * count
+    console.print(f"{count} {'query' if count == 1 else 'queries'}: {runs} agent runs, {calls} judge calls "
+                  f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})", highlight=False)  # fmt: skip
+
+
+def _offline_notice(prepared: pipeline.Prepared) -> str:
+    parts = [p for p, there in (("model", prepared.agent.offline), ("judge", prepared.judge.offline)) if there]
+    why = "" if prepared.settings.offline else " No OPENAI_API_KEY and no address is set."
+    if not prepared.agent.offline:
+        why = ""
+    return (f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
+            "its ranks say nothing of any LLM.")  # fmt: skip
+
+
+def _deliver(ran: pipeline.Ran, *, as_json: bool, command: str | None, most: int) -> None:
+    """Write the page, print the result, and exit with what became of it."""
+    reader = RunReader(ran.path)
+    ranking = reader.ranking(ran.ranking_id)
+    write_page(reader, ranking, ran.path / "report.html")
+    print_run(reader, ranking, as_json=as_json)
+    if not as_json:
+        if command is None:
+            print_reuse(ranking)
+        next_commands(reader, command, offline=is_offline(reader, ranking))
+    code = _exit_code(reader, ranking, most)
+    if code is not ExitCode.DONE:
+        raise typer.Exit(code)
+
+
+def print_reuse(ranking: RankingFile) -> None:
+    """Say what a rescoring cost in verdicts."""
+    reused, bought = sum(g.reused for g in ranking.groups), sum(g.judged for g in ranking.groups)
+    typer.echo(f"reused {reused}, bought {bought}")
+
+
+def _exit_code(reader: RunReader, ranking: RankingFile, most: int) -> ExitCode:
+    failures = [r.failure for q in reader.queries() for r in reader.group(q).rollouts if r.failure]
+    causes = {f.kind for f in failures} | {v.failure.kind for v in reader.verdicts() if v.status == "failed"}
+    if "quota" in causes:
+        return ExitCode.BUDGET
+    if not any(r.rank is not None for g in ranking.groups for r in g.rollouts):
+        return ExitCode.NOTHING_RANKABLE
+    bad = len(failures) + sum(g.status == "incomplete" for g in ranking.groups)
+    return ExitCode.FAILURES if bad > most else ExitCode.DONE
+
+
+def _interruptible(work: Callable[[], Awaitable[pipeline.Ran]], watcher: Watcher) -> pipeline.Ran:
+    try:
+        return anyio.run(work)
+    except KeyboardInterrupt:
+        kept = f"; what was done is kept: `harness rescore {watcher.folder.name}` ranks it" if watcher.folder else ""
+        raise Interrupted(f"interrupted{kept}") from None
+
+
+def _hush(*, verbose: bool) -> None:
+    """Keep the SDK's and the retry library's own log off stderr: what matters of it is in the records."""
+    if not verbose:
+        for name in ("openai", "openai.agents", "stamina", "httpx", "httpx2"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)

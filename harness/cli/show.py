@@ -1,0 +1,21 @@
+"""`harness show`: an archived run, or one rollout of it."""
+
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as o
+
+
+def show(
+    run: o.Run = "last",
+    rollout: Annotated[int | None, typer.Option("--rollout", "-r", help="Show this rollout's path and answer.")] = None,
+    query: Annotated[str | None, typer.Option(help="The query's id, where the run has several.")] = None,
+    ranking: Annotated[str | None, typer.Option(help="A ranking's id. [default: the newest]")] = None,
+    runs_dir: o.RunsDir = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Show a run from its archive: the ranking, or with --rollout what one rollout did."""
+    from harness.cli.showing import show_command  # noqa: PLC0415
+
+    show_command(run=run, rollout=rollout, query=query, ranking=ranking, runs_dir=runs_dir, as_json=as_json)

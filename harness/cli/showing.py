@@ -1,0 +1,70 @@
+"""What `show`, `ls` and `report` do: read an archive and print."""
+
+import json
+from pathlib import Path
+
+import typer
+
+from harness.archive import RunReader, find_run, list_runs
+from harness.cli.output import print_run, stdout
+from harness.errors import UsageError, did_you_mean
+from harness.records import Query
+from harness.report import write_page
+from harness.report.tables import path_lines, runs_table
+from harness.settings import chosen, load
+from harness.wiring import environment
+
+
+def show_command(
+    *, run: str, rollout: int | None, query: str | None, ranking: str | None, runs_dir: Path | None, as_json: bool
+) -> None:
+    """Do `harness show`."""
+    reader = RunReader(find_run(run, _runs_dir(runs_dir)))
+    if rollout is None:
+        print_run(reader, reader.ranking(ranking), as_json=as_json)
+        return
+    group = reader.group(_query(reader, query))
+    found = next((r for r in group.rollouts if r.index == rollout), None)
+    if found is None:
+        there = ", ".join(str(r.index) for r in group.rollouts) or "none"
+        raise UsageError(f"run {reader.info.id} has no rollout {rollout}; there are: {there}")
+    if as_json:
+        typer.echo(found.model_dump_json(indent=1))
+    else:
+        stdout().print(path_lines(group, rollout))
+
+
+def ls_command(*, runs_dir: Path | None, as_json: bool) -> None:
+    """Do `harness ls`."""
+    folder = _runs_dir(runs_dir)
+    readers = [RunReader(p) for p in list_runs(folder)]
+    if as_json:
+        typer.echo(json.dumps([r.info.model_dump(mode="json") for r in readers], indent=1))
+    elif readers:
+        stdout().print(runs_table(readers))
+    else:
+        typer.echo(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
+
+
+def report_command(*, run: str, ranking: str | None, runs_dir: Path | None) -> None:
+    """Do `harness report`."""
+    reader = RunReader(find_run(run, _runs_dir(runs_dir)))
+    target = reader.folder / "report.html"
+    write_page(reader, reader.ranking(ranking), target)
+    typer.echo(str(target))
+
+
+def _query(reader: RunReader, wanted: str | None) -> Query:
+    queries = list(reader.queries())
+    if wanted is None:
+        if len(queries) > 1:
+            raise UsageError(f"run {reader.info.id} has {len(queries)} queries: name one with --query, e.g. {queries[0].id}")
+        return queries[0]
+    found = next((q for q in queries if q.id == wanted), None)
+    if found is None:
+        raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(wanted, [q.id for q in queries])}")
+    return found
+
+
+def _runs_dir(given: Path | None) -> Path:
+    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir

@@ -1,0 +1,50 @@
+"""Progress as people see it: bars on stderr where that is a terminal, nothing otherwise."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from harness.progress import Stage
+
+
+class Watcher:
+    """Draws a bar a stage, and remembers the run's folder for whoever has to explain an interruption."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        """Draw on `console`."""
+        self.folder: Path | None = None
+        self._bars = Progress(
+            TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=console, disable=quiet or not console.is_terminal, transient=True,
+        )  # fmt: skip
+        self._tasks: dict[Stage, TaskID] = {}
+        self._expected: dict[Stage, int] = {}
+
+    def opened(self, folder: Path) -> None:
+        """Remember where the run is."""
+        self.folder = folder
+
+    def expect(self, stage: Stage, count: int) -> None:
+        """Make a stage's bar longer."""
+        self._expected[stage] = self._expected.get(stage, 0) + count
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage)
+        self._bars.update(self._tasks[stage], total=self._expected[stage])
+
+    def done(self, stage: Stage, count: int = 1) -> None:
+        """Move a stage's bar on."""
+        self._bars.advance(self._tasks[stage], count)
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bars away."""
+        self._bars.stop()

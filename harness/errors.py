@@ -1,0 +1,61 @@
+"""Every error the harness raises on purpose, one family an exit code.
+
+A message says what is wrong, which value, and what to do. `ExitCode` is the documented list.
+"""
+
+import difflib
+from collections.abc import Iterable
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code means (docs/commands.md says the same to users)."""
+
+    DONE = 0
+    FAILURES = 1
+    USAGE = 2
+    NOTHING_RANKABLE = 3
+    BUDGET = 4
+    DAMAGED = 5
+    LOCKED = 75
+    INTERRUPTED = 130
+
+
+class HarnessError(Exception):
+    """The root: catching it catches every deliberate error of this package."""
+
+    exit_code: ExitCode = ExitCode.FAILURES
+
+
+class UsageError(HarnessError):
+    """Something the user gave cannot be used; nothing was spent because of it."""
+
+    exit_code = ExitCode.USAGE
+
+
+class Refused(UsageError):
+    """The endpoint turned the first call down for its key, model or address."""
+
+
+class ArchiveDamaged(HarnessError):
+    """A record in the archive does not agree with itself. The message names file, line and reason."""
+
+    exit_code = ExitCode.DAMAGED
+
+
+class ArchiveLocked(HarnessError):
+    """Another process is writing to this run."""
+
+    exit_code = ExitCode.LOCKED
+
+
+class Interrupted(HarnessError):
+    """The user stopped it; what was paid for is written."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

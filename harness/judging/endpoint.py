@@ -1,0 +1,158 @@
+"""Asking a judge model on any OpenAI-compatible endpoint.
+
+Structured output is tried as a strict JSON schema, then as `json_object`, then as plain text; what an endpoint
+takes is found out by the first call, alone, and remembered for the rest.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import anyio
+import openai
+import stamina
+
+from harness.api_errors import failure_of, refused
+from harness.judging.judge import AskFailed, Reply
+from harness.judging.prompt import Prompt
+from harness.judging.reply import schema
+from harness.records import Failure, FailureKind, Usage
+from harness.settings import Endpoint
+
+Form = Literal["json_schema", "json_object", "text"]
+_FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
+_ATTEMPTS = 5
+_MAX_RETRY_AFTER_S = 60.0
+
+
+class EndpointAsk:
+    """Asks `model` at an endpoint. At most `limit` calls at a time; transport errors, 429 and 5xx are retried."""
+
+    def __init__(self, endpoint: Endpoint, model: str, *, timeout_s: float, limit: int) -> None:
+        """Set up; nothing is sent before the first call."""
+        self._endpoint, self._model, self._timeout_s = endpoint, model, timeout_s
+        self._client = openai.AsyncOpenAI(
+            base_url=endpoint.base_url or "https://api.openai.com/v1", api_key=endpoint.key.get_secret_value(),
+            max_retries=0, timeout=timeout_s,
+        )  # fmt: skip
+        self._limiter = anyio.CapacityLimiter(limit)
+        self._first = anyio.Lock()
+        self._form = 0
+        self._temperature = True
+        self._answered = False
+
+    async def __call__(self, prompt: Prompt) -> Reply:
+        """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
+        if not self._answered:
+            async with self._first:
+                if not self._answered:
+                    return await self._ask_first(prompt)
+        async with self._limiter:
+            return await self._ask(prompt)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _ask_first(self, prompt: Prompt) -> Reply:
+        try:
+            reply = await self._ask(prompt)
+        except AskFailed as exc:
+            if refusal := refused(exc.__cause__, self._model, self._endpoint.host, judge=True):
+                raise refusal from exc
+            raise
+        self._answered = True
+        return reply
+
+    async def _ask(self, prompt: Prompt) -> Reply:
+        """Send; where the endpoint objects to the form or to the temperature, go down a step and send again."""
+        while True:
+            try:
+                return await self._send_retrying(prompt, _FORMS[self._form], temperature=self._temperature)
+            except openai.OpenAIError as exc:
+                if not self._step_down(exc):
+                    raise AskFailed(failure_of(exc)) from exc
+
+    def _step_down(self, exc: openai.OpenAIError) -> bool:
+        if not isinstance(exc, openai.BadRequestError | openai.UnprocessableEntityError):
+            return False
+        if exc.code == "context_length_exceeded":
+            return False
+        if self._temperature and (exc.param == "temperature" or "temperature" in str(exc).lower()):
+            self._temperature = False
+            return True
+        if self._form + 1 < len(_FORMS) and not self._answered:
+            self._form += 1
+            return True
+        return False
+
+    async def _send_retrying(self, prompt: Prompt, form: Form, *, temperature: bool) -> Reply:
+        send: Callable[..., Awaitable[Reply]] = self._responses if self._endpoint.api == "responses" else self._chat
+        async for attempt in stamina.retry_context(on=_retry, attempts=_ATTEMPTS, timeout=self._timeout_s):
+            with attempt:
+                return await send(prompt, form, {"temperature": 0.0} if temperature else {})
+        raise AssertionError("stamina either returns or raises")
+
+    async def _chat(self, prompt: Prompt, form: Form, options: dict[str, Any]) -> Reply:
+        if form == "json_schema":
+            wanted = {"name": "verdict", "strict": True, "schema": schema(prompt.rubric)}
+            options = options | {"response_format": {"type": "json_schema", "json_schema": wanted}}
+        elif form == "json_object":
+            options = options | {"response_format": {"type": "json_object"}}
+        messages: Any = prompt.messages()
+        answer: Any = await self._client.chat.completions.create(model=self._model, messages=messages, **options)
+        if not answer.choices:
+            raise AskFailed(Failure(kind="api", type="NoChoices", message="the reply has no choices"))
+        choice = answer.choices[0]
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            kind: FailureKind = "refusal" if choice.message.refusal else "content_filter"
+            raise AskFailed(Failure(kind=kind, type=kind, message=choice.message.refusal or "stopped by a filter"))
+        return Reply(choice.message.content or "", _chat_usage(answer.usage), form, answer.model_dump_json())
+
+    async def _responses(self, prompt: Prompt, form: Form, options: dict[str, Any]) -> Reply:
+        if form == "json_schema":
+            wanted = {"type": "json_schema", "name": "verdict", "strict": True, "schema": schema(prompt.rubric)}
+            options = options | {"text": {"format": wanted}}
+        elif form == "json_object":
+            options = options | {"text": {"format": {"type": "json_object"}}}
+        system, *rest = prompt.messages()
+        said: Any = rest
+        answer: Any = await self._client.responses.create(
+            model=self._model, instructions=system["content"], input=said, store=False, **options
+        )
+        return Reply(answer.output_text, _responses_usage(answer.usage), form, answer.model_dump_json())
+
+
+def _retry(exc: Exception) -> bool | float:
+    """Retry connections, timeouts, 408, 409, 429 and 5xx; wait as long as the server says. Not an empty purse."""
+    if isinstance(exc, openai.APIStatusError):
+        if exc.code == "insufficient_quota" or (exc.status_code < 500 and exc.status_code not in {408, 409, 429}):
+            return False
+        return _retry_after(exc.response.headers.get("retry-after")) or True
+    return isinstance(exc, openai.APIConnectionError)
+
+
+def _retry_after(value: str | None) -> float | None:
+    try:
+        return min(float(value), _MAX_RETRY_AFTER_S) if value else None
+    except ValueError:
+        return None
+
+
+def _chat_usage(told: Any) -> Usage:
+    if told is None:
+        return Usage(requests=1)
+    return Usage(
+        requests=1, input=told.prompt_tokens, output=told.completion_tokens,
+        cached=getattr(told.prompt_tokens_details, "cached_tokens", None),
+        reasoning=getattr(told.completion_tokens_details, "reasoning_tokens", None),
+    )  # fmt: skip
+
+
+def _responses_usage(told: Any) -> Usage:
+    if told is None:
+        return Usage(requests=1)
+    return Usage(
+        requests=1, input=told.input_tokens, output=told.output_tokens,
+        cached=getattr(told.input_tokens_details, "cached_tokens", None),
+        reasoning=getattr(told.output_tokens_details, "reasoning_tokens", None),
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""The door that every judge stands behind, and how a verdict is identified."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.judging.prompt import Prompt, Task
+from harness.records import Failure, Judged, Unjudged, Usage, digest
+from harness.transcript import Transcript
+
+
+class Judge(Protocol):
+    """Gives a verdict on two transcripts, `first` shown as A. A judge that fails returns Unjudged with the cause."""
+
+    @property
+    def identity(self) -> str:
+        """Who judges, as it stands in every verdict and key."""
+        ...
+
+    @property
+    def rubric_label(self) -> str:
+        """What it judges by, as it stands in every verdict."""
+        ...
+
+    def key(self, task: Task, first: Transcript, second: Transcript) -> str:
+        """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
+        ...
+
+    async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Judge, and record the cost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from a model that was asked: text, what it cost, the raw reply."""
+
+    text: str
+    usage: Usage
+    form: str
+    raw: str
+
+
+class AskFailed(Exception):
+    """No reply could be had; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        """Carry `failure`."""
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Ask(Protocol):
+    """Sends a prompt to a model. Raises AskFailed; Refused if the very first call is turned down for key, model or address."""
+
+    async def __call__(self, prompt: Prompt) -> Reply:
+        """Return the model's reply."""
+        ...
+
+
+def verdict_key(
+    *, prompt: str, identity: str, sampling: dict[str, float], task: Task, first: str, second: str, repeat: int = 0
+) -> str:
+    """Return the sha256 of all that a verdict depends on (DESIGN §4): prompt, judge, options, task, pair in order."""
+    hashes = [digest(task.brief), digest(task.reference), digest(task.query)]
+    return digest([prompt, identity, sampling, *hashes, first, second, repeat])

@@ -1,0 +1,99 @@
+"""The two messages a pairwise judge gets: fixed text first, then task and query, then the pair."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from harness.judging.reply import example
+from harness.judging.rubric import Rubric
+from harness.records import digest
+from harness.transcript import Transcript, clean
+
+
+@dataclass(frozen=True)
+class Task:
+    """What both rollouts were asked: the query, the brief they worked under, the answer expected (if known)."""
+
+    query_id: str
+    query: str
+    brief: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question to a judge, as messages, and the material that it was made of."""
+
+    system: str
+    user: str
+    rubric: Rubric
+    task: Task
+    first: Transcript
+    second: Transcript
+    repair: tuple[str, str] | None = None
+    """The reply that could not be used, and what was wrong with it."""
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return chat messages, the repair turn last where there is one."""
+        said = [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+        if self.repair:
+            reply, complaint = self.repair
+            said += [
+                {"role": "assistant", "content": reply},
+                {"role": "user", "content": f"That reply cannot be used: {complaint} Reply again with the whole JSON "
+                                            "object in the form asked for, and nothing else."},
+            ]  # fmt: skip
+        return said
+
+
+def build(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
+    """Render the prompt. The fence's code is a hash of all that it fences, so no text can contain its own."""
+    material = {
+        "task": clean(task.brief or ""), "reference": clean(task.reference or ""), "query": clean(task.query),
+        "first": first, "second": second,
+    }  # fmt: skip
+    user = _template("user.md.j2").render(**material, nonce=_nonce(material))
+    return Prompt(system=_system(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
+
+
+def prompt_fingerprint(rubric: Rubric) -> str:
+    """Return the hash of everything fixed in the prompt: the rubric's file and our own two templates."""
+    return digest([rubric.fingerprint, _source("system.md.j2"), _source("user.md.j2")])
+
+
+@cache
+def _system(rubric: Rubric) -> str:
+    body = _environment().from_string(rubric.body).render(dimensions=rubric.dimensions, name=rubric.name)
+    return _template("system.md.j2").render(
+        body=body, dimensions=rubric.dimensions, example=json.dumps(example(rubric), indent=1),
+        path_weight=rubric.path_weight, answer_weight=rubric.answer_weight,
+    )  # fmt: skip
+
+
+def _nonce(material: Mapping[str, Any]) -> str:
+    texts = [m.hash + m.path + m.answer if isinstance(m, Transcript) else m for m in material.values()]
+    whole = "\n".join(texts)
+    code = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    while code in whole:
+        code = hashlib.sha256((code + whole).encode()).hexdigest()[:16]
+    return code
+
+
+def _environment() -> Environment:
+    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
+
+
+@cache
+def _source(name: str) -> str:
+    return (files("harness.judging") / name).read_text("utf-8")
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().from_string(_source(name))

@@ -1,0 +1,162 @@
+"""A judge's reply: the form asked for, and what is read from it.
+
+Only the dimension marks are required. Overalls, combined scores and the winner are always recomputed; where the
+judge claimed otherwise, the claim is recorded.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, cast
+
+from pydantic import JsonValue
+
+from harness.judging.rubric import Rubric
+from harness.records import SideScores, Winner
+
+_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+_BLOCKS: tuple[tuple[Literal["path", "answer"], str, str], ...] = (
+    ("path", "path_scores", "overall_p"),
+    ("answer", "answer_scores", "overall_a"),
+)
+_SIDES = ("LLM_A", "LLM_B")
+
+
+class ReplyError(ValueError):
+    """The reply cannot be used; the message says why, in words that the judge can act on."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a usable reply says: both sides' scores, recomputed; the analysis; claims that do not fit the marks."""
+
+    a: SideScores
+    b: SideScores
+    winner: Winner
+    analysis: Mapping[str, str]
+    claims: Mapping[str, JsonValue]
+
+
+def example(rubric: Rubric) -> dict[str, Any]:
+    """Return the reply's form as an example object, for the prompt."""
+    parts: dict[str, Any] = {"analysis": dict.fromkeys(("path_A", "path_B", "answer_A", "answer_B"), "...")}
+    for block, name, overall in _BLOCKS:
+        if rubric.block(block):
+            side = dict.fromkeys([d.key for d in rubric.block(block)] + [overall], 0)
+            parts[name] = {s: side for s in _SIDES}
+    return parts | {"combined_scores": dict.fromkeys(_SIDES, 0.0), "winner": "LLM_A | LLM_B | Tie"}
+
+
+def schema(rubric: Rubric) -> dict[str, Any]:
+    """Return the reply's form as a strict JSON schema, generated from the rubric."""
+    mark = {"type": "integer", "minimum": 0, "maximum": 10}
+    parts: dict[str, Any] = {
+        "analysis": _object(dict.fromkeys(("path_A", "path_B", "answer_A", "answer_B"), {"type": "string"}))
+    }
+    for block, name, overall in _BLOCKS:
+        if rubric.block(block):
+            side = _object(dict.fromkeys([d.key for d in rubric.block(block)] + [overall], mark))
+            parts[name] = _object(dict.fromkeys(_SIDES, side))
+    parts["combined_scores"] = _object(dict.fromkeys(_SIDES, {"type": "number"}))
+    parts["winner"] = {"type": "string", "enum": ["LLM_A", "LLM_B", "Tie"]}
+    return _object(parts)
+
+
+def read_reply(text: str, rubric: Rubric) -> Reading:
+    """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
+
+    Raises ReplyError where it does not hold exactly one usable set of marks.
+    """
+    found = [o for o in _objects(_THINK.sub("", text)) if any(name in o for _, name, _ in _BLOCKS)]
+    if not found:
+        raise ReplyError("it holds no JSON object with the scores.")
+    if any(o != found[0] for o in found):
+        raise ReplyError("it holds more than one JSON object with scores.")
+    reply = found[0]
+    a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
+    winner: Winner = "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
+    return Reading(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects in `text`. NaN and infinities are no JSON."""
+    decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal)
+    found: list[dict[str, Any]] = []
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            found.append(value)
+        at = text.find("{", end)
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _marks(reply: Mapping[str, Any], rubric: Rubric, side: str) -> dict[str, int]:
+    marks: dict[str, int] = {}
+    for block, name, _ in _BLOCKS:
+        for dimension in rubric.block(block):
+            where = f"{name}.{side}.{dimension.key}"
+            marks[dimension.key] = _mark(_dig(reply, name, side, dimension.key), where)
+    return marks
+
+
+def _dig(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = cast(Any, value).get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _mark(value: Any, where: str) -> int:
+    """Take 8, 8.0 and "8" for eight; anything else that is no integer 0..10 is an error, never clipped or rounded."""
+    if value is None:
+        raise ReplyError(f"{where} is missing.")
+    number = _number(value)
+    if number is None or number != int(number) or not 0 <= number <= 10:
+        raise ReplyError(f"{where} must be an integer from 0 to 10, not {str(value)[:40]!r}.")
+    return int(number)
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        return None
+    try:
+        number = Decimal(value)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number) < 1000 else None
+
+
+def _analysis(reply: Mapping[str, Any]) -> dict[str, str]:
+    said = reply.get("analysis")
+    return {str(k): str(v) for k, v in cast(Any, said).items()} if isinstance(said, dict) else {}
+
+
+def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winner) -> dict[str, JsonValue]:
+    """Return the judge's own overalls, combined scores and winner where they differ from the recomputed ones."""
+    computed: dict[tuple[str, ...], Any] = {("winner",): {"A": "LLM_A", "B": "LLM_B", "tie": "Tie"}[winner]}
+    for side, scores in zip(_SIDES, (a, b), strict=True):
+        computed["path_scores", side, "overall_p"] = scores.path
+        computed["answer_scores", side, "overall_a"] = scores.answer
+        computed["combined_scores", side] = scores.combined
+    claims: dict[str, JsonValue] = {}
+    for keys, ours in computed.items():
+        said = _dig(reply, *keys)
+        same = said == ours or (_number(said) is not None and ours is not None and _number(said) == Decimal(str(ours)))
+        if said is not None and not same:
+            claims[".".join(keys)] = float(said) if isinstance(said, Decimal) else json.loads(json.dumps(said, default=str))
+    return claims

@@ -1,0 +1,12 @@
+"""The embedded model, search tool, corpus and judge: a self-test that runs the whole way without any endpoint.
+
+Small on purpose. The parts are real (the model searches and writes from what it found, the judge measures), but
+they are not language models: a ranking made with them says nothing of any LLM.
+"""
+
+from harness.offline.corpus import Corpus, Passage, open_corpus
+from harness.offline.judge import judge_pair
+from harness.offline.model import OfflineModel
+from harness.offline.tool import search_tool
+
+__all__ = ["Corpus", "OfflineModel", "Passage", "judge_pair", "open_corpus", "search_tool"]

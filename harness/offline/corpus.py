@@ -1,0 +1,79 @@
+"""A folder of text files as something to search: SQLite's FTS5, one row a paragraph."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.offline.words import STOP, words
+
+_ENDINGS = {".md", ".txt"}
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One paragraph that was found, and the article it stands in."""
+
+    title: str
+    file: str
+    text: str
+
+
+class Corpus:
+    """An in-memory index over passages."""
+
+    def __init__(self, passages: Iterator[Passage] | list[Passage]) -> None:
+        """Index `passages`. Raises UsageError where this Python's SQLite has no FTS5."""
+        self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        try:
+            self._db.execute("CREATE VIRTUAL TABLE passages USING fts5(title, text, file UNINDEXED, tokenize='porter')")
+        except sqlite3.OperationalError as exc:
+            raise UsageError(f"the local corpus needs SQLite with FTS5, which this Python lacks ({exc})") from exc
+        rows = ((p.title, p.text, p.file) for p in passages)
+        self._db.executemany("INSERT INTO passages (title, text, file) VALUES (?, ?, ?)", rows)
+
+    def search(self, query: str, limit: int = 5) -> list[Passage]:
+        """Return the passages that fit any word of `query` best (bm25, a title's word counting three times)."""
+        asked = [w.replace('"', "") for w in dict.fromkeys(words(query)) if w not in STOP]
+        if not asked:
+            return []
+        match = " OR ".join(f'"{w}"' for w in asked)
+        found = self._db.execute(
+            "SELECT title, file, text FROM passages WHERE passages MATCH ? ORDER BY bm25(passages, 3.0, 1.0), rowid LIMIT ?",
+            (match, limit),
+        )
+        return [Passage(*row) for row in found]
+
+
+@cache
+def open_corpus(folder: Path | None = None) -> Corpus:
+    """Return the corpus in `folder` (`.md` and `.txt`, at any depth), or the packaged one.
+
+    Raises UsageError where the folder is missing or has no such file.
+    """
+    if folder is not None:
+        return Corpus(_passages(folder))
+    with as_file(files("harness.offline") / "corpus") as packaged:
+        return Corpus(_passages(packaged))
+
+
+def _passages(folder: Path) -> list[Passage]:
+    if not folder.is_dir():
+        raise UsageError(f"--corpus {folder}: no such folder")
+    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.is_file())
+    if not paths:
+        raise UsageError(f"--corpus {folder}: no .md or .txt file in it")
+    return [passage for path in paths for passage in _read(path, str(path.relative_to(folder)))]
+
+
+def _read(path: Path, name: str) -> Iterator[Passage]:
+    title = path.stem.replace("-", " ").replace("_", " ")
+    for block in path.read_text("utf-8", errors="replace").replace("\r\n", "\n").split("\n\n"):
+        text = " ".join(block.split())
+        if text.startswith("# "):
+            title = text.lstrip("# ")
+        elif text and not text.startswith("Sources:"):
+            yield Passage(title, name, text)

@@ -1,0 +1,150 @@
+"""What the embedded model decides: what to search for next, and which found sentences to write.
+
+Greedy at temperature 0; above it every choice is drawn by softmax from an rng. Pure: no SDK here.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from harness.offline.corpus import Passage
+from harness.offline.words import GENERAL, about, content_words, first_year, keywords, names, sentences, stem
+
+T = TypeVar("T")
+
+_SEARCHES = 5
+_WORDS = 230
+_PARAGRAPHS = 3
+
+
+@dataclass
+class Chooser:
+    """Draws from scored options: the best one at temperature 0, else by softmax of score over temperature."""
+
+    temperature: float
+    rng: random.Random
+
+    def pick(self, scored: Sequence[tuple[float, T]]) -> T:
+        """Return one option. Raises ValueError for none."""
+        if not scored:
+            raise ValueError("nothing to choose from")
+        if self.temperature == 0:
+            return max(scored, key=lambda s: s[0])[1]
+        top = max(s for s, _ in scored)
+        weights = [math.exp((s - top) / self.temperature) for s, _ in scored]
+        return self.rng.choices([option for _, option in scored], weights)[0]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the searches so far brought: their words, and the passages of each."""
+
+    searches: tuple[str, ...] = ()
+    results: tuple[tuple[Passage, ...], ...] = ()
+
+    @property
+    def passages(self) -> list[Passage]:
+        """All passages, each once, in the order found."""
+        return list(dict.fromkeys(p for result in self.results for p in result))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The next move: a search, or None for writing; and why."""
+
+    search: str | None
+    why: str
+
+
+def plan(query: str, found: Found, choose: Chooser) -> Plan:
+    """Return the next move: the request's own key words first, then names that the results bring up."""
+    keys = keywords(query)
+    if not found.searches:
+        picked = [k for k in keys if choose.pick([(2.5, True), (0.0, False)])] or keys
+        return Plan(" ".join(picked), f"The request is about: {', '.join(keys)}. I look for that first.")
+    if not on_topic(query, found):
+        return _try_again(keys, found)
+    topics = _topics(keys, found)
+    enough = len(found.searches) >= _SEARCHES or not topics
+    if enough or choose.pick([(1.5, False), (0.0, True)]):
+        return Plan(None, _summing_up(found))
+    topic = choose.pick([(score, name) for name, score in topics])
+    named = ", ".join(name for name, _ in topics[:4])
+    return Plan(f"{topic} {keys[-1]}", f"The results bring up {named}. I look further into {topic}.")
+
+
+def on_topic(query: str, found: Found) -> bool:
+    """Tell whether any passage found is about the request, and not just shares a common word with it."""
+    return any(about(query, f"{p.title} {p.text}") for p in found.passages)
+
+
+def write(query: str, found: Found, choose: Chooser) -> str:
+    """Return an extractive summary of the passages, two or three paragraphs; or say that nothing was found."""
+    if not on_topic(query, found):
+        tried = "; ".join(f"{s!r}" for s in found.searches)
+        about = " ".join(keywords(query))
+        return f"The corpus has nothing on {about!r}." + (f" Searches tried: {tried}." if tried else "")
+    limit = _WORDS if choose.temperature == 0 else round(choose.rng.gauss(_WORDS, 90 * min(choose.temperature, 1.5)))
+    chosen = _sentences(query, found.passages, max(60, limit), choose)
+    if choose.pick([(1.0, True), (-0.5, False)]):
+        chosen.sort(key=lambda s: first_year(s) or 3000)  # tell it in order of time
+    return _paragraphs(chosen)
+
+
+def _try_again(keys: Sequence[str], found: Found) -> Plan:
+    """After a search that brought nothing on the request: its words one by one, the longest first."""
+    left = [k for k in sorted(keys, key=len, reverse=True) if k not in found.searches and k not in GENERAL]
+    if left and len(keys) > 1 and len(found.searches) < _SEARCHES - 1:
+        return Plan(left[0], f"Nothing about the request was found; I try the single word {left[0]!r}.")
+    return Plan(None, "Nothing about the request was found; I say so.")
+
+
+def _topics(keys: Sequence[str], found: Found) -> list[tuple[str, float]]:
+    """Return titles and names not yet searched for, with how many passages speak of them, most first."""
+    searched = {w for s in found.searches for w in content_words(s)} | {stem(k) for k in keys}
+    spoken = Counter(w for p in found.passages for w in set(content_words(p.text)))
+    candidates = [p.title for p in found.passages] + [n for p in found.passages for n in names(p.text)]
+    scored: dict[str, float] = {}
+    for name in dict.fromkeys(candidates):
+        fresh = [w for w in content_words(name) if w not in searched]
+        if fresh:
+            scored[name] = max(spoken[w] for w in fresh) * 0.5
+    return sorted(scored.items(), key=lambda t: (-t[1], t[0]))[:12]
+
+
+def _sentences(query: str, passages: Sequence[Passage], limit: int, choose: Chooser) -> list[str]:
+    """Choose sentences up to `limit` words: about the request, typical of what was found, new beside those chosen."""
+    wanted = {stem(k) for k in keywords(query)}
+    pool = [(s, i) for p in passages for i, s in enumerate(sentences(p.text))]
+    common = Counter(w for s, _ in pool for w in set(content_words(s)))
+    chosen: list[str] = []
+    covered: Counter[str] = Counter()
+    length = 0
+    while pool and length < limit:
+        scored: list[tuple[float, tuple[str, int]]] = []
+        for sentence, position in pool:
+            own = set(content_words(sentence)) or {""}
+            typical = sum(min(common[w], 6) for w in own) / len(own) / 3
+            stale = sum(1 for w in own if covered[w]) / len(own)
+            fitting = len(own & wanted) / max(1, len(wanted))
+            scored.append((2.0 * fitting + typical + 0.6 / (1 + position) - 2.5 * stale, (sentence, position)))
+        pick = choose.pick(scored)
+        pool.remove(pick)
+        chosen.append(pick[0])
+        covered.update(set(content_words(pick[0])))
+        length += len(pick[0].split())
+    return chosen
+
+
+def _paragraphs(chosen: Sequence[str]) -> str:
+    count = min(_PARAGRAPHS, max(1, len(chosen) // 3))
+    size = math.ceil(len(chosen) / count)
+    return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
+
+
+def _summing_up(found: Found) -> str:
+    articles = len({p.title for p in found.passages})
+    return f"{len(found.passages)} passages from {articles} articles are enough to write from."

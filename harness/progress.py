@@ -1,0 +1,35 @@
+"""What long work tells whoever watches. The rim decides how it looks; the default watcher says nothing."""
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+Stage = Literal["rollouts", "judging"]
+
+
+class Progress(Protocol):
+    """A watcher of one run."""
+
+    def opened(self, folder: Path) -> None:
+        """The run's folder is there: from now on nothing that was paid for is lost."""
+        ...
+
+    def expect(self, stage: Stage, count: int) -> None:
+        """`count` more pieces of work (rollouts, or verdicts) are now known of."""
+        ...
+
+    def done(self, stage: Stage, count: int = 1) -> None:
+        """`count` pieces of work ended, well or badly."""
+        ...
+
+
+class Silent:
+    """Watches and says nothing."""
+
+    def opened(self, folder: Path) -> None:
+        """Do nothing."""
+
+    def expect(self, stage: Stage, count: int) -> None:
+        """Do nothing."""
+
+    def done(self, stage: Stage, count: int = 1) -> None:
+        """Do nothing."""

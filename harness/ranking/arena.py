@@ -1,0 +1,93 @@
+"""`arena`: anchor seeding, then seeded single elimination (ArenaRL, arXiv 2601.06487)."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from harness.ranking.bracket import Bracket
+from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
+
+
+class Arena:
+    """Phase 1: every sample meets the anchor; its score there seeds it. Phase 2: single elimination among all.
+
+    The anchor's seed score is the mean of its own phase 1 scores. Equal seeds are ordered by index. A pair that
+    phase 1 has judged is not judged again: its scores count for the bracket match as well.
+    """
+
+    name = "arena"
+
+    def __init__(self, entrants: Sequence[int], anchor: int, order: OrderPolicy = "both") -> None:
+        """Set up for `entrants` (rollout indices, `anchor` among them). Raises ValueError if it is not."""
+        if anchor not in entrants or len(set(entrants)) != len(entrants):
+            raise ValueError(f"the anchor {anchor} must be one of the distinct entrants {list(entrants)}")
+        self._entrants, self._anchor, self._policy = tuple(entrants), anchor, order
+        self._samples = tuple(e for e in entrants if e != anchor)
+        self._seeding: dict[int, Played] = {}
+        self._bracket: Bracket | None = None
+        self._start_bracket()
+
+    @property
+    def matches(self) -> Sequence[Played]:
+        """Seeding matches in entrant order, then the bracket by round and place."""
+        seeding = [self._seeding[s] for s in self._samples if s in self._seeding]
+        return [*seeding, *(self._bracket.matches if self._bracket else ())]
+
+    def pairings(self) -> Sequence[Pairing]:
+        """Return the open seeding matches, and once all are in the open bracket matches."""
+        if self._bracket:
+            return self._bracket.pairings()
+        return [self._seeding_match(s) for s in self._samples if s not in self._seeding]
+
+    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+        """Take a result. Raises ValueError for a pairing that is not open."""
+        if self._bracket:
+            self._bracket.record(pairing, score_a, score_b)
+            return
+        if pairing not in self.pairings():
+            raise ValueError(f"no open match between {pairing.a} and {pairing.b} in round {pairing.round}")
+        self._seeding[pairing.a] = Played(pairing, score_a, score_b)
+        self._start_bracket()
+
+    def standings(self) -> Sequence[Standing]:
+        """Return each entrant's standing; the seed score is its first point."""
+        return [self._standing(e) for e in self._entrants]
+
+    def _seeding_match(self, sample: int) -> Pairing:
+        return Pairing(sample, self._anchor, 0, orders(sample, self._anchor, self._policy))
+
+    def _start_bracket(self) -> None:
+        if len(self._seeding) == len(self._samples):
+            seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or Fraction()), e))
+            self._bracket = Bracket(seeds, self._policy, self._known)
+
+    def _seed_score(self, entrant: int) -> Fraction | None:
+        if entrant != self._anchor:
+            played = self._seeding.get(entrant)
+            return played.score_a if played else None
+        own = [p.score_b for p in self._seeding.values()]
+        return sum(own, Fraction()) / len(own) if own else None
+
+    def _known(self, a: int, b: int) -> tuple[Fraction, Fraction] | None:
+        if a == self._anchor:
+            return (self._seeding[b].score_b, self._seeding[b].score_a)
+        if b == self._anchor:
+            return (self._seeding[a].score_a, self._seeding[a].score_b)
+        return None
+
+    def _standing(self, entrant: int) -> Standing:
+        seed = self._seed_score(entrant)
+        bracket = self._bracket.matches if self._bracket else []
+        points = [p.score_a if p.pairing.a == entrant else p.score_b for p in bracket
+                  if entrant in (p.pairing.a, p.pairing.b)]  # fmt: skip
+        reached = self._bracket.round_reached(entrant) if self._bracket else 0
+        return Standing(entrant, reached, (*(() if seed is None else (seed,)), *points), seed)
+
+
+def match_bounds(n: int) -> tuple[int, int]:
+    """Return the fewest and the most matches that have to be judged for `n` entrants.
+
+    2(n-1) less the anchor's bracket matches, which repeat seeding pairs: at least one, at most one a round.
+    """
+    if n == 1:
+        return (0, 0)
+    return (2 * (n - 1) - (n - 1).bit_length(), 2 * (n - 1) - 1)

@@ -1,0 +1,95 @@
+"""Seeded single elimination: the standard bracket that `arena` and `single` play."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from harness.ranking.topology import OrderPolicy, Pairing, Played, orders
+
+Known = Callable[[int, int], tuple[Fraction, Fraction] | None]
+"""Scores of a pair that has met before, or None."""
+
+
+def seeded_order(size: int) -> list[int]:
+    """Return the seeds (0 best) in bracket order for `size` places, a power of two.
+
+    Neighbours meet in round one; seeds s and size-1-s are paired, and the best seeds can meet only at the end.
+    """
+    order = [0]
+    while len(order) < size:
+        order = [seed for s in order for seed in (s, 2 * len(order) - 1 - s)]
+    return order
+
+
+@dataclass
+class Bracket:
+    """One single elimination among `seeds` (entrants, best first). A tie goes to the better seed.
+
+    The bracket has the next power of two of places; the places without an entrant are byes, and fall to the
+    best seeds because the standard order pairs them with the missing worst ones.
+    """
+
+    seeds: Sequence[int]
+    policy: OrderPolicy
+    known: Known
+    matches: list[Played] = field(default_factory=list[Played])
+    _slots: list[list[int | None]] = field(init=False)
+    _open: dict[tuple[int, int], Pairing] = field(init=False, default_factory=dict[tuple[int, int], Pairing])
+    _played: dict[tuple[int, int], Played] = field(init=False, default_factory=dict[tuple[int, int], Played])
+
+    def __post_init__(self) -> None:
+        size = 1
+        while size < len(self.seeds):
+            size *= 2
+        self._rank_of = {entrant: seed for seed, entrant in enumerate(self.seeds)}
+        self._slots = [[self.seeds[s] if s < len(self.seeds) else None for s in seeded_order(size)]]
+        while len(self._slots[-1]) > 1:
+            self._slots.append([None] * (len(self._slots[-1]) // 2))
+        for place in range(0, size - 1, 2):
+            self._settle(0, place)
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds: log2 of the places."""
+        return len(self._slots) - 1
+
+    def pairings(self) -> list[Pairing]:
+        """Return the open matches, by round and place."""
+        return [self._open[key] for key in sorted(self._open)]
+
+    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+        """Take a result. Raises ValueError for a pairing that is not open."""
+        key = next((k for k, p in self._open.items() if p == pairing), None)
+        if key is None:
+            raise ValueError(f"no open match between {pairing.a} and {pairing.b} in round {pairing.round}")
+        del self._open[key]
+        self._finish(key, Played(pairing, score_a, score_b))
+
+    def round_reached(self, entrant: int) -> int:
+        """Return how many rounds `entrant` has come through, byes included."""
+        return max(r for r, places in enumerate(self._slots) if entrant in places)
+
+    def _settle(self, level: int, place: int) -> None:
+        """Open the match of two neighbours; let one alone through; use known scores where the pair has met."""
+        a, b = self._slots[level][place], self._slots[level][place + 1]
+        if level == 0 and (a is None or b is None):
+            self._advance(level, place, a if b is None else b)
+        elif a is not None and b is not None:
+            pairing = Pairing(a, b, level + 1, orders(a, b, self.policy))
+            if scores := self.known(a, b):
+                self._finish((level, place), Played(pairing, *scores, repeated=True))
+            else:
+                self._open[level, place] = pairing
+
+    def _finish(self, key: tuple[int, int], played: Played) -> None:
+        self._played[key] = played
+        self.matches[:] = [self._played[k] for k in sorted(self._played)]
+        a, b = played.pairing.a, played.pairing.b
+        a_wins = (played.score_a, -self._rank_of[a]) > (played.score_b, -self._rank_of[b])
+        self._advance(*key, a if a_wins else b)
+
+    def _advance(self, level: int, place: int, winner: int | None) -> None:
+        up = place // 2
+        self._slots[level + 1][up] = winner
+        if level + 2 < len(self._slots):
+            self._settle(level + 1, up - up % 2)

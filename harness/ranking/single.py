@@ -1,0 +1,42 @@
+"""`single`: single elimination with given seeds; what is played when there is no anchor to seed by."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from harness.ranking.bracket import Bracket
+from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing
+
+
+class Single:
+    """Single elimination among `seeds` (entrants, best first). Draw the seeds from an rng where nothing tells them."""
+
+    name = "single"
+
+    def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
+        """Set up. Raises ValueError for no entrants or an entrant named twice."""
+        if not seeds or len(set(seeds)) != len(seeds):
+            raise ValueError(f"seeds must be distinct entrants, got {list(seeds)}")
+        self._seeds = tuple(seeds)
+        self._bracket = Bracket(self._seeds, order, lambda _a, _b: None)
+
+    @property
+    def matches(self) -> Sequence[Played]:
+        """The matches by round and place."""
+        return self._bracket.matches
+
+    def pairings(self) -> Sequence[Pairing]:
+        """Return the open matches."""
+        return self._bracket.pairings()
+
+    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+        """Take a result. Raises ValueError for a pairing that is not open."""
+        self._bracket.record(pairing, score_a, score_b)
+
+    def standings(self) -> Sequence[Standing]:
+        """Return each entrant's standing, in entrant order. There is no seed score."""
+        return [self._standing(e) for e in sorted(self._seeds)]
+
+    def _standing(self, entrant: int) -> Standing:
+        points = [p.score_a if p.pairing.a == entrant else p.score_b for p in self.matches
+                  if entrant in (p.pairing.a, p.pairing.b)]  # fmt: skip
+        return Standing(entrant, self._bracket.round_reached(entrant), tuple(points), None)

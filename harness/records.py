@@ -1,0 +1,282 @@
+"""The frozen records that every room speaks.
+
+They hold plain values only: ids instead of objects, tuples instead of lists, None for "not told". A record is
+what the archive keeps, so a field that is added needs a default and none is ever renamed.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+Role = Literal["anchor", "sample"]
+Side = Literal["A", "B"]
+Winner = Literal["A", "B", "tie"]
+Signal = Literal["ok", "weak", "none"]
+
+AGENT_FAILURES = frozenset(
+    {"timeout", "max_turns", "output", "guardrail", "refusal", "truncated", "content_filter", "tool", "context_length",
+     "approval"}
+)  # fmt: skip
+"""Failure kinds of the agent's own making; every other kind is the infrastructure's (DESIGN §5)."""
+
+FailureKind = Literal[
+    "timeout", "max_turns", "output", "guardrail", "refusal", "truncated", "content_filter", "tool", "context_length",
+    "approval", "api", "quota", "network", "cancelled", "internal",
+]  # fmt: skip
+
+
+class Record(BaseModel):
+    """The base of all records: frozen, and tolerant of fields that a later version added."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null", allow_inf_nan=False)
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 (hex) of `value` as canonical JSON: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Failure(Record):
+    """Why something did not work out: a kind to count by, the exception's type, its message."""
+
+    kind: FailureKind
+    type: str
+    message: str
+    turn: int | None = None
+
+
+class Usage(Record):
+    """Tokens of one or more model calls; None where the endpoint did not tell."""
+
+    requests: int = 0
+    input: int | None = None
+    cached: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+    def __add__(self, other: Self) -> "Usage":
+        """Add two usages; what only one side told counts as that side told it."""
+
+        def both(a: int | None, b: int | None) -> int | None:
+            return b if a is None else a if b is None else a + b
+
+        return Usage(
+            requests=self.requests + other.requests,
+            input=both(self.input, other.input),
+            cached=both(self.cached, other.cached),
+            output=both(self.output, other.output),
+            reasoning=both(self.reasoning, other.reasoning),
+        )
+
+    @property
+    def tokens(self) -> int | None:
+        """Input plus output tokens, None if neither was told."""
+        return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
+
+
+class Query(Record):
+    """What the agent is asked. `reference` is the expected answer, where the user has one."""
+
+    id: str
+    text: str
+    reference: str | None = None
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+
+
+class Step(Record):
+    """One step on the way to the answer: a tool call, or reasoning or text that led to none."""
+
+    kind: Literal["reasoning", "tool", "handoff", "message", "guardrail"]
+    reasoning: str | None = None
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    tool_type: Literal["function", "hosted", "mcp", "agent"] | None = None
+    agent: str | None = None
+    call_id: str | None = None
+    error: str | None = None
+    started_at: datetime | None = None
+    duration_s: float | None = None
+
+
+class Trajectory(Record):
+    """What a rollout did: the query, the steps in order, the final output."""
+
+    query: str
+    path: tuple[Step, ...] = ()
+    answer: str = ""
+    answer_type: Literal["text", "json"] = "text"
+
+
+class Sampling(Record):
+    """The settings asked for."""
+
+    temperature: float
+    top_p: float | None = None
+    seed: int | None = None
+    model: str | None = None
+
+
+class ModelCall(Record):
+    """One model call as it was really made: what was sent, what the reply said of itself."""
+
+    model: str | None = None
+    replied_model: str | None = None
+    temperature: float | None = None
+    replied_temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    raw_reply: str | None = None
+    """Blob with the request's and the reply's items, from which the SDK's objects can be rebuilt."""
+
+
+class Effective(Record):
+    """The settings that really reached the model calls of a rollout."""
+
+    uniform: bool
+    """Every call carried the requested temperature, and no reply contradicted it."""
+    temperature: float | None = None
+    models: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+
+
+class Rollout(Record):
+    """One run of the agent. `trajectory` goes as far as the run got, also when it failed."""
+
+    run: str
+    query: str
+    index: int
+    role: Role
+    requested: Sampling
+    effective: Effective
+    calls: tuple[ModelCall, ...] = ()
+    status: Literal["ok", "failed"]
+    failure: Failure | None = None
+    trajectory: Trajectory
+    usage: Usage = Usage()
+    price_usd: float | None = None
+    fingerprint: str | None = None
+    started_at: datetime
+    duration_s: float
+    tool_names: tuple[str, ...] = ()
+    instructions: str | None = None
+
+
+class SideScores(Record):
+    """One side of a verdict. `combined` is recomputed from `dimensions`, never taken from the judge."""
+
+    dimensions: Mapping[str, int]
+    path: int | None
+    answer: int | None
+    combined: float
+
+
+class _VerdictBase(Record):
+    key: str
+    query: str
+    first: str
+    """Hash of the transcript shown as A."""
+    second: str
+    rubric: str
+    """`name@version`, and the first twelve digits of the fingerprint."""
+    judge: str
+    form: str | None = None
+    """How the reply was asked for: json_schema, json_object or text."""
+    raw_replies: tuple[str, ...] = ()
+    """Blobs: the judge's reply, and before it the one that needed repair."""
+    usage: Usage = Usage()
+    price_usd: float | None = None
+    started_at: datetime
+    duration_s: float
+
+
+class Judged(_VerdictBase):
+    """A verdict that came out: scores of both sides, by dimension."""
+
+    status: Literal["ok"] = "ok"
+    a: SideScores
+    b: SideScores
+    winner: Winner
+    analysis: Mapping[str, str] = Field(default_factory=dict)
+    claims: Mapping[str, JsonValue] = Field(default_factory=dict)
+    """What the judge claimed of overalls, combined scores and winner where its own scores say otherwise."""
+    repaired: bool = False
+
+
+class Unjudged(_VerdictBase):
+    """A verdict that failed: it has no winner and no score that anything could read by mistake."""
+
+    status: Literal["failed"] = "failed"
+    failure: Failure
+
+
+Verdict = Annotated[Judged | Unjudged, Field(discriminator="status")]
+VERDICT: TypeAdapter[Judged | Unjudged] = TypeAdapter(Verdict)
+
+
+class Match(Record):
+    """Two rollouts compared: mean score a side over the verdicts used."""
+
+    round: int
+    """0 for the anchor's seeding matches, 1 and up for the rounds of the bracket."""
+    a: int
+    b: int
+    verdicts: tuple[str, ...]
+    """Keys of the verdicts used, one an order."""
+    shown_first: tuple[int, ...]
+    """For each of `verdicts`, the rollout that stood first."""
+    score_a: float
+    score_b: float
+    winner: int | None
+    """The higher score; None for a tie."""
+    flipped: bool
+    """The two orders name opposite winners."""
+    inconsistent: bool
+    """One order names a winner, the other a tie."""
+    repeated: bool = False
+    """The pair had met before in this tournament, and its scores were used again."""
+
+
+class Ranked(Record):
+    """One rollout's place. `rank` 0 is best; ties share the average; None where it could not be ranked."""
+
+    index: int
+    score: float | None = None
+    rank: float | None = None
+    reward: float | None = None
+    advantage: float | None = None
+    uncertainty: float | None = None
+
+
+class GroupRanking(Record):
+    """The ranking of one query's rollouts, one line of a rankings file."""
+
+    query: str
+    topology: str
+    estimator: str
+    status: Literal["complete", "incomplete"]
+    signal: Signal
+    matches: tuple[Match, ...] = ()
+    rollouts: tuple[Ranked, ...] = ()
+    failed_verdicts: tuple[str, ...] = ()
+    """Keys of verdicts that were asked for and failed: their matches stayed open."""
+    judged: int = 0
+    """Verdicts bought now."""
+    reused: int = 0
+    """Distinct verdicts used that were there before."""
+    judge_usage: Usage = Usage()
+    """What the verdicts bought now took, failed ones and repair turns included."""
+    judge_usd: float | None = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Group(Record):
+    """A query and its rollouts, in index order."""
+
+    query: Query
+    rollouts: tuple[Rollout, ...]

@@ -1,0 +1,178 @@
+"""What people want to know first, computed from an archive's records. Pure; tables and page draw it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+
+from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout
+
+Verdicts = Callable[[str], Judged | None]
+"""Finds a verdict by its key."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rollout and its place, for a table."""
+
+    rollout: Rollout
+    ranked: Ranked
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The match of the first two places: scores, whether the orders agree, what it was won and lost on."""
+
+    first: int
+    second: int
+    score_first: float
+    score_second: float
+    agreement: str
+    won: tuple[tuple[str, float], ...]
+    """Dimensions in which the first is ahead, mean marks over the orders, largest lead first."""
+    lost: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class JudgeFigures:
+    """How the judge behaved and what it cost, over one or more groups."""
+
+    matches: int = 0
+    both_orders: int = 0
+    """Matches judged in both orders with two different transcripts: the ones that can flip."""
+    flips: int = 0
+    decided: int = 0
+    """Verdicts with a winner, of two different transcripts."""
+    first_wins: int = 0
+    failed: int = 0
+    bought: int = 0
+    reused: int = 0
+    calls: int = 0
+    """Model calls paid for in this ranking, repair turns included."""
+    usd: float | None = 0.0
+
+    def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
+        """Add up; a bill with an unknown part is unknown."""
+        names = [f.name for f in fields(self) if f.name != "usd"]
+        return JudgeFigures(
+            **{n: getattr(self, n) + getattr(other, n) for n in names}, usd=total((self.usd, other.usd))
+        )
+
+    @property
+    def first_share(self) -> float | None:
+        """Share of decided verdicts that the first-shown side won; one half is unbiased."""
+        return self.first_wins / self.decided if self.decided else None
+
+
+@dataclass(frozen=True)
+class AgentFigures:
+    """What the rollouts came to and cost."""
+
+    runs: int
+    failed: Counter[str]
+    tokens: int | None
+    usd: float | None
+
+    @classmethod
+    def none(cls) -> "AgentFigures":
+        """Return the figures of no rollout at all."""
+        return cls(0, Counter(), None, 0.0)
+
+    def __add__(self, other: "AgentFigures") -> "AgentFigures":
+        """Add up; a bill with an unknown part is unknown."""
+        told = [t for t in (self.tokens, other.tokens) if t is not None]
+        return AgentFigures(
+            self.runs + other.runs, self.failed + other.failed, sum(told) if told else None, total((self.usd, other.usd))
+        )
+
+
+def rows(group: Group, ranking: GroupRanking | None) -> list[Row]:
+    """Return the rollouts best first; those without a rank last, by index."""
+    places = {r.index: r for r in ranking.rollouts} if ranking else {}
+    found = [Row(r, places.get(r.index) or Ranked(index=r.index)) for r in group.rollouts]
+    return sorted(found, key=lambda r: (r.ranked.rank is None, r.ranked.rank or 0.0, r.rollout.index))
+
+
+def duel(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> Duel | None:
+    """Return the match between the first two places, the latest if they met more than once; None if they never met."""
+    best = [r.rollout.index for r in rows(group, ranking) if r.ranked.rank is not None][:2]
+    met = [m for m in ranking.matches if {m.a, m.b} == set(best)]
+    if len(best) < 2 or not met:
+        return None
+    match = met[-1]
+    leads = _leads(match, best[0], verdicts)
+    own, other = (match.score_a, match.score_b) if match.a == best[0] else (match.score_b, match.score_a)
+    return Duel(
+        best[0], best[1], own, other, _agreement(match),
+        tuple(sorted(((k, v) for k, v in leads if v > 0), key=lambda kv: -kv[1])),
+        tuple(sorted(((k, v) for k, v in leads if v < 0), key=lambda kv: kv[1])),
+    )  # fmt: skip
+
+
+def judge_figures(rankings: Iterable[GroupRanking], verdicts: Verdicts) -> JudgeFigures:
+    """Sum up rankings. Costs are those of the verdicts bought for them; a repeated match counts once."""
+    return sum((_one_group(r, verdicts) for r in rankings), JudgeFigures())
+
+
+def _one_group(ranking: GroupRanking, verdicts: Verdicts) -> JudgeFigures:
+    matches = [m for m in ranking.matches if not m.repeated]
+    keys = dict.fromkeys(key for m in matches for key in m.verdicts)
+    decided = [v for k in keys if (v := verdicts(k)) and v.winner != "tie" and v.first != v.second]
+    return JudgeFigures(
+        matches=len(matches), both_orders=sum(len(set(m.verdicts)) == 2 for m in matches),
+        flips=sum(m.flipped for m in matches), decided=len(decided), first_wins=sum(v.winner == "A" for v in decided),
+        failed=len(ranking.failed_verdicts), bought=ranking.judged, reused=ranking.reused,
+        calls=ranking.judge_usage.requests, usd=ranking.judge_usd,
+    )  # fmt: skip
+
+
+def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
+    """Sum up rollouts."""
+    found = list(rollouts)
+    told = [r.usage.tokens for r in found if r.usage.tokens is not None]
+    return AgentFigures(
+        runs=len(found),
+        failed=Counter(r.failure.kind for r in found if r.failure),
+        tokens=sum(told) if told else None,
+        usd=total(r.price_usd for r in found),
+    )
+
+
+def samples_beat_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:
+    """Return how many ranked samples stand above the anchor, and how many ranked samples there are."""
+    anchors = {r.index for r in group.rollouts if r.role == "anchor"}
+    ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
+    anchor = next((ranks[i] for i in anchors if i in ranks), None)
+    samples = [rank for i, rank in ranks.items() if i not in anchors]
+    return (0, 0) if anchor is None else (sum(s < anchor for s in samples), len(samples))
+
+
+def total(prices: Iterable[float | None]) -> float | None:
+    """Return the sum, or None if any price is unknown: part of a bill is not the bill."""
+    known: list[float] = []
+    for price in prices:
+        if price is None:
+            return None
+        known.append(price)
+    return sum(known)
+
+
+def _agreement(match: Match) -> str:
+    if len(match.verdicts) < 2:
+        return "one order only"
+    if match.flipped:
+        return "the two orders name opposite winners"
+    return "one order calls it a tie" if match.inconsistent else "both orders agree"
+
+
+def _leads(match: Match, own: int, verdicts: Verdicts) -> list[tuple[str, float]]:
+    """Return by how much `own` leads in each dimension, in mean marks over the match's verdicts."""
+    leads: dict[str, list[int]] = {}
+    for key, first in zip(match.verdicts, match.shown_first, strict=True):
+        verdict = verdicts(key)
+        if verdict is None:
+            continue
+        ours, theirs = (verdict.a, verdict.b) if first == own else (verdict.b, verdict.a)
+        for name, mark in ours.dimensions.items():
+            leads.setdefault(name, []).append(mark - theirs.dimensions[name])
+    return [(name, sum(marks) / len(marks)) for name, marks in leads.items()]
+

@@ -1,0 +1,63 @@
+"""The JSON of `--json`: one object a run. Fields may be added, never renamed (DESIGN §7)."""
+
+from typing import Any
+
+from harness.archive import RankingFile, RunReader
+from harness.records import Group, GroupRanking
+from harness.report.figures import Row, rows
+from harness.report.tables import groups_of
+from harness.settings import OFFLINE_JUDGE
+
+
+def as_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
+    """Return a run with one of its rankings. Ranks count from 0 here; people read places from 1."""
+    return {
+        "run": reader.info.id,
+        "path": str(reader.folder),
+        "ranking": ranking.head.id,
+        "offline": is_offline(reader, ranking),
+        "judge": ranking.head.judge,
+        "rubric": ranking.head.rubric,
+        "groups": [_group(g, r) for g, r in groups_of(reader, ranking)],
+    }
+
+
+def is_offline(reader: RunReader, ranking: RankingFile) -> bool:
+    """Tell whether the rollouts or this ranking's judge are the embedded ones."""
+    return reader.info.agent_offline or ranking.head.judge.get("model") == OFFLINE_JUDGE
+
+
+def _group(group: Group, ranking: GroupRanking) -> dict[str, Any]:
+    placed = sorted(rows(group, ranking), key=lambda r: r.rollout.index)
+    return {
+        "query": group.query.text,
+        "id": group.query.id,
+        "topology": ranking.topology,
+        "estimator": ranking.estimator,
+        "status": ranking.status,
+        "signal": ranking.signal,
+        "judged": ranking.judged,
+        "reused": ranking.reused,
+        "judge_usd": ranking.judge_usd,
+        "notes": list(ranking.notes),
+        "rollouts": [_rollout(r) for r in placed],
+    }
+
+
+def _rollout(row: Row) -> dict[str, Any]:
+    rollout, ranked = row.rollout, row.ranked
+    return {
+        "index": rollout.index,
+        "role": rollout.role,
+        "temperature": rollout.requested.temperature,
+        "status": rollout.status,
+        "failure": rollout.failure.model_dump(mode="json") if rollout.failure else None,
+        "rank": ranked.rank,
+        "reward": ranked.reward,
+        "advantage": ranked.advantage,
+        "score": ranked.score,
+        "answer": rollout.trajectory.answer,
+        "steps": len(rollout.trajectory.path),
+        "tokens": rollout.usage.tokens,
+        "price_usd": rollout.price_usd,
+    }

@@ -1,0 +1,209 @@
+"""What a run prints: a table a query, what people want to know first under it, a summary when there are many."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from rich import box
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from harness.archive import RankingFile, RunReader
+from harness.records import Group, GroupRanking, Step
+from harness.report.figures import (
+    AgentFigures,
+    JudgeFigures,
+    Row,
+    agent_figures,
+    duel,
+    judge_figures,
+    rows,
+    samples_beat_anchor,
+    total,
+)
+
+TABLES_UP_TO = 3
+"""Queries; with more a summary says more than a table each."""
+_ANSWER_CHARS = 48
+
+
+def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
+    """Yield each query's rollouts with their ranking, one at a time, in the order of the queries."""
+    places = {g.query: g for g in ranking.groups}
+    for query in reader.queries():
+        if query.id in places:
+            yield reader.group(query), places[query.id]
+
+
+def overview(reader: RunReader, ranking: RankingFile) -> RenderableType:
+    """Return what a run prints on stdout, without the next commands."""
+    few = list(islice(groups_of(reader, ranking), TABLES_UP_TO + 1))
+    if len(few) > TABLES_UP_TO:
+        return _summary(reader, ranking)
+    parts: list[RenderableType] = []
+    for group, ranked in few:
+        parts += [group_table(group, ranked), *group_lines(group, ranked, reader)]
+    agent = agent_figures(r for g, _ in few for r in g.rollouts)
+    return Lines(*parts, bill(judge_figures((r for _, r in few), reader.verdict), agent))
+
+
+def group_table(group: Group, ranking: GroupRanking | None) -> Table:
+    """Return a query's rollouts, best first."""
+    table = Table(title=escape(_short(group.query.text, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("place", "rollout", "role", "score", "reward", "advantage", "tokens", "cost"):
+        table.add_column(name, justify="left" if name == "role" else "right", no_wrap=True)
+    table.add_column("answer", no_wrap=True, overflow="ellipsis")
+    ranked = rows(group, ranking)
+    for row in ranked:
+        table.add_row(*_cells(row, ranked), style="bold" if row.ranked.rank == 0 else "")
+    return table
+
+
+def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
+    """Return what to know first about a group: the deciding match, flips, signal, what went wrong."""
+    figures = judge_figures([ranking], reader.verdict)
+    lines = [Text(t) for t in (_headline(group, ranking, reader), _judge_line(figures, ranking.signal)) if t]
+    lines += [Text(f"note: {note}") for note in ranking.notes]
+    lines += [
+        Text(f"rollout {r.index} failed: {r.failure.kind} ({r.failure.type}: {_short(r.failure.message, 160)})")
+        for r in group.rollouts
+        if r.failure
+    ]
+    if ranking.failed_verdicts:
+        lines.append(Text(f"incomplete: {len(ranking.failed_verdicts)} verdicts failed, so nothing is ranked; "
+                          "`harness rescore` asks for just those again"))  # fmt: skip
+    return lines
+
+
+def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
+    """Return what was paid for."""
+    return Text(f"judge: {judge.calls} calls, {money(judge.usd)} · agent: {agent.runs} runs, {money(agent.usd)}")
+
+
+def money(usd: float | None) -> str:
+    """Return a price for people; what is not known is called unknown."""
+    if usd is None:
+        return "cost unknown"
+    return f"${usd:.2f}" if usd == 0 or usd >= 0.1 else f"${usd:.4f}"
+
+
+def path_lines(group: Group, index: int) -> RenderableType:
+    """Return one rollout's path and answer, as they were captured."""
+    rollout = next(r for r in group.rollouts if r.index == index)
+    head = f"rollout {index} ({rollout.role}, temperature {rollout.requested.temperature:g}), {rollout.status}"
+    parts: list[RenderableType] = [Text(head, style="bold")]
+    parts += [_step(i, s) for i, s in enumerate(rollout.trajectory.path, 1)]
+    if rollout.failure:
+        parts.append(Text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
+    if rollout.trajectory.answer:
+        parts += [Text("\nAnswer", style="bold"), Text(rollout.trajectory.answer)]
+    return Lines(*parts)
+
+
+def runs_table(readers: Sequence[RunReader]) -> Table:
+    """Return the runs there are, newest last."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("run", "agent", "n", "queries", "rollouts", "failed", "ranked", "cost", "judge"):
+        table.add_column(name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True)
+    for reader in readers:
+        table.add_row(*(escape(str(cell)) for cell in _run_cells(reader)))
+    return table
+
+
+def _run_cells(reader: RunReader) -> list[Any]:
+    info = reader.info
+    groups = [reader.group(q) for q in reader.queries()]
+    found = [r for g in groups for r in g.rollouts]
+    ranking = next(iter(reversed(reader.rankings())), None)
+    spent = total([*(r.price_usd for r in found), *(v.price_usd for v in reader.verdicts())])
+    state = "no" if ranking is None else "yes" if ranking.finished else "unfinished"
+    judge = str((ranking.head.judge if ranking else info.judge).get("model"))
+    return [info.id, info.agent, info.settings.get("n"), len(groups), len(found),
+            sum(r.status == "failed" for r in found), state, money(spent), judge]  # fmt: skip
+
+
+def _cells(row: Row, ranked: Sequence[Row]) -> list[str]:
+    rollout, place = row.rollout, row.ranked
+    tokens = rollout.usage.tokens
+    answer = rollout.trajectory.answer if rollout.status == "ok" else f"failed: {rollout.failure.kind}" if rollout.failure else ""
+    return [
+        place_of(row, ranked), str(rollout.index), rollout.role,
+        *("–" if v is None else f"{v:{f}}" for v, f in ((place.score, ".2f"), (place.reward, ".3f"), (place.advantage, "+.2f"))),
+        "–" if tokens is None else f"{tokens:,}",
+        "unknown" if rollout.price_usd is None else money(rollout.price_usd), escape(_short(answer, _ANSWER_CHARS)),
+    ]  # fmt: skip
+
+
+def place_of(row: Row, ranked: Sequence[Row]) -> str:
+    """Return a place for people: from 1; `=` before places that several share; `–` for none."""
+    rank = row.ranked.rank
+    if rank is None:
+        return "–"
+    better = sum(r.ranked.rank is not None and r.ranked.rank < rank for r in ranked)
+    shared = sum(r.ranked.rank == rank for r in ranked) > 1
+    return f"{'=' if shared else ''}{better + 1}"
+
+
+def _headline(group: Group, ranking: GroupRanking, reader: RunReader) -> str | None:
+    best = [r for r in rows(group, ranking) if r.ranked.rank is not None][:2]
+    if len(best) < 2:
+        return None
+    named = [f"rollout {r.rollout.index} ({r.rollout.role})" for r in best]
+    if best[0].ranked.rank == best[1].ranked.rank:
+        return f"{named[0]} and {named[1]} share the first place"
+    met = duel(group, ranking, reader.verdict)
+    if met is None:
+        return f"#1 {named[0]} stands above #2 {named[1]}; the two never met"
+    verb = "beats" if met.score_first > met.score_second else "stands above"
+    text = f"#1 {named[0]} {verb} #2 {named[1]}: {met.score_first:g} v {met.score_second:g}, {met.agreement}"
+    for word, leads in (("won", met.won), ("lost", met.lost)):
+        if leads:
+            text += f"; {word} on " + ", ".join(f"{k} {v:+.1f}" for k, v in leads[:3])
+    return text
+
+
+def _judge_line(figures: JudgeFigures, signal: str) -> str:
+    parts = [f"flips {figures.flips} of {figures.both_orders} matches"] if figures.both_orders else []
+    if figures.first_share is not None:
+        parts.append(f"first position wins {figures.first_share:.0%}")
+    return " · ".join([*parts, f"signal {signal}"])
+
+
+def _summary(reader: RunReader, ranking: RankingFile) -> RenderableType:
+    """Stream over all groups once, keeping only sums."""
+    agent, judge = AgentFigures.none(), JudgeFigures()
+    signals: dict[str, int] = {}
+    incomplete = above = samples = count = 0
+    for group, ranked in groups_of(reader, ranking):
+        count += 1
+        agent += agent_figures(group.rollouts)
+        judge += judge_figures([ranked], reader.verdict)
+        signals[ranked.signal] = signals.get(ranked.signal, 0) + 1
+        incomplete += ranked.status == "incomplete"
+        better, ranked_samples = samples_beat_anchor(group, ranked)
+        above, samples = above + better, samples + ranked_samples
+    causes = ", ".join(f"{n} {kind}" for kind, n in sorted(agent.failed.items()))
+    told = [
+        f"{count} queries, {agent.runs} rollouts: {agent.runs - agent.failed.total()} ok, {agent.failed.total()} failed"
+        + (f" ({causes})" if causes else ""),
+        f"groups with signal: {signals.get('ok', 0) / count:.0%}" + (f"; incomplete: {incomplete}" if incomplete else ""),
+        f"samples above their anchor: {above} of {samples}" + (f" ({above / samples:.0%})" if samples else ""),
+        _judge_line(judge, ", ".join(f"{k} {n}" for k, n in sorted(signals.items()))),
+    ]
+    return Lines(*(Text(t) for t in told), bill(judge, agent))
+
+
+def _step(number: int, step: Step) -> Text:
+    text = Text(f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else ""), style="bold")
+    for label, value in (("", step.reasoning), ("input: ", step.tool_input), ("output: ", step.tool_output), ("error: ", step.error)):
+        if value:
+            text.append(f"\n   {label}{value}".replace("\n", "\n   "), style="not bold")
+    return text
+
+
+def _short(text: str, length: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"

@@ -1,0 +1,25 @@
+"""Rollouts: find an agent, run it N times on a query, capture what it did.
+
+A rollout that fails is a record like any other. This room must not know how rollouts are judged or ranked.
+"""
+
+from harness.rollouts.capture import check_tracing, span_log
+from harness.rollouts.engine import ANCHOR_TEMPERATURE, Engine, FirstCall
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
+from harness.rollouts.models import has_own_model, provider_for
+
+__all__ = [
+    "ANCHOR_TEMPERATURE",
+    "AgentEnv",
+    "Engine",
+    "FirstCall",
+    "LoadedAgent",
+    "agent_files",
+    "check_tracing",
+    "from_object",
+    "has_own_model",
+    "load_agent",
+    "provider_for",
+    "span_log",
+]

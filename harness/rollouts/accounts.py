@@ -1,0 +1,97 @@
+"""What a rollout's model calls were really sent and really cost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents import Usage as SdkUsage
+from agents.tracing import Span
+
+from harness.prices import price_usd
+from harness.records import Effective, ModelCall, Usage
+from harness.rollouts.models import RecordedCall, Recorder
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The calls of a rollout: settings and usage of each, summed up."""
+
+    calls: tuple[ModelCall, ...]
+    usages: tuple[Usage, ...]
+    effective: Effective
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all calls."""
+        return sum(self.usages, Usage())
+
+    def price_usd(self, base_url: str | None) -> float | None:
+        """Return the price of all calls at an address, None if that of any is unknown."""
+        prices = [
+            price_usd(u, c.replied_model or c.model, base_url) for u, c in zip(self.usages, self.calls, strict=True)
+        ]
+        return None if any(p is None for p in prices) else sum(p for p in prices if p is not None)
+
+
+def account(spans: Sequence[Span[Any]], recorder: Recorder, keep: Callable[[str], str], temperature: float) -> Accounts:
+    """Take stock of every model span, matched with its recorded call by the span that both stand under.
+
+    A span without a recorded call is a nested run's on a model of its own: its span is all there is.
+    """
+    left = list(recorder.calls)
+    calls: list[ModelCall] = []
+    usages: list[Usage] = []
+    for span in (s for s in spans if s.span_data.type in {"generation", "response"}):
+        recorded = next((c for c in left if c.parent_span == span.parent_id), None)
+        if recorded:
+            left.remove(recorded)
+        calls.append(_call(span, recorded, keep))
+        usages.append(_usage(span, recorded))
+    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature))
+
+
+def _call(span: Span[Any], recorded: RecordedCall | None, keep: Callable[[str], str]) -> ModelCall:
+    data = span.span_data
+    reply: Any = getattr(data, "response", None)
+    config: Any = getattr(data, "model_config", None) or {}
+    settings = recorded.settings if recorded else None
+    return ModelCall(
+        model=recorded.model if recorded else getattr(data, "model", None),
+        replied_model=getattr(reply, "model", None),
+        temperature=settings.temperature if settings else config.get("temperature"),
+        replied_temperature=getattr(reply, "temperature", None),
+        top_p=settings.top_p if settings else config.get("top_p"),
+        raw_reply=keep(recorded.dump()) if recorded and recorded.response else None,
+    )
+
+
+def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
+    if recorded and recorded.response:
+        return from_sdk(recorded.response.usage)
+    told: Any = getattr(span.span_data, "usage", None) or {}
+    return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
+
+
+def from_sdk(usage: SdkUsage) -> Usage:
+    """Return the SDK's usage of one call. Zeros in and out mean that the endpoint told nothing."""
+    if not usage.input_tokens and not usage.output_tokens:
+        return Usage(requests=usage.requests)
+    return Usage(
+        requests=usage.requests, input=usage.input_tokens, output=usage.output_tokens,
+        cached=usage.input_tokens_details.cached_tokens, reasoning=usage.output_tokens_details.reasoning_tokens,
+    )  # fmt: skip
+
+
+def _effective(calls: Sequence[ModelCall], wanted: float) -> Effective:
+    sent = {c.temperature for c in calls}
+    exceptions = [f"call {i}: sent temperature {c.temperature}" for i, c in enumerate(calls, 1) if c.temperature != wanted]
+    exceptions += [
+        f"call {i}: the endpoint used temperature {c.replied_temperature}"
+        for i, c in enumerate(calls, 1)
+        if c.replied_temperature is not None and c.replied_temperature != c.temperature
+    ]
+    models = dict.fromkeys(m for c in calls if (m := c.replied_model or c.model))
+    return Effective(
+        uniform=bool(calls) and not exceptions, temperature=sent.pop() if len(sent) == 1 else None,
+        models=tuple(models), exceptions=tuple(exceptions),
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""What an agent's file is told about the run it is loaded for."""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.settings import Api
+
+
+@dataclass(frozen=True)
+class AgentEnv:
+    """Handed to `build(env)`, once a rollout.
+
+    `api` is what the agent's models are spoken to by (hosted tools exist only on "responses"); `offline` is True on
+    the embedded model; `corpus` is the user's folder of texts, None for the packaged one; `model` is the name asked
+    for with --model; `rng` is this rollout's own.
+    """
+
+    api: Api
+    offline: bool
+    corpus: Path | None
+    model: str | None
+    rng: random.Random

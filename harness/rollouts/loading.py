@@ -1,0 +1,195 @@
+"""From the user's word for an agent to the Agent: by name, entry point, `module:attr` or `path.py:attr`."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from agents import Agent
+
+from harness.errors import UsageError, did_you_mean
+from harness.rollouts.environment import AgentEnv
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ENTRY_POINTS = "harness.agents"
+
+
+@dataclass(frozen=True)
+class LoadedAgent:
+    """An agent as found: what to call it, where it stands, how to make one."""
+
+    name: str
+    source: Any
+    """An Agent, or what makes one: a function of no argument or of an AgentEnv, sync, async or a context manager."""
+    file: Path | None = None
+    packaged: bool = False
+    """One of the examples that come with the harness: only these may run on the embedded model unasked."""
+    examples: tuple[str, ...] = ()
+
+    @asynccontextmanager
+    async def open(self, env: AgentEnv) -> AsyncIterator[Agent[Any]]:
+        """Give an Agent for one rollout; what the agent's file set up for it is cleaned up after.
+
+        Raises UsageError if what was named is no Agent and makes none.
+        """
+        made = await self._made(env)
+        if hasattr(made, "__aenter__"):
+            async with made as agent:
+                yield self._checked(agent)
+        else:
+            yield self._checked(made)
+
+    async def _made(self, env: AgentEnv) -> Any:
+        made = self.source
+        try:
+            if not isinstance(made, Agent) and callable(made):
+                made = made(env) if _takes_env(made) else made()
+            return await made if inspect.isawaitable(made) else made
+        except UsageError:
+            raise
+        except Exception as exc:
+            raise _users_error(f"build() of agent {self.name!r}", exc, self.file) from exc
+
+    def _checked(self, made: Any) -> Agent[Any]:
+        if not isinstance(made, Agent):
+            where = self.file or self.name
+            raise UsageError(f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
+                             "define `agent = Agent(...)` or `build()` returning one")  # fmt: skip
+        return made  # pyright: ignore[reportUnknownVariableType]
+
+
+def from_object(agent: Any) -> LoadedAgent:
+    """Wrap an Agent, or a function that builds one, given from Python."""
+    return LoadedAgent(name=getattr(agent, "name", None) or getattr(agent, "__name__", "agent"), source=agent)
+
+
+def load_agent(word: str, here: Path) -> LoadedAgent:
+    """Find the agent that `word` names, looking in `here` and `here/agents_config` first.
+
+    Raises UsageError where nothing fits, the attribute is missing, or the module's import raises (naming its line).
+    """
+    place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
+    if place.endswith(".py"):
+        path = (here / place).resolve()
+        if not path.is_file():
+            raise UsageError(f"no file {place}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr")
+        return _from_module(_import_file(path), attr, path, name=path.stem)
+    if colon:
+        return _from_module(_import_name(place, here), attr, None, name=attr)
+    for folder in _folders(here):
+        if (folder / f"{word}.py").is_file():
+            path = folder / f"{word}.py"
+            return _from_module(_import_file(path), "", path, name=word, packaged=_is_packaged(path))
+    for entry in entry_points(group=_ENTRY_POINTS, name=word):
+        return _from_object_or_module(entry.load(), word)
+    known = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
+    raise UsageError(f"no agent {word!r}{did_you_mean(word, known)}; known: {', '.join(known) or 'none'}. "
+                     "Or pass module:attr or path.py:attr")  # fmt: skip
+
+
+def agent_files(here: Path) -> Iterator[Path]:
+    """Yield the files that `--agent NAME` finds, those in `here` first."""
+    for folder in _folders(here):
+        yield from sorted(p for p in folder.glob("*.py") if not p.name.startswith("_"))
+
+
+def _folders(here: Path) -> list[Path]:
+    return [f for f in (here / "agents_config", _packaged_folder()) if f.is_dir()]
+
+
+def _packaged_folder() -> Path:
+    """In a wheel the examples are in the package; in a checkout they stand beside it."""
+    installed = _PACKAGE / "_agents"
+    return installed if installed.is_dir() else _PACKAGE.parent / "agents_config"
+
+
+def _is_packaged(path: Path) -> bool:
+    """A checkout's own copy counts as packaged as long as nobody has changed it."""
+    twin = _packaged_folder() / path.name
+    return twin.is_file() and twin.read_bytes() == path.read_bytes()
+
+
+def _near_file(path: Path) -> str:
+    return did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")]) if path.parent.is_dir() else ""
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Run a file as a module of its own; its folder is importable, as it is for a script."""
+    name = f"harness_agent_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be imported as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as exc:
+        del sys.modules[name]
+        raise _users_error(f"importing {path.name}", exc, path) from exc
+    return module
+
+
+def _import_name(name: str, here: Path) -> ModuleType:
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
+            raise UsageError(f"no module {name!r}; is it installed, or in {here}?") from None
+        raise _users_error(f"importing {name}", exc, None) from exc
+    except (Exception, SystemExit) as exc:
+        raise _users_error(f"importing {name}", exc, None) from exc
+
+
+def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
+    file, line = _users_line(exc.__traceback__, path)
+    said = " ".join(str(exc).split()) or "no message"
+    return UsageError(f"{what} raised {type(exc).__name__}: {said} ({file}, line {line})")
+
+
+def _users_line(trace: TracebackType | None, path: Path | None) -> tuple[str | None, int | None]:
+    """Return the last place in the user's own file, or the last one outside the import machinery."""
+    frames = [f for f in traceback.extract_tb(trace) if "importlib" not in f.filename and f.filename != __file__]
+    own = [f for f in frames if path and Path(f.filename) == path] or frames
+    return (own[-1].filename, own[-1].lineno) if own else (None, None)
+
+
+def _from_module(
+    module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False
+) -> LoadedAgent:
+    file = path or (Path(module.__file__) if module.__file__ else None)
+    attrs = [attr] if attr else ["agent", "build"]
+    found = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
+    if found is None:
+        wanted = f"{attr!r}" if attr else "`agent` or `build`"
+        raise UsageError(f"{file or module.__name__} has no {wanted}{did_you_mean(attr, vars(module))}")
+    if not isinstance(found, Agent) and not callable(found):
+        raise UsageError(f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(found).__name__}, "
+                         "not an openai-agents Agent or a function that builds one")  # fmt: skip
+    examples = tuple(str(e) for e in getattr(module, "EXAMPLES", ()))
+    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples)
+
+
+def _from_object_or_module(loaded: Any, name: str) -> LoadedAgent:
+    if isinstance(loaded, ModuleType):
+        return _from_module(loaded, "", None, name=name)
+    return LoadedAgent(name=name, source=loaded)
+
+
+def _takes_env(build: Any) -> bool:
+    try:
+        return len(inspect.signature(build).parameters) > 0
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,199 @@
+"""The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
+
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import openai
+from agents import Agent, FunctionTool, Handoff, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider
+from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
+from agents.models.multi_provider import MultiProvider
+from agents.tracing import get_current_span
+from pydantic import TypeAdapter
+
+from harness.records import digest
+from harness.settings import Endpoint
+
+_RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One model call: what it was sent, what came back (None: it raised), under which span."""
+
+    parent_span: str | None
+    settings: ModelSettings
+    model: str | None
+    request: dict[str, Any]
+    response: ModelResponse | None
+    error: BaseException | None
+
+    def dump(self) -> str:
+        """Return request and reply as JSON; the reply validates back into an equal ModelResponse.
+
+        `exclude_unset` matters: a plain dump writes null for unset fields, and those change the next request.
+        """
+        reply = None if self.response is None else _RESPONSE.dump_python(
+            self.response, mode="json", exclude_unset=True
+        )  # fmt: skip
+        return json.dumps({"request": self.request, "reply": reply}, ensure_ascii=False)
+
+
+@dataclass
+class Recorder:
+    """The model calls of one rollout, in order. `on_reply` hears of each one that came back."""
+
+    on_reply: Callable[[], None]
+    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    fingerprint: str | None = None
+
+
+class RecordedModel(Model):
+    """Passes every call on to `inner` and writes it down."""
+
+    def __init__(self, inner: Model, recorder: Recorder) -> None:
+        """Wrap `inner`."""
+        self._inner, self._recorder = inner, recorder
+        self.model = getattr(inner, "model", None)
+
+    async def get_response(  # noqa: PLR0917 - the SDK's signature
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002 - the SDK's name
+        model_settings: ModelSettings,
+        tools: Any,
+        output_schema: Any,
+        handoffs: Any,
+        tracing: Any,
+        **more: Any,
+    ) -> ModelResponse:
+        """Call the inner model."""
+        request = _request(system_instructions, input, tools, output_schema, handoffs)
+        if self._recorder.fingerprint is None:
+            self._recorder.fingerprint = _fingerprint(request, model_settings, self.model)
+        span = get_current_span()
+        call = RecordedCall(span.span_id if span else None, model_settings, self.model, request, None, None)
+        try:
+            response = await self._inner.get_response(
+                system_instructions, input, model_settings, tools, output_schema, handoffs, tracing, **more
+            )
+        except BaseException as exc:
+            self._recorder.calls.append(dataclasses.replace(call, error=exc))
+            raise
+        self._recorder.calls.append(dataclasses.replace(call, response=response))
+        self._recorder.on_reply()
+        return response
+
+    def stream_response(  # noqa: PLR0917 - the SDK's signature
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002 - the SDK's name
+        model_settings: ModelSettings,
+        tools: Any,
+        output_schema: Any,
+        handoffs: Any,
+        tracing: Any,
+        **more: Any,
+    ) -> AsyncIterator[Any]:
+        """Pass a streamed call through: only an agent's own nested runs stream, and their spans hold the reply."""
+        return self._inner.stream_response(
+            system_instructions, input, model_settings, tools, output_schema, handoffs, tracing, **more
+        )
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """Pass on: without it the SDK's retries lose what the provider advises."""
+        return self._inner.get_retry_advice(request)
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - the SDK's own hook, passed on
+
+    async def close(self) -> None:
+        """Pass on."""
+        await self._inner.close()
+
+
+class RecordedProvider(ModelProvider):
+    """Wraps every model that an agent names."""
+
+    def __init__(self, inner: ModelProvider, recorder: Recorder) -> None:
+        """Wrap the models of `inner`."""
+        self._inner, self._recorder = inner, recorder
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return the named model, recorded."""
+        return RecordedModel(self._inner.get_model(model_name), self._recorder)
+
+
+def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
+    """Return the provider of an endpoint's models, and the client to close at the end.
+
+    At an address of the user's a name with a slash is the server's own, never a prefix of the SDK's; without an
+    endpoint the SDK's defaults serve (`set_default_openai_client`, prefixes with keys of their own).
+    """
+    if endpoint is None:
+        return MultiProvider(), None
+    client = openai.AsyncOpenAI(
+        base_url=endpoint.base_url or "https://api.openai.com/v1", api_key=endpoint.key.get_secret_value(), max_retries=4
+    )
+    responses = endpoint.api == "responses"
+    if endpoint.base_url:
+        return OpenAIProvider(openai_client=client, use_responses=responses), client
+    return MultiProvider(openai_client=client, openai_use_responses=responses), client
+
+
+def has_own_model(agent: Agent[Any]) -> bool:
+    """Tell whether an agent can run without an endpoint of ours: a Model object, a prefixed name, a default client."""
+    if isinstance(agent.model, Model) or (isinstance(agent.model, str) and "/" in agent.model):
+        return True
+    return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
+
+
+def with_recorded_models(agent: Agent[Any], recorder: Recorder, seen: dict[int, Agent[Any]] | None = None) -> Agent[Any]:
+    """Return the agent with every Model object among it and its handoffs recorded; the user's own is not touched.
+
+    An agent inside `handoff(...)` or `as_tool` keeps its own model: the SDK offers no way in, and its spans tell.
+    """
+    seen = {} if seen is None else seen
+    if id(agent) not in seen:
+        model = RecordedModel(agent.model, recorder) if isinstance(agent.model, Model) else agent.model
+        copy = seen[id(agent)] = agent.clone(model=model)
+        copy.handoffs = [
+            with_recorded_models(cast(Agent[Any], h), recorder, seen) if isinstance(h, Agent) else h
+            for h in agent.handoffs
+        ]
+    return seen[id(agent)]
+
+
+def settings_for(temperature: float) -> ModelSettings:
+    """Return what overrides the settings of every agent in the run."""
+    return ModelSettings(temperature=temperature)
+
+
+def _request(
+    system: str | None, items: Any, tools: list[Any], output_schema: Any, handoffs: list[Handoff[Any]]
+) -> dict[str, Any]:
+    plain = output_schema is None or output_schema.is_plain_text()
+    return {
+        "instructions": system,
+        "input": json.loads(json.dumps(items, default=str)),
+        "tools": [_tool(t) for t in tools],
+        "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
+        "output_schema": None if plain else output_schema.json_schema(),
+    }
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, FunctionTool):
+        return {"name": tool.name, "description": tool.description, "schema": tool.params_json_schema}
+    return {"name": tool.name}
+
+
+def _fingerprint(request: dict[str, Any], settings: ModelSettings, model: str | None) -> str:
+    """Hash what makes the agent this agent: all it sends but the query and the sampling."""
+    fixed = {k: v for k, v in request.items() if k != "input"}
+    told = {k: v for k, v in settings.to_json_dict().items() if k not in {"temperature", "top_p", "extra_body"}}
+    return digest([fixed, json.loads(json.dumps(told, default=str)), model])
+
+

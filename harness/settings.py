@@ -1,0 +1,175 @@
+"""Settings of a run, and where its models live.
+
+Precedence: flags, `HARNESS_*` environment, `--config` YAML, defaults. Keys are not settings: they stay in the
+environment and in `Endpoint`, which nothing writes down.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from harness.errors import UsageError, did_you_mean
+
+Api = Literal["responses", "chat"]
+OPENAI_HOST = "api.openai.com"
+OFFLINE_JUDGE = "offline-features"
+OFFLINE_MODEL = "offline-extractive"
+
+
+class Settings(BaseSettings):
+    """Everything about a run that a user may set, checked before anything is spent."""
+
+    model_config = SettingsConfigDict(env_prefix="HARNESS_", frozen=True, extra="forbid", allow_inf_nan=False)
+
+    n: Annotated[int, Field(ge=1, le=256)] = 8
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.8
+    model: str | None = None
+    base_url: str | None = None
+    api: Api | None = None
+    judge: Literal["pairwise"] = "pairwise"
+    judge_model: str | None = None
+    judge_base_url: str | None = None
+    judge_api: Api | None = None
+    judge_label: str | None = None
+    judge_timeout: Annotated[float, Field(gt=0)] = 120.0
+    judge_concurrency: Annotated[int, Field(ge=1)] = 32
+    rubric: str = "writing"
+    show_instructions: bool = True
+    topology: Literal["arena"] = "arena"
+    estimator: Literal["tiers"] = "tiers"
+    order: Literal["both", "balanced", "single"] = "both"
+    failed: Literal["by-cause", "exclude", "last"] = "by-cause"
+    concurrency: Annotated[int, Field(ge=1)] = 16
+    timeout: Annotated[float, Field(gt=0)] = 300.0
+    max_turns: Annotated[int, Field(ge=1)] = 20
+    max_failures: Annotated[int, Field(ge=0)] = 0
+    seed: int = 0
+    offline: bool = False
+    corpus: Path | None = None
+    runs_dir: Path = Path("runs")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave only what `load` hands in: it has merged the sources already, and names them in its errors."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+
+def chosen(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
+    """Return what the user set, flags over environment over YAML; flags that are None count as not given.
+
+    Raises UsageError for a config file that is missing, broken or not a mapping.
+    """
+    env = {k.removeprefix("HARNESS_").lower(): v for k, v in environ.items() if k.startswith("HARNESS_")}
+    given = {k: v for k, v in flags.items() if v is not None}
+    return _yaml(config) | {k: v for k, v in env.items() if k in Settings.model_fields} | given
+
+
+def load(values: Mapping[str, Any]) -> Settings:
+    """Check `values` and fill in the defaults. Raises UsageError, one line, naming setting, value and bounds."""
+    for name in values:
+        if name not in Settings.model_fields:
+            raise UsageError(f"no setting {name!r}{did_you_mean(name, Settings.model_fields)}")
+    try:
+        return Settings(**values)
+    except ValidationError as exc:
+        raise UsageError("; ".join(_complaint(e) for e in exc.errors())) from None
+
+
+def _complaint(error: Any) -> str:
+    name = str(error["loc"][0])
+    message = str(error["msg"]).removeprefix("Input ")
+    flag = "-n" if name == "n" else f"--{name.replace('_', '-')}"
+    return f"{flag} {error['input']!r}: {message} (range and choices: `harness run --help`)"
+
+
+def _yaml(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        loaded: Any = yaml.safe_load(path.read_text("utf-8")) or {}
+    except OSError as exc:
+        raise UsageError(f"--config {path}: {exc.strerror}") from None
+    except yaml.YAMLError as exc:
+        raise UsageError(f"--config {path} is not YAML: {str(exc).splitlines()[0]}") from None
+    if not isinstance(loaded, dict):
+        raise UsageError(f"--config {path}: expected `setting: value` lines, found a {type(loaded).__name__}")
+    return {str(k).replace("-", "_"): v for k, v in loaded.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+class Endpoint(BaseModel):
+    """An OpenAI-compatible address. `base_url` None is OpenAI's own. The key never leaves this object by printing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    base_url: str | None
+    api: Api
+    key: SecretStr
+
+    @property
+    def host(self) -> str:
+        """Host and port, as they stand in a judge's identity."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2] if self.base_url else OPENAI_HOST
+
+
+def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+    """Return where the agent's models are, or None with neither a key nor an address.
+
+    Raises UsageError for an address that is no http URL.
+    """
+    base_url = _checked(settings.base_url or environ.get("OPENAI_BASE_URL") or None, "--base-url")
+    key = environ.get("OPENAI_API_KEY")
+    if not base_url and not key:
+        return None
+    return Endpoint(base_url=base_url, api=settings.api or _usual_api(base_url), key=SecretStr(key or "none"))
+
+
+def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+    """Return where the judge is: its own address, else the agent's; None with neither a key nor an address.
+
+    The agent's key goes along only to the agent's own host or to OpenAI's: never to a third party's.
+    """
+    agent = agent_endpoint(settings, environ)
+    own_url = _checked(settings.judge_base_url, "--judge-base-url")
+    own_key = environ.get("HARNESS_JUDGE_API_KEY")
+    base_url = own_url or (agent.base_url if agent else None)
+    if agent is None and not own_url and not own_key:
+        return None
+    same = agent is not None and agent.base_url == base_url
+    api = settings.judge_api or (agent.api if agent and same else _usual_api(base_url))
+    place = Endpoint(base_url=base_url, api=api, key=SecretStr(own_key or "none"))
+    lends = agent is not None and (place.host == agent.host or place.host == OPENAI_HOST)
+    return place if own_key or not (agent and lends) else place.model_copy(update={"key": agent.key})
+
+
+def without_credentials(url: str | None) -> str | None:
+    """Return `url` without user, password, query and fragment, fit to be written down."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _usual_api(base_url: str | None) -> Api:
+    return "responses" if base_url is None or urlsplit(base_url).hostname == OPENAI_HOST else "chat"
+
+
+def _checked(url: str | None, flag: str) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(f"{flag} {url!r} is not an http(s) address; expected something like http://localhost:8000/v1")
+    return url.rstrip("/")

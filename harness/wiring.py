@@ -1,0 +1,155 @@
+"""From settings and environment to an engine and a judge: which endpoint, which model, embedded or not."""
+
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from agents import Agent
+from agents.models import get_default_model
+
+from harness.archive import Store
+from harness.clock import Clock
+from harness.errors import UsageError
+from harness.judging import EmbeddedAsk, EndpointAsk, Judge, PairwiseJudge, Pricing, Rubric
+from harness.progress import Progress
+from harness.records import Record
+from harness.rollouts import AgentEnv, Engine, FirstCall, LoadedAgent, has_own_model, provider_for
+from harness.settings import (
+    OFFLINE_JUDGE,
+    OFFLINE_MODEL,
+    Api,
+    Endpoint,
+    Settings,
+    agent_endpoint,
+    judge_endpoint,
+    without_credentials,
+)
+
+Close = Callable[[], Any]
+"""Closes the connections that were opened."""
+
+
+class JudgeSpec(Record):
+    """The judge as resolved: enough, with a key from the environment, to ask the same judge again."""
+
+    model: str
+    base_url: str | None = None
+    api: Api = "chat"
+    label: str | None = None
+
+    @property
+    def offline(self) -> bool:
+        """Whether it is the embedded judge."""
+        return self.model == OFFLINE_JUDGE
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """The agent's side as resolved: an endpoint, the embedded model, or neither (it brings its own models)."""
+
+    loaded: LoadedAgent
+    endpoint: Endpoint | None
+    offline: bool
+    model: str | None
+    """The starting agent's model by name, None where it is an object that has none."""
+
+
+async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
+    """Decide what the agent runs on. The agent is made once, to look at: what is no Agent is found out here.
+
+    Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings.
+    """
+    endpoint = None if settings.offline else agent_endpoint(settings, environ)
+    offline = settings.offline or (endpoint is None and loaded.packaged)
+    api: Api = endpoint.api if endpoint else "chat"
+    env = AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed))
+    async with loaded.open(env) as agent:
+        if endpoint is None and not offline and not has_own_model(agent):
+            raise UsageError(
+                f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with --base-url "
+                "(or OPENAI_BASE_URL), or try it on the embedded model with --offline"
+            )
+        return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
+
+
+def resolve_judge(settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool) -> JudgeSpec:
+    """Decide who judges: --judge-model, else the agent's model; the embedded judge where the agent's is embedded.
+
+    Raises UsageError where no judge can be reached or named.
+    """
+    named = settings.judge_model
+    if named == OFFLINE_JUDGE or (offline and named is None and settings.judge_base_url is None):
+        return JudgeSpec(model=OFFLINE_JUDGE, label=settings.judge_label)
+    endpoint = judge_endpoint(settings, environ)
+    if endpoint is None:
+        raise UsageError(
+            "there is no judge: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY), name a server with --judge-base-url, "
+            f"or take the embedded one with --judge-model {OFFLINE_JUDGE} (a self-test: its marks say nothing of an LLM)"
+        )
+    model = named or (None if offline else agent_model)
+    if model is None:
+        raise UsageError("the judge's model cannot be told from the agent: name one with --judge-model")
+    return JudgeSpec(
+        model=model, base_url=without_credentials(endpoint.base_url), api=endpoint.api, label=settings.judge_label
+    )
+
+
+def make_engine(
+    spec: AgentSpec, settings: Settings, *, run_id: str, store: Store, progress: Progress, clock: Clock
+) -> tuple[Engine, Close]:
+    """Return an engine, and how to close its connections."""
+    provider, client = provider_for(spec.endpoint)
+    engine = Engine(
+        loaded=spec.loaded, settings=settings, endpoint=spec.endpoint, provider=provider, offline=spec.offline,
+        run_id=run_id, store=store, progress=progress, clock=clock,
+        limiter=anyio.CapacityLimiter(settings.concurrency), first_call=FirstCall(),
+    )  # fmt: skip
+    return engine, client.close if client else _nothing
+
+
+def make_judge(
+    spec: JudgeSpec, rubric: Rubric, settings: Settings, environ: Mapping[str, str], *, store: Store, clock: Clock
+) -> tuple[Judge, Close]:
+    """Return the judge that `spec` names, and how to close its connections."""
+    if spec.offline:
+        identity = spec.label or f"{OFFLINE_JUDGE}@offline"
+        pricing = Pricing(OFFLINE_JUDGE, None, free=True)
+        judge = PairwiseJudge(
+            EmbeddedAsk(), rubric, identity=identity, pricing=pricing, keep=store.put_blob, clock=clock
+        )
+        return judge, _nothing
+    there = settings.model_copy(update={"judge_base_url": spec.base_url, "judge_api": spec.api})
+    endpoint = judge_endpoint(there, dict(environ) | _default_address(spec))
+    if endpoint is None:
+        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
+    ask = EndpointAsk(endpoint, spec.model, timeout_s=settings.judge_timeout, limit=settings.judge_concurrency)
+    judge = PairwiseJudge(
+        ask, rubric, identity=spec.label or f"{spec.model}@{endpoint.host}",
+        pricing=Pricing(spec.model, endpoint.base_url), keep=store.put_blob, clock=clock,
+    )  # fmt: skip
+    return judge, ask.aclose
+
+
+def environment() -> Mapping[str, str]:
+    """Return the process's environment, the one place where it is read."""
+    return dict(os.environ)
+
+
+def _model_name(agent: Agent[Any], settings: Settings) -> str | None:
+    if settings.model:
+        return settings.model
+    if agent.model is None:
+        return get_default_model()
+    return agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", None)
+
+
+def _default_address(spec: JudgeSpec) -> dict[str, str]:
+    """A judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now."""
+    return {"OPENAI_BASE_URL": ""} if spec.base_url is None else {}
+
+
+async def _nothing() -> None:
+    """Nothing was opened."""
