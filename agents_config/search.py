@@ -1,6 +1,6 @@
 """A research assistant: searches, then sums up what it found for someone who will write a report from it.
 
-    python -m harness run --agent search "Why did Lisp machines disappear?"
+python -m harness run --agent search "Why did Lisp machines disappear?"
 """
 
 from agents import Agent, ModelSettings, Tool, WebSearchTool

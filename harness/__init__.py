@@ -52,6 +52,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    import importlib  # noqa: PLC0415
+    import importlib  # noqa: PLC0415 - see above
 
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -2,8 +2,11 @@
 
 import openai
 
-from harness.errors import Refused
+from harness.errors import OutOfQuota, Refused
 from harness.records import Failure, FailureKind
+
+_THIS_REQUEST_ONLY = {"context_length_exceeded", "content_filter", "content_policy_violation"}
+"""Codes of a 400 that says nothing of the requests to come."""
 
 
 def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:
@@ -16,6 +19,11 @@ def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = F
         case openai.NotFoundError():
             return Refused(f"{host} does not have {who}model {model!r} ({exc.status_code}: {_said(exc)}); "
                            f"name one it serves with {flag}, or check the address")  # fmt: skip
+        case openai.RateLimitError() if exc.code == "insufficient_quota":
+            return OutOfQuota(f"{host} says that {who}quota is used up ({_said(exc)}); top it up, or use another key")
+        case openai.BadRequestError() if exc.code not in _THIS_REQUEST_ONLY:
+            return Refused(f"{host} refused the first call to {who}model {model!r} (400: {_said(exc)}); "
+                           f"see what it takes, or name another model with {flag}")  # fmt: skip
         case openai.APITimeoutError():
             return None
         case openai.APIConnectionError():

@@ -37,6 +37,12 @@ class Refused(UsageError):
     """The endpoint turned the first call down for its key, model or address."""
 
 
+class OutOfQuota(Refused):
+    """The endpoint turned the first call down because nothing is left on the account."""
+
+    exit_code = ExitCode.BUDGET
+
+
 class ArchiveDamaged(HarnessError):
     """A record in the archive does not agree with itself. The message names file, line and reason."""
 

@@ -5,7 +5,7 @@ Read this first. Each stage is a room of its own; this file only passes their re
 
 import random
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -216,7 +216,7 @@ class _Ranking:
 @asynccontextmanager
 async def _ranking(
     prepared: Prepared | Rescoring, store: RunStore, progress: Progress, clock: Clock
-) -> AsyncIterator[_Ranking]:
+) -> AsyncGenerator[_Ranking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
     settings, at = prepared.settings, clock()
     judge, close = make_judge(prepared.judge, prepared.rubric, settings, environment(), store=store, clock=clock)
@@ -268,6 +268,5 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 def _only(group: BaseExceptionGroup[Any]) -> Any:
     """Return the first error in a group, however deep: concurrent tasks refused for one reason say it several times."""
-    first: Sequence[BaseException] = group.exceptions
-    return _only(first[0]) if isinstance(first[0], BaseExceptionGroup) else first[0]
-
+    first: Any = group.exceptions[0]
+    return _only(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]

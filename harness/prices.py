@@ -17,9 +17,7 @@ def price_usd(usage: Usage, model: str | None, base_url: str | None) -> float | 
         input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
     )
     try:
-        found = genai_prices.calc_price(
-            tokens, model, provider_api_url=base_url or "https://api.openai.com/v1"
-        )
+        found = genai_prices.calc_price(tokens, model, provider_api_url=base_url or "https://api.openai.com/v1")
     except LookupError:
         return None
     return float(found.total_price)

@@ -16,7 +16,7 @@ _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer")
 
 
-def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002 - the field's name
+def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002
     """Return a query. Its id is made from its text unless given. Raises UsageError for an empty text."""
     if not text.strip():
         raise UsageError("the query is empty; give some text, or leave it out for the agent's own example")
@@ -66,7 +66,7 @@ def _from_line(line: str, where: str, *, jsonl: bool) -> Query:
         return query_from(value)
     if not isinstance(value, dict):
         raise UsageError(f"{where}: expected an object or a string, found {type(value).__name__}")
-    return _from_mapping(cast(dict[str, Any], value), where)
+    return _from_mapping(cast("dict[str, Any]", value), where)
 
 
 def _from_mapping(row: dict[str, Any], where: str) -> Query:

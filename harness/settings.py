@@ -150,7 +150,7 @@ def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
     same = agent is not None and agent.base_url == base_url
     api = settings.judge_api or (agent.api if agent and same else _usual_api(base_url))
     place = Endpoint(base_url=base_url, api=api, key=SecretStr(own_key or "none"))
-    lends = agent is not None and (place.host == agent.host or place.host == OPENAI_HOST)
+    lends = agent is not None and place.host in {agent.host, OPENAI_HOST}
     return place if own_key or not (agent and lends) else place.model_copy(update={"key": agent.key})
 
 

@@ -61,7 +61,7 @@ async def rank_group(group: Group, buyer: Buyer, rules: Rules, rng: random.Rando
         rollouts=_ranked(group, topology, [] if open_keys else last, tied=signal == "none", done=not open_keys),
         judged=sum(isinstance(v, Judged) for v in purse.bought.values()), reused=len(purse.reused),
         judge_usage=sum((v.usage for v in purse.bought.values()), Usage()), judge_usd=_bill(purse),
-        notes=_notes(group, ok),
+        notes=_notes(ok),
     )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _bill(purse: Purse) -> float | None:
     return None if None in prices else sum(p for p in prices if p is not None)
 
 
-def _notes(group: Group, ok: Sequence[Rollout]) -> tuple[str, ...]:
+def _notes(ok: Sequence[Rollout]) -> tuple[str, ...]:
     if not ok:
         return ("no rollout ended well: nothing to rank",)
     if len(ok) == 1:

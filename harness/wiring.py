@@ -65,7 +65,9 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mappin
     endpoint = None if settings.offline else agent_endpoint(settings, environ)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
-    env = AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed))
+    env = AgentEnv(
+        api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed)
+    )
     async with loaded.open(env) as agent:
         if endpoint is None and not offline and not has_own_model(agent):
             raise UsageError(
@@ -75,7 +77,9 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mappin
         return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
 
 
-def resolve_judge(settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool) -> JudgeSpec:
+def resolve_judge(
+    settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool
+) -> JudgeSpec:
     """Decide who judges: --judge-model, else the agent's model; the embedded judge where the agent's is embedded.
 
     Raises UsageError where no judge can be reached or named.
@@ -87,7 +91,7 @@ def resolve_judge(settings: Settings, environ: Mapping[str, str], agent_model: s
     if endpoint is None:
         raise UsageError(
             "there is no judge: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY), name a server with --judge-base-url, "
-            f"or take the embedded one with --judge-model {OFFLINE_JUDGE} (a self-test: its marks say nothing of an LLM)"
+            f"or take the embedded one with --judge-model {OFFLINE_JUDGE} (a self-test)"
         )
     model = named or (None if offline else agent_model)
     if model is None:

@@ -63,7 +63,9 @@ def find_run(word: str, runs_dir: Path) -> Path:
         hint = did_you_mean(word, [p.name for p in runs])
         raise UsageError(f"no run {word!r} in {runs_dir}/{hint}; `harness ls` lists them")
     if len(matching) > 1:
-        raise UsageError(f"{word!r} fits {len(matching)} runs: {', '.join(p.name for p in matching[:4])}; say more of it")
+        raise UsageError(
+            f"{word!r} fits {len(matching)} runs: {', '.join(p.name for p in matching[:4])}; say more of it"
+        )
     return matching[0]
 
 

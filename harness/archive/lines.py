@@ -33,7 +33,8 @@ def decode(line: bytes, where: str) -> dict[str, Any]:
     members: dict[str, Any] = json.loads(line)
     if members["schema_version"] > SCHEMA_VERSION:
         raise UsageError(
-            f"{where} has schema_version {members['schema_version']}; this harness reads up to {SCHEMA_VERSION}: upgrade it"
+            f"{where} has schema_version {members['schema_version']}; "
+            f"this harness reads up to {SCHEMA_VERSION}: upgrade it"
         )
     return members
 

@@ -39,9 +39,7 @@ class _Index:
     """Offsets only, so that memory grows by a few dozen bytes a record, whatever the record's size."""
 
     queries: dict[str, tuple[Path, int]] = field(default_factory=dict[str, tuple[Path, int]])
-    rollouts: dict[str, dict[int, tuple[Path, int]]] = field(
-        default_factory=dict[str, dict[int, tuple[Path, int]]]
-    )
+    rollouts: dict[str, dict[int, tuple[Path, int]]] = field(default_factory=dict[str, dict[int, tuple[Path, int]]])
     verdicts: dict[str, tuple[Path, int]] = field(default_factory=dict[str, tuple[Path, int]])
 
 

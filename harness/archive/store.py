@@ -114,7 +114,9 @@ class RunStore:
             part.rename(target)
             sync_folder(runs_dir)
         except OSError as exc:
-            raise UsageError(f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with --runs-dir") from exc
+            raise UsageError(
+                f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with --runs-dir"
+            ) from exc
         return cls(target, info.created_at)
 
     @property

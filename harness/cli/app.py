@@ -44,7 +44,7 @@ def main() -> None:
         app(standalone_mode=True)
     except HarnessError as exc:
         code = exc.exit_code
-        print(f"error: {exc}", file=sys.stderr)  # noqa: T201
+        typer.echo(f"error: {exc}", err=True)
         sys.exit(143 if terminated and code is ExitCode.INTERRUPTED else code)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone

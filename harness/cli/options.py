@@ -13,24 +13,31 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no n
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Let the SDK's and the retries' own log through.")]
 JudgeModel = Annotated[
     str | None,
-    typer.Option(help="The judge's model. [default: the agent's own, which favours itself; `offline-features`: embedded]"),
+    typer.Option(
+        help="The judge's model. [default: the agent's own, which favours itself; `offline-features`: embedded]"
+    ),
 ]
 JudgeBaseUrl = Annotated[str | None, typer.Option(help="The judge's OpenAI-compatible address. [default: the agent's]")]
 JudgeApi = Annotated[str | None, typer.Option(help="responses or chat, for the judge. [default: as --api]")]
 JudgeLabel = Annotated[str | None, typer.Option(help="Names the judge in verdict keys. [default: model@host]")]
-JudgeTimeout = Annotated[float | None, typer.Option(help="Seconds a verdict may take, retries included. [default: 120]")]
+JudgeTimeout = Annotated[
+    float | None, typer.Option(help="Seconds a verdict may take, retries included. [default: 120]")
+]
 JudgeConcurrency = Annotated[int | None, typer.Option(help="Judge calls at a time. [default: 32]")]
 Rubric = Annotated[str | None, typer.Option(help="A packaged rubric's name, or your own FILE.md. [default: writing]")]
 Order = Annotated[
     str | None, typer.Option(help="Orders each pair is judged in: both, balanced or single. [default: both]")
 ]
 Failed = Annotated[
-    str | None, typer.Option(help="Failed rollouts: by-cause (the agent's fault: last), exclude, last. [default: by-cause]")
+    str | None,
+    typer.Option(help="Failed rollouts: by-cause (the agent's fault: last), exclude, last. [default: by-cause]"),
 ]
 MaxFailures = Annotated[
     int | None, typer.Option(help="Failed rollouts plus incomplete groups up to here still exit 0. [default: 0]")
 ]
 ShowInstructions = Annotated[
     bool | None,
-    typer.Option("--show-instructions/--hide-instructions", help="Let the judge see the agent's brief. [default: show]"),
+    typer.Option(
+        "--show-instructions/--hide-instructions", help="Let the judge see the agent's brief. [default: show]"
+    ),
 ]

@@ -32,7 +32,9 @@ def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None
         return
     console = stdout()
     if is_offline(reader, ranking):
-        console.print("SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow")
+        console.print(
+            "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
+        )
     console.print(overview(reader, ranking))
     console.print(f"run: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)

@@ -13,6 +13,6 @@ def report(
     runs_dir: o.RunsDir = None,
 ) -> None:
     """Write a run's report.html from its archive, and print where it is."""
-    from harness.cli.showing import report_command  # noqa: PLC0415
+    from harness.cli.showing import report_command
 
     report_command(run=run, ranking=ranking, runs_dir=runs_dir)

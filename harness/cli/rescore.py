@@ -32,7 +32,7 @@ def rescore(
         for name, value in locals().items()
         if name not in {"run", "config", "runs_dir", "as_json", "quiet", "verbose"}
     }
-    from harness.cli.running import rescore_command  # noqa: PLC0415
+    from harness.cli.running import rescore_command
 
     rescore_command(
         run=run, flags=flags, config=config, runs_dir=runs_dir, as_json=as_json, quiet=quiet, verbose=verbose

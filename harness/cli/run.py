@@ -9,14 +9,30 @@ from harness.cli import options as o
 
 
 def run(
-    query: Annotated[str | None, typer.Argument(help="What to ask. [default: the agent's first EXAMPLES entry]")] = None,
-    agent: Annotated[str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")] = "search",
-    queries: Annotated[str | None, typer.Option(metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")] = None,
-    n: Annotated[int | None, typer.Option("-n", "--n", help="Rollouts a query, the anchor included. [default: 8]")] = None,
-    temperature: Annotated[float | None, typer.Option(help="The samples' temperature, 0 to 2; the anchor's is 0. [default: 0.8]")] = None,
-    model: Annotated[str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")] = None,
-    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")] = None,
-    api: Annotated[str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="What to ask. [default: the agent's first EXAMPLES entry]")
+    ] = None,
+    agent: Annotated[
+        str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")
+    ] = "search",
+    queries: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", "--n", help="Rollouts a query, the anchor included. [default: 8]")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="The samples' temperature, 0 to 2; the anchor's is 0. [default: 0.8]")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")
+    ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
+    ] = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_api: o.JudgeApi = None,
@@ -32,11 +48,17 @@ def run(
     max_turns: Annotated[int | None, typer.Option(help="Model turns a rollout may take. [default: 20]")] = None,
     max_failures: o.MaxFailures = None,
     seed: Annotated[int | None, typer.Option(help="Of every draw the harness makes. [default: 0]")] = None,
-    offline: Annotated[bool | None, typer.Option("--offline", help="Use the embedded model and judge: a self-test.")] = None,
-    corpus: Annotated[Path | None, typer.Option(metavar="DIR", help="Search your own .txt/.md files instead of the packaged ones.")] = None,
+    offline: Annotated[
+        bool | None, typer.Option("--offline", help="Use the embedded model and judge: a self-test.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Search your own .txt/.md files instead of the packaged ones.")
+    ] = None,
     config: o.Config = None,
     runs_dir: o.RunsDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, say what it would take, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, say what it would take, and stop.")
+    ] = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -51,7 +73,7 @@ def run(
         for name, value in locals().items()
         if name not in {"query", "agent", "queries", "config", "dry_run", "as_json", "quiet", "verbose"}
     }
-    from harness.cli.running import run_command  # noqa: PLC0415 - the SDK is heavy, and --help does not need it
+    from harness.cli.running import run_command
 
     run_command(
         agent=agent, query=query, queries=queries, flags=flags, config=config, dry_run=dry_run, as_json=as_json,

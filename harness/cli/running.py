@@ -68,13 +68,15 @@ def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[
         return list(read_queries(queries))
     if query is None and not loaded.examples:
         raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query, as in "
-                         f"`harness run --agent {loaded.name} \"...\"`")  # fmt: skip
+                         f'`harness run --agent {loaded.name} "..."`')  # fmt: skip
     return [query_from(loaded.examples[0] if query is None else query)]
 
 
 def _announce(console: Console, prepared: pipeline.Prepared, count: int) -> None:
     if prepared.offline:
-        console.print(Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False)
+        console.print(
+            Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False
+        )
     elif prepared.settings.judge_model is None:
         console.print(f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
                       "Name another with --judge-model.", highlight=False)  # fmt: skip

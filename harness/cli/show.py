@@ -16,6 +16,6 @@ def show(
     as_json: o.AsJson = False,
 ) -> None:
     """Show a run from its archive: the ranking, or with --rollout what one rollout did."""
-    from harness.cli.showing import show_command  # noqa: PLC0415
+    from harness.cli.showing import show_command
 
     show_command(run=run, rollout=rollout, query=query, ranking=ranking, runs_dir=runs_dir, as_json=as_json)

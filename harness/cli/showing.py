@@ -58,7 +58,9 @@ def _query(reader: RunReader, wanted: str | None) -> Query:
     queries = list(reader.queries())
     if wanted is None:
         if len(queries) > 1:
-            raise UsageError(f"run {reader.info.id} has {len(queries)} queries: name one with --query, e.g. {queries[0].id}")
+            raise UsageError(
+                f"run {reader.info.id} has {len(queries)} queries: name one with --query, e.g. {queries[0].id}"
+            )
         return queries[0]
     found = next((q for q in queries if q.id == wanted), None)
     if found is None:

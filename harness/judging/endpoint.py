@@ -15,7 +15,7 @@ from harness.api_errors import failure_of, refused
 from harness.judging.judge import AskFailed, Reply
 from harness.judging.prompt import Prompt
 from harness.judging.reply import schema
-from harness.records import Failure, FailureKind, Usage
+from harness.records import Failure, Usage
 from harness.settings import Endpoint
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -98,15 +98,13 @@ class EndpointAsk:
             options = options | {"response_format": {"type": "json_schema", "json_schema": wanted}}
         elif form == "json_object":
             options = options | {"response_format": {"type": "json_object"}}
-        messages: Any = prompt.messages()
-        answer: Any = await self._client.chat.completions.create(model=self._model, messages=messages, **options)
+        create: Any = self._client.chat.completions.create
+        answer = await create(model=self._model, messages=prompt.messages(), **options)
+        usage, raw = _chat_usage(answer.usage), answer.model_dump_json()
         if not answer.choices:
-            raise AskFailed(Failure(kind="api", type="NoChoices", message="the reply has no choices"))
+            return Reply("", usage, form, raw, Failure(kind="api", type="NoChoices", message="a reply without choices"))
         choice = answer.choices[0]
-        if choice.message.refusal or choice.finish_reason == "content_filter":
-            kind: FailureKind = "refusal" if choice.message.refusal else "content_filter"
-            raise AskFailed(Failure(kind=kind, type=kind, message=choice.message.refusal or "stopped by a filter"))
-        return Reply(choice.message.content or "", _chat_usage(answer.usage), form, answer.model_dump_json())
+        return Reply(choice.message.content or "", usage, form, raw, _withheld(choice))
 
     async def _responses(self, prompt: Prompt, form: Form, options: dict[str, Any]) -> Reply:
         if form == "json_schema":
@@ -115,11 +113,18 @@ class EndpointAsk:
         elif form == "json_object":
             options = options | {"text": {"format": {"type": "json_object"}}}
         system, *rest = prompt.messages()
-        said: Any = rest
-        answer: Any = await self._client.responses.create(
-            model=self._model, instructions=system["content"], input=said, store=False, **options
-        )
+        create: Any = self._client.responses.create
+        answer = await create(model=self._model, instructions=system["content"], input=rest, store=False, **options)
         return Reply(answer.output_text, _responses_usage(answer.usage), form, answer.model_dump_json())
+
+
+def _withheld(choice: Any) -> Failure | None:
+    """Return why a chat reply says nothing, where the endpoint tells."""
+    if choice.message.refusal:
+        return Failure(kind="refusal", type="refusal", message=choice.message.refusal)
+    if choice.finish_reason == "content_filter":
+        return Failure(kind="content_filter", type="content_filter", message="stopped by the endpoint's filter")
+    return None
 
 
 def _retry(exc: Exception) -> bool | float:

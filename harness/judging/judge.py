@@ -38,6 +38,8 @@ class Reply:
     usage: Usage
     form: str
     raw: str
+    withheld: Failure | None = None
+    """Why the reply, though paid for, says nothing: a refusal or a filter."""
 
 
 class AskFailed(Exception):
@@ -50,7 +52,10 @@ class AskFailed(Exception):
 
 
 class Ask(Protocol):
-    """Sends a prompt to a model. Raises AskFailed; Refused if the very first call is turned down for key, model or address."""
+    """Sends a prompt to a model.
+
+    Raises AskFailed; Refused if the very first call is turned down for key, model or address.
+    """
 
     async def __call__(self, prompt: Prompt) -> Reply:
         """Return the model's reply."""

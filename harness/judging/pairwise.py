@@ -67,17 +67,18 @@ class PairwiseJudge:
         return Judged.model_validate(known | read | {"claims": outcome.claims, "repaired": len(replies) > 1})
 
     async def _outcome(self, prompt: Prompt, replies: list[tuple[Reply, str]]) -> Reading | Failure:
-        failure: Failure | None = None
+        failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
         for turn in (1, 2):
             try:
                 reply = await self._ask(prompt)
             except AskFailed as exc:
                 return exc.failure
             replies.append((reply, self._keep(reply.raw)))  # paid for: on disk before it is read
+            if reply.withheld:
+                return reply.withheld
             try:
                 return read_reply(reply.text, self._rubric)
             except ReplyError as exc:
                 prompt = replace(prompt, repair=(reply.text, str(exc)))
                 failure = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
-        assert failure is not None
         return failure

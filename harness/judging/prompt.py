@@ -59,7 +59,8 @@ def build(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> 
         "first": first, "second": second,
     }  # fmt: skip
     user = _template("user.md.j2").render(**material, nonce=_nonce(material))
-    return Prompt(system=_system(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
+    system = _system(rubric)  # pyright: ignore[reportArgumentType] - frozen, so it hashes
+    return Prompt(system=system, user=user, rubric=rubric, task=task, first=first, second=second)
 
 
 def prompt_fingerprint(rubric: Rubric) -> str:

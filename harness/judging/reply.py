@@ -22,6 +22,7 @@ _BLOCKS: tuple[tuple[Literal["path", "answer"], str, str], ...] = (
     ("answer", "answer_scores", "overall_a"),
 )
 _SIDES = ("LLM_A", "LLM_B")
+_REMARKS = ("path_A", "path_B", "answer_A", "answer_B")
 
 
 class ReplyError(ValueError):
@@ -41,23 +42,21 @@ class Reading:
 
 def example(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as an example object, for the prompt."""
-    parts: dict[str, Any] = {"analysis": dict.fromkeys(("path_A", "path_B", "answer_A", "answer_B"), "...")}
+    parts: dict[str, Any] = {"analysis": dict.fromkeys(_REMARKS, "...")}
     for block, name, overall in _BLOCKS:
         if rubric.block(block):
-            side = dict.fromkeys([d.key for d in rubric.block(block)] + [overall], 0)
-            parts[name] = {s: side for s in _SIDES}
+            side = dict.fromkeys((*(d.key for d in rubric.block(block)), overall), 0)
+            parts[name] = dict.fromkeys(_SIDES, side)
     return parts | {"combined_scores": dict.fromkeys(_SIDES, 0.0), "winner": "LLM_A | LLM_B | Tie"}
 
 
 def schema(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema, generated from the rubric."""
-    mark = {"type": "integer", "minimum": 0, "maximum": 10}
-    parts: dict[str, Any] = {
-        "analysis": _object(dict.fromkeys(("path_A", "path_B", "answer_A", "answer_B"), {"type": "string"}))
-    }
+    mark: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 10}
+    parts: dict[str, Any] = {"analysis": _object({name: {"type": "string"} for name in _REMARKS})}
     for block, name, overall in _BLOCKS:
         if rubric.block(block):
-            side = _object(dict.fromkeys([d.key for d in rubric.block(block)] + [overall], mark))
+            side = _object(dict.fromkeys((*(d.key for d in rubric.block(block)), overall), mark))
             parts[name] = _object(dict.fromkeys(_SIDES, side))
     parts["combined_scores"] = _object(dict.fromkeys(_SIDES, {"type": "number"}))
     parts["winner"] = {"type": "string", "enum": ["LLM_A", "LLM_B", "Tie"]}
@@ -117,7 +116,7 @@ def _marks(reply: Mapping[str, Any], rubric: Rubric, side: str) -> dict[str, int
 
 def _dig(value: Any, *keys: str) -> Any:
     for key in keys:
-        value = cast(Any, value).get(key) if isinstance(value, dict) else None
+        value = cast("Any", value).get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -143,7 +142,7 @@ def _number(value: Any) -> Decimal | None:
 
 def _analysis(reply: Mapping[str, Any]) -> dict[str, str]:
     said = reply.get("analysis")
-    return {str(k): str(v) for k, v in cast(Any, said).items()} if isinstance(said, dict) else {}
+    return {str(k): str(v) for k, v in cast("Any", said).items()} if isinstance(said, dict) else {}
 
 
 def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winner) -> dict[str, JsonValue]:
@@ -158,5 +157,7 @@ def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winn
         said = _dig(reply, *keys)
         same = said == ours or (_number(said) is not None and ours is not None and _number(said) == Decimal(str(ours)))
         if said is not None and not same:
-            claims[".".join(keys)] = float(said) if isinstance(said, Decimal) else json.loads(json.dumps(said, default=str))
+            claims[".".join(keys)] = (
+                float(said) if isinstance(said, Decimal) else json.loads(json.dumps(said, default=str))
+            )
     return claims

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -113,8 +113,9 @@ def parse_rubric(source: str, where: str) -> Rubric:
         front: Any = yaml.safe_load(parts[1])
         if not isinstance(front, dict):
             raise UsageError(f"--rubric {where}: the front matter must be `key: value` lines")
-        front["path_weight"], front["answer_weight"] = (str(front.get(k)) for k in ("path_weight", "answer_weight"))
-        return Rubric(**front, body=parts[2].strip(), source=source)  # pyright: ignore[reportUnknownArgumentType]
+        told = cast("dict[str, Any]", front)
+        weights = {k: str(told[k]) for k in ("path_weight", "answer_weight") if k in told}  # 0.4 as written, exactly
+        return Rubric.model_validate(told | weights | {"body": parts[2].strip(), "source": source})
     except yaml.YAMLError as exc:
         raise UsageError(f"--rubric {where}: the front matter is not YAML: {str(exc).splitlines()[0]}") from None
     except ValidationError as exc:

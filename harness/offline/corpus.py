@@ -42,7 +42,8 @@ class Corpus:
             return []
         match = " OR ".join(f'"{w}"' for w in asked)
         found = self._db.execute(
-            "SELECT title, file, text FROM passages WHERE passages MATCH ? ORDER BY bm25(passages, 3.0, 1.0), rowid LIMIT ?",
+            "SELECT title, file, text FROM passages WHERE passages MATCH ? "
+            "ORDER BY bm25(passages, 3.0, 1.0), rowid LIMIT ?",
             (match, limit),
         )
         return [Passage(*row) for row in found]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from harness.offline.tool import parse
 from harness.offline.words import content_words, first_year, keywords, sentences, stem, words
@@ -134,7 +135,7 @@ def _form(answer: str) -> float:
 
 def _order(told: Sequence[str]) -> float:
     years = [y for s in told if (y := first_year(s))]
-    pairs = list(zip(years, years[1:], strict=False))
+    pairs = list(pairwise(years))
     return _share(sum(a <= b for a, b in pairs), len(pairs)) if pairs else 0.5 if told else 0.0
 
 

@@ -1,4 +1,4 @@
-"""`offline-extractive`: an SDK Model that plans searches, calls the agent's search tool, and writes from the results."""
+"""`offline-extractive`: an SDK Model that plans searches, calls the search tool, and writes from the results."""
 
 import json
 import random
@@ -29,7 +29,7 @@ class OfflineModel(Model):
         """Draw every choice from `rng`; one model a rollout, so that rollouts do not share chance."""
         self._rng = rng
 
-    async def get_response(  # noqa: RUF029 - the SDK's signature
+    async def get_response(
         self,
         system_instructions: str | None,
         input: str | list[TResponseInputItem],  # noqa: A002 - the SDK's name
@@ -42,7 +42,7 @@ class OfflineModel(Model):
     ) -> ModelResponse:
         """Return reasoning and a search, or reasoning and the answer."""
         del output_schema, handoffs
-        items = [{"role": "user", "content": input}] if isinstance(input, str) else cast(list[dict[str, Any]], input)
+        items = [{"role": "user", "content": input}] if isinstance(input, str) else cast("list[dict[str, Any]]", input)
         config = {"temperature": model_settings.temperature, "top_p": model_settings.top_p}
         system = [{"role": "system", "content": system_instructions}] if system_instructions else []
         with generation_span(

@@ -14,7 +14,7 @@ def search_tool(corpus: Path | None = None) -> FunctionTool:
     index = open_corpus(corpus)
 
     @function_tool
-    async def search(query: str) -> str:  # noqa: RUF029 - async keeps it off the worker threads
+    async def search(query: str) -> str:
         """Search a local library of articles and return the passages that fit best.
 
         Args:

@@ -20,7 +20,8 @@ class Arena:
         """Set up for `entrants` (rollout indices, `anchor` among them). Raises ValueError if it is not."""
         if anchor not in entrants or len(set(entrants)) != len(entrants):
             raise ValueError(f"the anchor {anchor} must be one of the distinct entrants {list(entrants)}")
-        self._entrants, self._anchor, self._policy = tuple(entrants), anchor, order
+        self._entrants, self._anchor = tuple(entrants), anchor
+        self._policy: OrderPolicy = order
         self._samples = tuple(e for e in entrants if e != anchor)
         self._seeding: dict[int, Played] = {}
         self._bracket: Bracket | None = None

@@ -40,7 +40,7 @@ def place(keys: Mapping[int, Any], failed_last: Sequence[int] = (), *, tied: boo
     ranks |= dict.fromkeys(failed_last, last)
     order = list(ranks)
     gained = rewards([ranks[e] for e in order])
-    reasons = {e: Reason.FAILED_LAST for e in failed_last}
+    reasons = dict.fromkeys(failed_last, Reason.FAILED_LAST)
     return {
         e: Placed(float(ranks[e]), float(r), a, reasons.get(e, Reason.RANKED))
         for e, r, a in zip(order, gained, advantages(gained), strict=True)

@@ -81,7 +81,10 @@ class AgentFigures:
         """Add up; a bill with an unknown part is unknown."""
         told = [t for t in (self.tokens, other.tokens) if t is not None]
         return AgentFigures(
-            self.runs + other.runs, self.failed + other.failed, sum(told) if told else None, total((self.usd, other.usd))
+            self.runs + other.runs,
+            self.failed + other.failed,
+            sum(told) if told else None,
+            total((self.usd, other.usd)),
         )
 
 
@@ -175,4 +178,3 @@ def _leads(match: Match, own: int, verdicts: Verdicts) -> list[tuple[str, float]
         for name, mark in ours.dimensions.items():
             leads.setdefault(name, []).append(mark - theirs.dimensions[name])
     return [(name, sum(marks) / len(marks)) for name, marks in leads.items()]
-

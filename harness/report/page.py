@@ -8,7 +8,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import cache
@@ -43,19 +43,24 @@ from harness.report.figures import (
     judge_figures,
     rows,
     samples_beat_anchor,
-    total,
 )
+from harness.report.machine import is_offline
+from harness.report.tables import money, place_of
 from harness.transcript import clean, transcribe
 
 _SUMMARY_ABOVE = 3
 _DETAILED = 50
+_ANSWER = 4_000
+"""Characters of an answer that are shown however many there are; it is what was judged."""
+_SLACK = 60
+"""Characters more than its room that a text may have: to be told that three are missing helps no one."""
 _LONG = 320
 """Characters above which a text of a path is folded away behind its beginning."""
 
 
 @dataclass(frozen=True)
 class _Room:
-    """How many characters a transcript gets: what there is for all of them together, within bounds for one."""
+    """How many characters a path gets: what there is for all of them together, within bounds for one."""
 
     together: int
     least: int
@@ -65,8 +70,8 @@ class _Room:
         return max(self.least, min(self.most, self.together // max(1, count)))
 
 
-_BESIDE_A_MATCH = _Room(together=1_000_000, least=2_000, most=16_000)
-_ALONE = _Room(together=3_000_000, least=4_000, most=60_000)
+_BESIDE_A_MATCH = _Room(together=700_000, least=800, most=16_000)
+_ALONE = _Room(together=1_500_000, least=3_000, most=60_000)
 
 
 def write_page(reader: RunReader, ranking: RankingFile, target: Path) -> None:
@@ -89,23 +94,23 @@ def render_page(reader: RunReader, ranking: RankingFile) -> str:
 
     Above 3 queries it opens with a summary; above 50 only the first 50 are shown in full, and the page says so.
     """
-    pairs = _ranked_queries(reader, ranking)
-    glances = [_glance(reader, number, query, ranked) for number, (query, ranked) in enumerate(pairs, 1)]
-    shown = pairs[:_DETAILED]
+    glances = [_glance(reader, number, *pair) for number, pair in enumerate(_ranked_queries(reader, ranking), 1)]
+    shown = glances[:_DETAILED]
     drawing = _Drawing(
         reader=reader,
-        beside=_BESIDE_A_MATCH.each(2 * sum(len(ranked.matches) for _, ranked in shown)),
-        alone=_ALONE.each(sum(glance.agents.runs for glance in glances[:_DETAILED])),
+        beside=_BESIDE_A_MATCH.each(2 * sum(len(glance.ranking.matches) for glance in shown)),
+        alone=_ALONE.each(sum(glance.agents.runs for glance in shown)),
         failed=_failed_verdicts(reader, shown),
     )
     return _template().render(
         info=reader.info,
+        offline=is_offline(reader, ranking),
         head=ranking.head,
         finished=ranking.finished,
-        facts=_run_facts(reader, ranking, glances),
-        groups=[drawing.group(glance, *pair) for glance, pair in zip(glances, shown, strict=False)],
+        about=_run_facts(reader, ranking, glances),
+        groups=[drawing.group(glance) for glance in shown],
         glances=glances,
-        summary=_summary(reader, glances, pairs) if len(pairs) > _SUMMARY_ABOVE else None,
+        summary=_summary(reader, glances) if len(glances) > _SUMMARY_ABOVE else None,
         rollouts=sum(glance.agents.runs for glance in glances),
     )
 
@@ -125,14 +130,6 @@ def _owed(query: Query, topology: str, estimator: str) -> GroupRanking:
         query=query.id, topology=topology, estimator=estimator, status="incomplete", signal="none",
         notes=("This ranking has not come to this query yet.",),
     )  # fmt: skip
-
-
-def _failed_verdicts(reader: RunReader, shown: Iterable[tuple[Query, GroupRanking]]) -> dict[str, Unjudged]:
-    """Return the newest failure of each verdict that a shown group had to do without."""
-    wanted = {key for _, ranked in shown for key in ranked.failed_verdicts}
-    if not wanted:
-        return {}
-    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in wanted}
 
 
 # ---- Figures
@@ -170,7 +167,8 @@ class Glance:
 
 def _glance(reader: RunReader, number: int, query: Query, ranked: GroupRanking) -> Glance:
     group = reader.group(query)
-    verdicts = [v for key in _keys([ranked]) if (v := reader.verdict(key))]
+    keys = dict.fromkeys(key for match in ranked.matches for key in match.verdicts)
+    verdicts = [v for key in keys if (v := reader.verdict(key))]
     timed: list[Rollout | Judged] = [*group.rollouts, *verdicts]
     best = [row for row in rows(group, ranked) if row.ranked.rank is not None]
     return Glance(
@@ -189,9 +187,12 @@ def _glance(reader: RunReader, number: int, query: Query, ranked: GroupRanking) 
     )
 
 
-def _keys(rankings: Iterable[GroupRanking]) -> list[str]:
-    """Return each verdict that rankings rest on, once."""
-    return list(dict.fromkeys(key for ranked in rankings for match in ranked.matches for key in match.verdicts))
+def _failed_verdicts(reader: RunReader, shown: Iterable[Glance]) -> dict[str, Unjudged]:
+    """Return the newest failure of each verdict that a shown group had to do without."""
+    wanted = {key for glance in shown for key in glance.ranking.failed_verdicts}
+    if not wanted:
+        return {}
+    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in wanted}
 
 
 def _run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance]) -> list[Fact]:
@@ -205,7 +206,7 @@ def _run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
         Fact("Model", models),
-        Fact("Judge", ", ".join(sorted(judges)) or str(head.judge.get("model") or "none was asked")),
+        Fact("Judge", ", ".join(sorted(judges)) or str(head.judge.get("identity") or head.judge.get("model"))),
         Fact("Rubric", head.rubric),
         *(Fact("Tournament", f"{t}, ranked by {e}", f"orders judged: {order}" if order else "")
           for t, e in dict.fromkeys(design)),
@@ -215,31 +216,24 @@ def _run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance
     ]  # fmt: skip
 
 
-def _summary(reader: RunReader, glances: Sequence[Glance], pairs: Sequence[tuple[Query, GroupRanking]]) -> list[Fact]:
+def _summary(reader: RunReader, glances: Sequence[Glance]) -> list[Fact]:
     """Return the figures of many groups together."""
-    rankings = [ranked for _, ranked in pairs]
+    rankings = [glance.ranking for glance in glances]
     signals = Counter(ranked.signal for ranked in rankings)
     complete = sum(ranked.status == "complete" for ranked in rankings)
     beat, samples = (sum(g.beaten[i] for g in glances) for i in (0, 1))
     return [
-        Fact("Queries", _count(len(pairs)), f"{complete} ranked in full, {len(pairs) - complete} incomplete"),
-        Fact("With signal", _percent(signals["ok"], len(pairs)), f"{signals['weak']} weak, {signals['none']} without"),
+        Fact("Queries", _count(len(glances)), f"{complete} ranked in full, {len(glances) - complete} incomplete"),
+        Fact("With signal", _percent(signals["ok"], len(glances)), f"{signals['weak']} weak, {signals['none']} without"),
         Fact("Samples above the anchor", _percent(beat, samples), f"{beat} of {samples} ranked samples"),
-        *_agent_facts(_together(g.agents for g in glances)),
-        *_judge_facts(judge_figures(rankings, reader.verdict, _keys(rankings))),
-        Fact("Wall time", _seconds(_busy(s for g in glances for s in g.spans)), "with a run or a verdict under way"),
+        *_agent_facts(sum((g.agents for g in glances), AgentFigures.none())),
+        *_judge_facts(judge_figures(rankings, reader.verdict)),
+        _wall_time(s for g in glances for s in g.spans),
     ]
 
 
-def _together(figures: Iterable[AgentFigures]) -> AgentFigures:
-    found = list(figures)
-    told = [f.tokens for f in found if f.tokens is not None]
-    failed = sum((f.failed for f in found), Counter[str]())
-    return AgentFigures(sum(f.runs for f in found), failed, sum(told) if told else None, total(f.usd for f in found))
-
-
 def _agent_facts(agents: AgentFigures) -> list[Fact]:
-    kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(agents.failed.items()))
+    kinds = ", ".join(f"{n} {_words(kind)}" for kind, n in sorted(agents.failed.items()))
     failed = f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
     return [
         Fact("Agent runs", _count(agents.runs), failed),
@@ -248,14 +242,19 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
 
 
 def _judge_facts(judge: JudgeFigures) -> list[Fact]:
-    failed = f", {judge.failed} failed" if judge.failed else ""
-    return [
-        Fact("Verdicts", _count(judge.bought + judge.reused), f"{judge.bought} bought, {judge.reused} reused{failed}"),
-        Fact("Judging cost", _dollars(judge.usd), "of the verdicts this ranking rests on"),
-        Fact("Flips", f"{judge.flips} of {judge.both_orders}", "matches where the order shown decided the winner"),
-        Fact("First shown wins", _percent(judge.first_wins, judge.decided),
-             f"of {judge.decided} decided verdicts; 50 % is unbiased"),
-    ]  # fmt: skip
+    failed = f", {_count(judge.failed)} failed" if judge.failed else ""
+    told = f"{_count(judge.bought)} bought, {_count(judge.reused)} reused{failed}"
+    facts = [
+        Fact("Verdicts", _count(judge.bought + judge.reused), told),
+        Fact("Judging cost", _dollars(judge.usd), f"{_count(judge.calls)} calls for this ranking"),
+    ]
+    if judge.both_orders:
+        flips = f"{_count(judge.flips)} of {_count(judge.both_orders)}"
+        facts.append(Fact("Flips", flips, "matches where the order shown decided the winner"))
+    if judge.decided:
+        share = _percent(judge.first_wins, judge.decided)
+        facts.append(Fact("First shown wins", share, f"of {_count(judge.decided)} decided verdicts; 50 % is unbiased"))
+    return facts
 
 
 _SIGNAL = {
@@ -266,24 +265,23 @@ _SIGNAL = {
 
 
 def _group_facts(glance: Glance, verdicts: Verdicts) -> list[Fact]:
-    judge = judge_figures([glance.ranking], verdicts, _keys([glance.ranking]))
     return [
         Fact("Signal", glance.ranking.signal, _SIGNAL[glance.ranking.signal]),
-        *_judge_facts(judge),
+        *_judge_facts(judge_figures([glance.ranking], verdicts)),
         *_agent_facts(glance.agents),
-        Fact("Wall time", _seconds(_busy(glance.spans)), "with a run or a verdict under way"),
+        _wall_time(glance.spans),
     ]
 
 
-def _busy(spans: Iterable[Span]) -> float:
-    """Return the seconds covered by at least one span: what was waited for, without the days before a resume."""
+def _wall_time(spans: Iterable[Span]) -> Fact:
+    """Return the time covered by at least one span: what was waited for, without the days before a rescoring."""
     covered, until = timedelta(), None
     for start, end in sorted(spans):
         if until is None or start >= until:
             covered, until = covered + (end - start), end
         elif end > until:
             covered, until = covered + (end - until), end
-    return covered.total_seconds()
+    return Fact("Wall time", _seconds(covered.total_seconds()), "while a run or a verdict was under way")
 
 
 # ---- The ranking
@@ -295,7 +293,7 @@ class Line:
 
     row: Row
     place: str
-    """From 1; a tie is shown as the places that it covers."""
+    """From 1, `=` where several share it."""
     temperature: str
     effective: str | None
     """The temperature that really held, where it is not the one asked for."""
@@ -305,12 +303,11 @@ class Line:
 
 def _lines(group: Group, ranked: GroupRanking) -> list[Line]:
     found = rows(group, ranked)
-    shared = Counter(row.ranked.rank for row in found)
     widest = max((abs(row.ranked.advantage or 0.0) for row in found), default=0.0) or 1.0
     return [
         Line(
             row=row,
-            place=_place(row.ranked.rank, shared[row.ranked.rank]),
+            place=place_of(row, found),
             temperature=f"{row.rollout.requested.temperature:g}",
             effective=_effective(row.rollout),
             bar=round((row.ranked.advantage or 0.0) / widest, 3),
@@ -319,29 +316,20 @@ def _lines(group: Group, ranked: GroupRanking) -> list[Line]:
     ]
 
 
-def _place(rank: float | None, shared: int) -> str:
-    if rank is None:
-        return ""
-    first = round(rank - (shared - 1) / 2) + 1
-    return f"{first}" if shared == 1 else f"{first}\N{EN DASH}{first + shared - 1}"
-
-
 def _effective(rollout: Rollout) -> str | None:
     if rollout.effective.uniform or not rollout.calls:
         return None
     held = rollout.effective.temperature
-    return "not the same in every call" if held is None else f"{held:g}"
+    return "not the same in every call" if held in (None, rollout.requested.temperature) else f"{held:g}"
 
 
 def _headline(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> tuple[str, str]:
     """Return what came out, in a sentence, and a second one on why."""
     best = [row for row in rows(group, ranked) if row.ranked.rank is not None]
     if not best:
-        owed = len(ranked.failed_verdicts)
-        why = f"{owed} verdict{'s' * (owed != 1)} failed, and what depends on them is open." if owed else ""
-        return "No rollout has a place.", why or "There was nothing that could be ranked."
+        return "No rollout has a place.", ""
     if len(best) == 1:
-        return f"{_who(best[0].rollout, 'Rollout')} stands alone.", "One rollout has nothing to be compared with: no signal."
+        return f"{_who(best[0].rollout, 'Rollout')} stands alone.", ""
     leaders = [row.rollout for row in best if row.ranked.rank == best[0].ranked.rank]
     if len(leaders) == len(best):
         return f"All {len(best)} rollouts share one rank.", "Nothing in the judging tells them apart."
@@ -350,21 +338,19 @@ def _headline(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> tuple[s
     found = duel(group, ranked, verdicts)
     first, second = (_who(row.rollout) for row in best[:2])
     if found is None:
-        return f"#1 {first}; #2 {second}.", "The two never met."
-    how = _how(found.score_first - found.score_second)
+        failed = best[1].rollout.status == "failed"
+        return f"#1 {first}.", "All others failed." if failed else f"#2 is {second}; the two never met."
+    how = "beats" if found.score_first > found.score_second else "stands above"
     scores = f"{_trim(found.score_first)} v {_trim(found.score_second)}"
     return f"#1 {first} {how} #2 {second}: {scores}, {found.agreement}.", _reasons(found)
 
 
-def _how(lead: float) -> str:
-    return "beats" if lead > 0 else "draws with" if lead == 0 else "loses their match to"
-
-
 def _reasons(found: Duel) -> str:
     parts = [
-        f"{how} on {', '.join(f'{_words(name)} {_signed(lead, 1)}' for name, lead in leads)}"
-        for how, leads in (("won", found.won), ("lost", found.lost)) if leads
-    ]  # fmt: skip
+        f"{how} on " + ", ".join(f"{_words(name)} {_signed(lead, 1)}" for name, lead in leads)
+        for how, leads in (("won", found.won), ("lost", found.lost))
+        if leads
+    ]
     said = "; ".join(parts) or "level on every dimension"
     return f"{said[0].upper()}{said[1:]}."
 
@@ -595,7 +581,7 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class Shown:
-    """A trajectory as the page shows it, its longest texts cut to `limit` characters."""
+    """A trajectory as the page shows it, the longest texts of its path cut to `limit` characters."""
 
     steps: tuple[ShownStep, ...]
     answer: Text
@@ -606,14 +592,13 @@ def _show(trajectory: Trajectory, room: int) -> Shown:
     named = len({step.agent for step in trajectory.path if step.agent}) > 1
     parts = [(step, _texts(step)) for step in trajectory.path]
     answer = Text("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
-    texts = [text for _, found in parts for text in found] + [answer]
-    limit = _limit([len(text.shown) for text in texts], room)
+    limit = _limit([len(text.shown) for _, texts in parts for text in texts], room)
     return Shown(
         steps=tuple(
-            ShownStep(step, step.agent if named else None, tuple(_cut(text, limit) for text in found))
-            for step, found in parts
+            ShownStep(step, step.agent if named else None, tuple(_cut(text, limit) for text in texts))
+            for step, texts in parts
         ),
-        answer=_cut(answer, limit),
+        answer=_cut(answer, max(room, _ANSWER)),
         limit=limit,
     )
 
@@ -636,9 +621,10 @@ def _limit(lengths: Sequence[int], room: int) -> int | None:
 
 
 def _cut(text: Text, limit: int | None) -> Text:
-    if limit is None or len(text.shown) <= limit:
+    if limit is None or len(text.shown) <= limit + _SLACK:
         return text
-    return Text(text.label, text.shown[:limit].rstrip(), len(text.shown) - len(text.shown[:limit].rstrip()), text.code)
+    kept = text.shown[:limit].rstrip()
+    return replace(text, shown=kept, left_out=len(text.shown) - len(kept))
 
 
 # ---- Matches
@@ -724,6 +710,11 @@ class GroupPage:
     meetings: list[Meeting]
     missing: list[Missing]
     shown: list[tuple[Rollout, Shown]]
+    anchors: frozenset[int]
+    able: int
+    """How many rollouts ended well."""
+    brief: str | None
+    """The instructions that the agent worked under."""
 
 
 @dataclass(frozen=True)
@@ -735,8 +726,9 @@ class _Drawing:
     alone: int
     failed: dict[str, Unjudged]
 
-    def group(self, glance: Glance, query: Query, ranked: GroupRanking) -> GroupPage:
-        group, verdicts = self.reader.group(query), cache(self.reader.verdict)
+    def group(self, glance: Glance) -> GroupPage:
+        ranked = glance.ranking
+        group, verdicts = self.reader.group(glance.query), cache(self.reader.verdict)
         headline, because = _headline(group, ranked, verdicts)
         bracket = _bracket(group, ranked)
         meetings = list(self._meetings(group, ranked, bracket, verdicts))
@@ -756,18 +748,19 @@ class _Drawing:
             meetings=meetings,
             missing=_missing(group, ranked, self.failed),
             shown=[(r, _show(r.trajectory, self.alone)) for r in group.rollouts],
+            anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
+            able=sum(r.status == "ok" for r in group.rollouts),
+            brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )
 
     def _meetings(
         self, group: Group, ranked: GroupRanking, bracket: Bracket | None, verdicts: Verdicts
     ) -> Iterator[Meeting]:
         rollouts = {r.index: r for r in group.rollouts}
-        shown = cache(lambda index: _show(rollouts[index].trajectory, self.beside))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        shown = {r.index: _show(r.trajectory, self.beside) for r in group.rollouts}
         titles = {0: "Seeding"} | {r.number: r.title.removesuffix("s") for r in (bracket.rounds if bracket else ())}
         for number, match in enumerate(ranked.matches, 1):
-            a, b = (
-                Side(rollouts[e], _score(match, e), match.winner == e, shown(e)) for e in (match.a, match.b)
-            )
+            a, b = (Side(rollouts[e], _score(match, e), match.winner == e, shown[e]) for e in (match.a, match.b))
             judged = [(first, verdicts(key)) for key, first in zip(match.verdicts, match.shown_first, strict=True)]
             yield Meeting(
                 number=number,
@@ -870,9 +863,7 @@ def _signed(number: float | None, decimals: int = 2) -> str:
 
 
 def _dollars(usd: float | None) -> str:
-    if usd is None:
-        return "unknown"
-    return "$0" if usd == 0 else f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}" if usd >= 0.0001 else "under $0.0001"
+    return "unknown" if usd is None else money(usd)
 
 
 def _seconds(seconds: float | None) -> str:
@@ -890,7 +881,10 @@ def _date(at: datetime) -> str:
 
 def _beginning(text: str, length: int = 150) -> str:
     line = " ".join(clean(text[: 4 * length]).split())
-    return line if len(line) <= length else line[:length].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    if len(line) <= length:
+        return line
+    whole, _, _ = line[:length].rpartition(" ")
+    return (whole or line[:length]) + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _cleaned(value: Any) -> Any:

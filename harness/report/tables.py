@@ -52,7 +52,9 @@ def overview(reader: RunReader, ranking: RankingFile) -> RenderableType:
 
 def group_table(group: Group, ranking: GroupRanking | None) -> Table:
     """Return a query's rollouts, best first."""
-    table = Table(title=escape(_short(group.query.text, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=escape(_short(group.query.text, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for name in ("place", "rollout", "role", "score", "reward", "advantage", "tokens", "cost"):
         table.add_column(name, justify="left" if name == "role" else "right", no_wrap=True)
     table.add_column("answer", no_wrap=True, overflow="ellipsis")
@@ -107,7 +109,9 @@ def runs_table(readers: Sequence[RunReader]) -> Table:
     """Return the runs there are, newest last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("run", "agent", "n", "queries", "rollouts", "failed", "ranked", "cost", "judge"):
-        table.add_column(name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True)
+        table.add_column(
+            name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True
+        )
     for reader in readers:
         table.add_row(*(escape(str(cell)) for cell in _run_cells(reader)))
     return table
@@ -128,10 +132,17 @@ def _run_cells(reader: RunReader) -> list[Any]:
 def _cells(row: Row, ranked: Sequence[Row]) -> list[str]:
     rollout, place = row.rollout, row.ranked
     tokens = rollout.usage.tokens
-    answer = rollout.trajectory.answer if rollout.status == "ok" else f"failed: {rollout.failure.kind}" if rollout.failure else ""
+    answer = (
+        rollout.trajectory.answer
+        if rollout.status == "ok"
+        else f"failed: {rollout.failure.kind}"
+        if rollout.failure
+        else ""
+    )
+    figures = ((place.score, ".2f"), (place.reward, ".3f"), (place.advantage, "+.2f"))
     return [
         place_of(row, ranked), str(rollout.index), rollout.role,
-        *("–" if v is None else f"{v:{f}}" for v, f in ((place.score, ".2f"), (place.reward, ".3f"), (place.advantage, "+.2f"))),
+        *("–" if value is None else f"{value:{form}}" for value, form in figures),
         "–" if tokens is None else f"{tokens:,}",
         "unknown" if rollout.price_usd is None else money(rollout.price_usd), escape(_short(answer, _ANSWER_CHARS)),
     ]  # fmt: skip
@@ -189,7 +200,8 @@ def _summary(reader: RunReader, ranking: RankingFile) -> RenderableType:
     told = [
         f"{count} queries, {agent.runs} rollouts: {agent.runs - agent.failed.total()} ok, {agent.failed.total()} failed"
         + (f" ({causes})" if causes else ""),
-        f"groups with signal: {signals.get('ok', 0) / count:.0%}" + (f"; incomplete: {incomplete}" if incomplete else ""),
+        f"groups with signal: {signals.get('ok', 0) / count:.0%}"
+        + (f"; incomplete: {incomplete}" if incomplete else ""),
         f"samples above their anchor: {above} of {samples}" + (f" ({above / samples:.0%})" if samples else ""),
         _judge_line(judge, ", ".join(f"{k} {n}" for k, n in sorted(signals.items()))),
     ]
@@ -198,7 +210,8 @@ def _summary(reader: RunReader, ranking: RankingFile) -> RenderableType:
 
 def _step(number: int, step: Step) -> Text:
     text = Text(f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else ""), style="bold")
-    for label, value in (("", step.reasoning), ("input: ", step.tool_input), ("output: ", step.tool_output), ("error: ", step.error)):
+    told = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}
+    for label, value in told.items():
         if value:
             text.append(f"\n   {label}{value}".replace("\n", "\n   "), style="not bold")
     return text

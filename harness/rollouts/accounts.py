@@ -84,7 +84,9 @@ def from_sdk(usage: SdkUsage) -> Usage:
 
 def _effective(calls: Sequence[ModelCall], wanted: float) -> Effective:
     sent = {c.temperature for c in calls}
-    exceptions = [f"call {i}: sent temperature {c.temperature}" for i, c in enumerate(calls, 1) if c.temperature != wanted]
+    exceptions = [
+        f"call {i}: sent temperature {c.temperature}" for i, c in enumerate(calls, 1) if c.temperature != wanted
+    ]
     exceptions += [
         f"call {i}: the endpoint used temperature {c.replied_temperature}"
         for i, c in enumerate(calls, 1)

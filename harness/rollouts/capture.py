@@ -70,5 +70,7 @@ def check_tracing() -> None:
     """Raise UsageError if tracing is switched off: paths would come out empty, and silently."""
     probe = get_trace_provider().create_trace(name="harness-probe")
     if probe.trace_id == "no-op":
-        raise UsageError("the SDK's tracing is switched off, so no steps could be captured: unset "
-                         "OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code")  # fmt: skip
+        raise UsageError(
+            "the SDK's tracing is switched off, so no steps could be captured: unset "
+            "OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code"
+        )

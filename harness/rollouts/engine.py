@@ -121,15 +121,14 @@ class Engine:
         except UsageError:
             span_log().take(trace_id)
             raise
-        finally:
-            if leads:
-                self.first_call.over()
         if leads and not self.first_call.answered:
             host = self.endpoint.host if self.endpoint else "the agent's endpoint"
             asked = self.settings.model or (recorder.calls[0].model if recorder.calls else None)
             if refusal := refused(outcome.error, asked or "the default", host):
                 span_log().take(trace_id)
                 raise refusal from outcome.error
+        if leads:
+            self.first_call.over()
         return finish(outcome)
 
     async def _run_agent(
@@ -196,8 +195,8 @@ class _Finisher:
             effective=costs.effective, calls=costs.calls, status="failed" if outcome.failure else "ok",
             failure=outcome.failure, usage=costs.usage, price_usd=self._price(costs),
             trajectory=Trajectory(
-                query=self.query.text, path=steps_of(spans, finished=outcome.failure is None), answer=answer if lifted else outcome.answer,
-                answer_type="json" if outcome.is_json else "text",
+                query=self.query.text, path=steps_of(spans, finished=outcome.failure is None),
+                answer=answer if lifted else outcome.answer, answer_type="json" if outcome.is_json else "text",
             ),
             fingerprint=self.recorder.fingerprint, started_at=self.started,
             duration_s=(engine.clock() - self.started).total_seconds(),
@@ -220,8 +219,10 @@ class _Finisher:
 def _ended(result: RunResult) -> Outcome:
     if result.interruptions:
         waiting = ", ".join(str(getattr(i, "name", None) or "a tool") for i in result.interruptions)
-        return Outcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=f"waits for approval of {waiting}"))
+        return Outcome(
+            failure=Failure(kind="approval", type="ToolApprovalItem", message=f"waits for approval of {waiting}")
+        )
     final: Any = result.final_output
     if final is None or isinstance(final, str):
         return Outcome(answer=final or "")
-    return Outcome(answer=TypeAdapter(type(final)).dump_json(final).decode(), is_json=True)
+    return Outcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)

@@ -23,7 +23,7 @@ def failure_from(exc: BaseException, turn: int | None) -> Failure:
     """Return the failure record for an exception out of a run; `turn` is how many replies had come in."""
     if isinstance(exc, openai.OpenAIError):
         return failure_of(exc).model_copy(update={"turn": turn})
-    kind = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
+    kind: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
     cause = exc.__cause__
     if kind is None:
         kind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"

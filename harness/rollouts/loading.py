@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -36,7 +36,7 @@ class LoadedAgent:
     examples: tuple[str, ...] = ()
 
     @asynccontextmanager
-    async def open(self, env: AgentEnv) -> AsyncIterator[Agent[Any]]:
+    async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
         """Give an Agent for one rollout; what the agent's file set up for it is cleaned up after.
 
         Raises UsageError if what was named is no Agent and makes none.
@@ -49,9 +49,9 @@ class LoadedAgent:
             yield self._checked(made)
 
     async def _made(self, env: AgentEnv) -> Any:
-        made = self.source
+        made: Any = self.source
         try:
-            if not isinstance(made, Agent) and callable(made):
+            if callable(made):  # an Agent is not
                 made = made(env) if _takes_env(made) else made()
             return await made if inspect.isawaitable(made) else made
         except UsageError:
@@ -166,9 +166,7 @@ def _users_line(trace: TracebackType | None, path: Path | None) -> tuple[str | N
     return (own[-1].filename, own[-1].lineno) if own else (None, None)
 
 
-def _from_module(
-    module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False
-) -> LoadedAgent:
+def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
     file = path or (Path(module.__file__) if module.__file__ else None)
     attrs = [attr] if attr else ["agent", "build"]
     found = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)

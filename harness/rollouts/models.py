@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import openai
 from agents import Agent, FunctionTool, Handoff, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider
@@ -58,7 +58,7 @@ class RecordedModel(Model):
         self._inner, self._recorder = inner, recorder
         self.model = getattr(inner, "model", None)
 
-    async def get_response(  # noqa: PLR0917 - the SDK's signature
+    async def get_response(
         self,
         system_instructions: str | None,
         input: Any,  # noqa: A002 - the SDK's name
@@ -86,7 +86,7 @@ class RecordedModel(Model):
         self._recorder.on_reply()
         return response
 
-    def stream_response(  # noqa: PLR0917 - the SDK's signature
+    def stream_response(
         self,
         system_instructions: str | None,
         input: Any,  # noqa: A002 - the SDK's name
@@ -107,7 +107,7 @@ class RecordedModel(Model):
         return self._inner.get_retry_advice(request)
 
     async def _cleanup_on_run_end(self, owner: object) -> None:
-        await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - the SDK's own hook, passed on
+        await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - the SDK's own hook
 
     async def close(self) -> None:
         """Pass on."""
@@ -135,7 +135,9 @@ def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.Async
     if endpoint is None:
         return MultiProvider(), None
     client = openai.AsyncOpenAI(
-        base_url=endpoint.base_url or "https://api.openai.com/v1", api_key=endpoint.key.get_secret_value(), max_retries=4
+        base_url=endpoint.base_url or "https://api.openai.com/v1",
+        api_key=endpoint.key.get_secret_value(),
+        max_retries=4,
     )
     responses = endpoint.api == "responses"
     if endpoint.base_url:
@@ -150,7 +152,9 @@ def has_own_model(agent: Agent[Any]) -> bool:
     return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
 
 
-def with_recorded_models(agent: Agent[Any], recorder: Recorder, seen: dict[int, Agent[Any]] | None = None) -> Agent[Any]:
+def with_recorded_models(
+    agent: Agent[Any], recorder: Recorder, seen: dict[int, Agent[Any]] | None = None
+) -> Agent[Any]:
     """Return the agent with every Model object among it and its handoffs recorded; the user's own is not touched.
 
     An agent inside `handoff(...)` or `as_tool` keeps its own model: the SDK offers no way in, and its spans tell.
@@ -159,10 +163,7 @@ def with_recorded_models(agent: Agent[Any], recorder: Recorder, seen: dict[int, 
     if id(agent) not in seen:
         model = RecordedModel(agent.model, recorder) if isinstance(agent.model, Model) else agent.model
         copy = seen[id(agent)] = agent.clone(model=model)
-        copy.handoffs = [
-            with_recorded_models(cast(Agent[Any], h), recorder, seen) if isinstance(h, Agent) else h
-            for h in agent.handoffs
-        ]
+        copy.handoffs = [with_recorded_models(h, recorder, seen) if isinstance(h, Agent) else h for h in agent.handoffs]
     return seen[id(agent)]
 
 
@@ -174,13 +175,14 @@ def settings_for(temperature: float) -> ModelSettings:
 def _request(
     system: str | None, items: Any, tools: list[Any], output_schema: Any, handoffs: list[Handoff[Any]]
 ) -> dict[str, Any]:
-    plain = output_schema is None or output_schema.is_plain_text()
     return {
         "instructions": system,
         "input": json.loads(json.dumps(items, default=str)),
         "tools": [_tool(t) for t in tools],
         "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
-        "output_schema": None if plain else output_schema.json_schema(),
+        "output_schema": None
+        if output_schema is None or output_schema.is_plain_text()
+        else output_schema.json_schema(),
     }
 
 
@@ -195,5 +197,3 @@ def _fingerprint(request: dict[str, Any], settings: ModelSettings, model: str | 
     fixed = {k: v for k, v in request.items() if k != "input"}
     told = {k: v for k, v in settings.to_json_dict().items() if k not in {"temperature", "top_p", "extra_body"}}
     return digest([fixed, json.loads(json.dumps(told, default=str)), model])
-
-

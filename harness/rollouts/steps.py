@@ -93,26 +93,28 @@ def _last_top_level(spans: Spans, replies: Sequence[Span[Any]]) -> Span[Any]:
 
 
 def _reply_steps(spans: Spans, reply: Span[Any], *, answers: bool) -> Iterator[Step]:
-    agent = spans.agent(reply)
-    runs = _Runs(spans, reply)
-    thoughts: list[str] = []
-    said = list(_said(reply))
-    calls = any(s.tool for s in said)
-    for item in said:
-        if item.reasoning:
-            thoughts.append(item.reasoning)
-        elif item.text and (calls or not answers):
-            thoughts.append(item.text)
-        elif item.tool:
-            yield _call_step(spans, item, runs, "\n".join(thoughts) or None, agent)
-            thoughts = []
-    if thoughts:
-        kind = "reasoning" if any(s.reasoning for s in said) else "message"
-        yield Step(kind=kind, reasoning="\n".join(thoughts), agent=agent, started_at=_when(reply.started_at),
-                   duration_s=_seconds(reply), error=_error(reply))  # fmt: skip
-    elif not said and reply.error:
-        yield Step(kind="message", agent=agent, error=_error(reply), started_at=_when(reply.started_at),
-                   duration_s=_seconds(reply))  # fmt: skip
+    """Yield a reply's steps. What was thought and said goes with the call that it led to.
+
+    What is left after the last call is a step of its own, but for the text of a reply that answers: that is the answer.
+    """
+    agent, runs = spans.agent(reply), _Runs(spans, reply)
+    before: list[Said] = []
+    for item in _said(reply):
+        if item.tool:
+            yield _call_step(spans, item, runs, _joined(before), agent)
+            before = []
+        else:
+            before.append(item)
+    left = [s for s in before if s.reasoning or not answers]
+    if left or reply.error:
+        yield Step(
+            kind="reasoning" if any(s.reasoning for s in left) else "message", reasoning=_joined(left), agent=agent,
+            started_at=_when(reply.started_at), duration_s=_seconds(reply), error=_error(reply),
+        )  # fmt: skip
+
+
+def _joined(said: Sequence[Said]) -> str | None:
+    return "\n".join(s.reasoning or s.text or "" for s in said) or None
 
 
 class _Runs:
@@ -162,7 +164,7 @@ def _said(reply: Span[Any]) -> Iterator[Said]:
         for item in output:
             yield from _from_item(item.model_dump(mode="json"))
         return
-    for message in cast(Sequence[Mapping[str, Any]], data.output or ()):
+    for message in cast("Sequence[Mapping[str, Any]]", data.output or ()):
         if message.get("object") == "response" or "output" in message:  # streamed replies come as a whole Response
             for item in message["output"]:
                 yield from _from_item(item)
@@ -176,7 +178,7 @@ def _from_message(message: Mapping[str, Any]) -> Iterator[Said]:
         yield Said(reasoning=str(reasoning))
     yield from _from_text(message.get("content") or message.get("refusal"))
     for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
+        function: Mapping[str, Any] = call.get("function") or {}
         yield Said(call_id=call.get("id"), tool=function.get("name"), arguments=function.get("arguments"))
 
 
@@ -216,15 +218,14 @@ def as_text(value: Any) -> str | None:
     """Return a tool's output as the model saw it: the SDK passes text parts by their text, other objects by str()."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, dict) and set(cast(dict[str, Any], value)) >= {"type", "text"}:
-        return str(cast(dict[str, Any], value)["text"])
-    return str(value)
+    part = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    return str(part["text"]) if part.keys() >= {"type", "text"} else str(cast("Any", value))
 
 
 def _error(span: Span[Any]) -> str | None:
     if span.error is None:
         return None
-    data = span.error.get("data") or {}
+    data: Mapping[str, Any] = span.error.get("data") or {}
     detail = data.get("error")
     return f"{span.error['message']}: {detail}" if detail else span.error["message"]
 

@@ -1,0 +1,239 @@
+"""A server on a real socket that speaks Chat Completions and Responses as real endpoints do, and logs what it saw.
+
+What it says is scripted: `agent` and `judge` are functions from the request's body to a `Say` or a `Refuse`.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+JUDGE_MARK = "LLM_A"
+
+
+@dataclass(frozen=True)
+class Say:
+    """A reply: text, or calls of function tools (name, arguments), with or without reasoning and usage."""
+
+    text: str | None = None
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    reasoning: str | None = None
+    searched: str | None = None
+    """A hosted web search that the Responses API reports beside the text."""
+    usage: tuple[int, int] | None = (100, 20)
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An error reply."""
+
+    status: int
+    message: str = "no"
+    code: str | None = None
+    param: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it came in."""
+
+    path: str
+    key: str | None
+    body: dict[str, Any]
+
+    @property
+    def is_judge(self) -> bool:
+        return JUDGE_MARK in self.system
+
+    @property
+    def system(self) -> str:
+        if "instructions" in self.body:
+            return self.body["instructions"] or ""
+        return next((m["content"] for m in self.body["messages"] if m["role"] in {"system", "developer"}), "")
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """Messages, or input items, after the system message."""
+        if "messages" in self.body:
+            return [m for m in self.body["messages"] if m["role"] not in {"system", "developer"}]
+        given = self.body["input"]
+        return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+    @property
+    def tool_outputs(self) -> list[str]:
+        return [str(i.get("output", i.get("content"))) for i in self.items
+                if i.get("role") == "tool" or i.get("type") == "function_call_output"]  # fmt: skip
+
+    @property
+    def user(self) -> str:
+        content = next(i["content"] for i in self.items if i.get("role") == "user")
+        return content if isinstance(content, str) else "".join(p["text"] for p in content)
+
+
+Script = Callable[[Seen], Say | Refuse]
+
+
+def searching_agent() -> Script:
+    """Search once where there is a function tool, then answer; every answer is another."""
+    numbers = count(1)
+
+    def reply(seen: Seen) -> Say:
+        names = [t.get("name") or t.get("function", {}).get("name") for t in seen.body.get("tools", [])]
+        if "search" in names and not seen.tool_outputs:
+            return Say(calls=(("search", {"query": "programming languages"}),), reasoning="I should search first.")
+        hosted = any(t.get("type", "").startswith("web_search") for t in seen.body.get("tools", []))
+        return Say(f"Answer number {next(numbers)}.", searched="programming languages" if hosted else None)
+
+    return reply
+
+
+def verdict(a: int, b: int, *, rubric_keys: Any = None) -> str:
+    """Return a judge's reply that marks every dimension of one side `a` and of the other `b`."""
+    path, answer = rubric_keys or (
+        ("understanding", "logic", "richness"),
+        ("relevance", "content_quality", "language_style", "clarity"),
+    )
+    sides = {"LLM_A": a, "LLM_B": b}
+    return json.dumps({
+        "analysis": {"path_A": "p", "path_B": "p", "answer_A": "x", "answer_B": "y"},
+        "path_scores": {s: dict.fromkeys([*path, "overall_p"], v) for s, v in sides.items()},
+        "answer_scores": {s: dict.fromkeys([*answer, "overall_a"], v) for s, v in sides.items()},
+        "combined_scores": {s: float(v) for s, v in sides.items()},
+        "winner": "LLM_A" if a > b else "LLM_B" if b > a else "Tie",
+    })  # fmt: skip
+
+
+def fair_judge(quality: Callable[[str], int] = lambda text: sum(map(ord, text)) % 11) -> Script:
+    """Mark a side by its answer's text alone, whatever the order."""
+
+    def reply(seen: Seen) -> Say:
+        return Say(verdict(*(quality(block(seen.user, f"ANSWER_{side}")) for side in "AB")), usage=(1000, 200))
+
+    return reply
+
+
+def block(text: str, name: str) -> str:
+    """Return what stands in a fenced block of a judge's prompt."""
+    return text.split(f"[{name} ", 1)[1].split("]\n", 1)[1].split(f"\n[/{name} ", 1)[0]
+
+
+class FakeEndpoint:
+    """The server. `requests` is its log, in the order of arrival."""
+
+    def __init__(self, agent: Script | None = None, judge: Script | None = None) -> None:
+        self.agent = agent or searching_agent()
+        self.judge = judge or fair_judge()
+        self.requests: list[Seen] = []
+        self._ids = count(1)
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self.host = f"127.0.0.1:{self._server.server_port}"
+        self.base_url = f"http://{self.host}/v1"
+
+    @property
+    def of_agent(self) -> list[Seen]:
+        return [r for r in self.requests if not r.is_judge]
+
+    @property
+    def of_judge(self) -> list[Seen]:
+        return [r for r in self.requests if r.is_judge]
+
+    @contextmanager
+    def serving(self) -> Iterator["FakeEndpoint"]:
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+    def answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]]:
+        with self._lock:
+            self.requests.append(seen)
+            said = (self.judge if seen.is_judge else self.agent)(seen)
+            number = next(self._ids)
+        if isinstance(said, Refuse):
+            error = {"message": said.message, "code": said.code, "param": said.param, "type": "error"}
+            return said.status, {"error": error}, said.headers
+        shape = _responses if seen.path.endswith("/responses") else _chat
+        return 200, shape(said, seen.body, number), {}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                raw = self.rfile.read(int(self.headers["content-length"]))
+                key = (self.headers.get("authorization") or "").removeprefix("Bearer ") or None
+                status, body, headers = endpoint.answer(Seen(self.path, key, json.loads(raw)))
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in ({"content-type": "application/json", "content-length": str(len(data))} | headers).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        return Handler
+
+
+def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": said.text}
+    if said.reasoning:
+        message["reasoning_content"] = said.reasoning
+    if said.calls:
+        message["tool_calls"] = [
+            {"id": f"call_{number}_{i}", "type": "function", "function": {"name": n, "arguments": json.dumps(a)}}
+            for i, (n, a) in enumerate(said.calls)
+        ]
+    usage = said.usage and {
+        "prompt_tokens": said.usage[0], "completion_tokens": said.usage[1], "total_tokens": sum(said.usage),
+    }  # fmt: skip
+    finish = "tool_calls" if said.calls else "stop"
+    return {
+        "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": said.model or body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage,
+    }  # fmt: skip
+
+
+def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
+    output: list[dict[str, Any]] = []
+    if said.reasoning:
+        summary = [{"type": "summary_text", "text": said.reasoning}]
+        output.append({"id": f"rs_{number}", "type": "reasoning", "summary": summary})
+    if said.searched:
+        action = {"type": "search", "query": said.searched, "sources": [{"type": "url", "url": "http://example/1"}]}
+        output.append({"id": f"ws_{number}", "type": "web_search_call", "status": "completed", "action": action})
+    output += [
+        {"id": f"fc_{number}_{i}", "type": "function_call", "call_id": f"call_{number}_{i}", "name": n,
+         "arguments": json.dumps(a), "status": "completed"}
+        for i, (n, a) in enumerate(said.calls)
+    ]  # fmt: skip
+    if said.text is not None:
+        content = [{"type": "output_text", "text": said.text, "annotations": []}]
+        output.append({"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed",
+                       "content": content})  # fmt: skip
+    usage = said.usage and {
+        "input_tokens": said.usage[0], "output_tokens": said.usage[1], "total_tokens": sum(said.usage),
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }  # fmt: skip
+    return {
+        "id": f"resp_{number}", "object": "response", "created_at": 0, "model": said.model or body["model"],
+        "status": "completed", "output": output, "usage": usage, "temperature": body.get("temperature"),
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "incomplete_details": None,
+        "instructions": None, "metadata": {}, "top_p": 1.0,
+    }  # fmt: skip
