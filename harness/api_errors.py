@@ -9,7 +9,7 @@ _THIS_REQUEST_ONLY = {"context_length_exceeded", "content_filter", "content_poli
 """Codes of a 400 that says nothing of the requests to come."""
 
 
-def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:
+def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
     """Return the one-line error for a call turned down for its key, model or address; None for any other trouble."""
     who, flag = ("the judge's ", "--judge-model") if judge else ("", "--model")
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"

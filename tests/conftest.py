@@ -56,9 +56,9 @@ def harness(tmp_path: Path) -> Harness:
     """Run `python -m harness ...` in a folder of the test's own, with only the environment that it is given."""
 
     def run(*args: str, env: dict[str, str] | None = None, stdin: str | None = None, cwd: Path | None = None) -> Done:
-        kept = {n: v for n, v in os.environ.items() if not n.startswith(_OURS)}
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(_OURS)} | {"PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [sys.executable, "-m", "harness", *args], cwd=cwd or tmp_path, env=kept | {"PYTHONPATH": str(ROOT)} | (env or {}),
+            [sys.executable, "-m", "harness", *args], cwd=cwd or tmp_path, env=kept | (env or {}),
             input=stdin, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         return Done(done.returncode, done.stdout, done.stderr)

@@ -5,7 +5,7 @@ What it says is scripted: `agent` and `judge` are functions from the request's b
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,8 +53,8 @@ class Seen:
 
     @property
     def system(self) -> str:
-        if "instructions" in self.body:
-            return self.body["instructions"] or ""
+        if "messages" not in self.body:
+            return self.body.get("instructions") or ""
         return next((m["content"] for m in self.body["messages"] if m["role"] in {"system", "developer"}), "")
 
     @property
@@ -79,7 +79,7 @@ class Seen:
 Script = Callable[[Seen], Say | Refuse]
 
 
-def searching_agent() -> Script:
+def searching_agent() -> Callable[[Seen], Say]:
     """Search once where there is a function tool, then answer; every answer is another."""
     numbers = count(1)
 
@@ -146,7 +146,7 @@ class FakeEndpoint:
         return [r for r in self.requests if r.is_judge]
 
     @contextmanager
-    def serving(self) -> Iterator["FakeEndpoint"]:
+    def serving(self) -> Generator["FakeEndpoint"]:
         thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
@@ -179,12 +179,14 @@ class FakeEndpoint:
                 status, body, headers = endpoint.answer(Seen(self.path, key, json.loads(raw)))
                 data = json.dumps(body).encode()
                 self.send_response(status)
-                for name, value in ({"content-type": "application/json", "content-length": str(len(data))} | headers).items():
+                for name, value in (
+                    {"content-type": "application/json", "content-length": str(len(data))} | headers
+                ).items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, *args: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
 
         return Handler

@@ -7,14 +7,21 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from harness.archive.lines import refuse_newer
 from harness.errors import ArchiveDamaged, UsageError, did_you_mean
 from harness.records import Record
 
 
-class RunInfo(Record):
+_TIME = len("20260721T140320")
+
+
+class _Versioned(Record):
+    schema_version: int
+
+
+class RunInfo(_Versioned):
     """`run.json`: written once, when the run begins. A folder is a run if and only if it holds one."""
 
-    schema_version: int
     id: str
     created_at: datetime
     agent: str
@@ -42,8 +49,9 @@ def list_runs(runs_dir: Path) -> list[Path]:
     """Return the folders of all runs, oldest first."""
     if not runs_dir.is_dir():
         return []
-    found = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and (p / "run.json").is_file())
-    return sorted(found, key=lambda p: p.name)
+    found = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and _is_run(p))
+    # a name tells the second only, and two runs may begin in one
+    return sorted(found, key=lambda p: (p.name[:_TIME], (p / "run.json").stat().st_mtime_ns, p.name))
 
 
 def find_run(word: str, runs_dir: Path) -> Path:
@@ -51,7 +59,7 @@ def find_run(word: str, runs_dir: Path) -> Path:
 
     Raises UsageError where it names none, or several.
     """
-    if (Path(word) / "run.json").is_file():
+    if _is_run(Path(word)):
         return Path(word)
     runs = list_runs(runs_dir)
     if word == "last":
@@ -70,8 +78,18 @@ def find_run(word: str, runs_dir: Path) -> Path:
 
 
 def read_info(folder: Path) -> RunInfo:
-    """Read `run.json`. Raises ArchiveDamaged if it cannot be read."""
+    """Read `run.json`. Raises ArchiveDamaged if it cannot be read, UsageError for a newer schema."""
+    path = folder / "run.json"
     try:
-        return RunInfo.model_validate_json((folder / "run.json").read_bytes())
+        data = path.read_bytes()
+        refuse_newer(_Versioned.model_validate_json(data).schema_version, str(path))
+        return RunInfo.model_validate_json(data)
     except (OSError, ValueError) as exc:
-        raise ArchiveDamaged(f"{folder / 'run.json'}: {str(exc).splitlines()[0]}") from None
+        raise ArchiveDamaged(f"{path}: {str(exc).splitlines()[0]}") from None
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return (folder / "run.json").is_file()
+    except OSError:  # a word too long to be a path
+        return False

@@ -25,18 +25,22 @@ def encode(kind: str, body: str) -> bytes:
 
 def decode(line: bytes, where: str) -> dict[str, Any]:
     """Return a line's members. Raises ArchiveDamaged naming `where`, UsageError for a newer schema."""
-    if not line.endswith(b"\n") or line[:8] != b'{"crc":"':
+    if not line.endswith(b"\n") or line[:8] + line[16:_PREFIX] != b'{"crc":"",':
         raise ArchiveDamaged(f"{where}: not a whole record")
     rest = line[_PREFIX:-1]
     if line[8:16] != b"%08x" % zlib.crc32(rest):
         raise ArchiveDamaged(f"{where}: the checksum does not match the line")
     members: dict[str, Any] = json.loads(line)
-    if members["schema_version"] > SCHEMA_VERSION:
-        raise UsageError(
-            f"{where} has schema_version {members['schema_version']}; "
-            f"this harness reads up to {SCHEMA_VERSION}: upgrade it"
-        )
+    refuse_newer(members["schema_version"], where)
     return members
+
+
+def refuse_newer(schema_version: int, where: str) -> None:
+    """Raise UsageError for a schema that a later harness wrote, naming `where` and the version needed."""
+    if schema_version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{where} has schema_version {schema_version}; this harness reads up to {SCHEMA_VERSION}: upgrade it"
+        )
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,20 @@ class Appender:
         self._size = 0
 
     def append(self, kind: str, body: str) -> int:
-        """Write one record, wait until it is on disk, and return its offset."""
+        """Write one record, wait until it is on disk, and return its offset.
+
+        Raises OSError where there is no room; the file is then as it was before.
+        """
         line, offset = encode(kind, body), self._size
-        self._file.write(line)
-        os.fsync(self._file.fileno())
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # a disk that fills up takes a part first, and objects only to the rest
+                written += self._file.write(line[written:])
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(offset)  # else the next record is glued onto the torn half
+            self._file.seek(offset)
+            raise
         self._size += len(line)
         return offset
 

@@ -78,7 +78,8 @@ class RunReader:
     def rankings(self) -> list[RankingFile]:
         """Return all rankings of the run, oldest first."""
         paths = sorted((self.folder / "rankings").glob("*.jsonl"))
-        return [found for path in paths if (found := _read_ranking(path))]
+        found = [ranking for path in paths if (ranking := _read_ranking(path))]
+        return sorted(found, key=lambda r: r.head.created_at)
 
     def ranking(self, ranking_id: str | None = None) -> RankingFile:
         """Return the newest ranking, or the one named. Raises UsageError if there is none."""

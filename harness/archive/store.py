@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import threading
 from datetime import datetime
@@ -10,13 +11,16 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from filelock import FileLock, Timeout
+from pydantic_core import PydanticSerializationError
 
 from harness.archive.blobs import Blobs
 from harness.archive.layout import RunInfo
 from harness.archive.lines import Appender, sync_folder
 from harness.archive.reading import RankingHead, RunReader
 from harness.errors import ArchiveLocked, UsageError
-from harness.records import GroupRanking, Judged, Query, Rollout, Unjudged
+from harness.records import GroupRanking, Judged, Query, Record, Rollout, Unjudged
+
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 class Store(Protocol):
@@ -83,8 +87,9 @@ class RunStore:
     """A run's folder, open for writing under its lock. Use it as a context manager."""
 
     def __init__(self, folder: Path, at: datetime) -> None:
-        """Lock `folder`. Raises ArchiveLocked if another process writes to it."""
+        """Lock `folder`. Raises ArchiveDamaged if it is no run, ArchiveLocked if another process writes to it."""
         self.folder = folder
+        self.reader = RunReader(folder)  # before the lock, whose file would make the folder of a run that is not there
         self._at = at
         self._lock = FileLock(folder / "run.lock", mode=0o600)
         try:
@@ -93,8 +98,6 @@ class RunStore:
             raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
         self._blobs = Blobs(folder / "blobs")
         self._appenders: dict[str, Appender] = {}
-        self.reader = RunReader(folder)
-        self._new: dict[str, Judged] = {}
 
     @classmethod
     def create(cls, runs_dir: Path, info: RunInfo) -> Self:
@@ -106,8 +109,8 @@ class RunStore:
         try:
             runs_dir.mkdir(parents=True, exist_ok=True)
             part.mkdir(mode=0o700)
-            with os.fdopen(os.open(part / "run.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(info.model_dump_json(indent=1) + "\n")
+            with os.fdopen(os.open(part / "run.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(info.model_dump_json(indent=1).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             sync_folder(part)
@@ -137,21 +140,22 @@ class RunStore:
 
     def add_query(self, query: Query) -> None:
         """Keep a query."""
-        self._append("queries", "query", query.model_dump_json())
+        self._append("queries", "query", _json(query))
 
     def add_rollout(self, rollout: Rollout) -> None:
         """Keep a rollout."""
-        self._append("rollouts", "rollout", rollout.model_dump_json())
+        self._append("rollouts", "rollout", _json(rollout))
 
     def add_verdict(self, verdict: Judged | Unjudged) -> None:
         """Keep a verdict."""
-        self._append("verdicts", "verdict", verdict.model_dump_json())
+        known = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
+        place = self._append("verdicts", "verdict", _json(verdict))
         if isinstance(verdict, Judged):
-            self._new[verdict.key] = verdict
+            known.setdefault(verdict.key, place)
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
-        return self._new.get(key) or self.reader.verdict(key)
+        return self.reader.verdict(key)
 
     def open_ranking(self, head: RankingHead) -> "RankingWriter":
         """Start a ranking beside the ones that are there."""
@@ -171,14 +175,14 @@ class RunStore:
         """Close."""
         self.close()
 
-    def _append(self, segment: str, kind: str, body: str) -> None:
+    def _append(self, segment: str, kind: str, body: str) -> tuple[Path, int]:
         if segment not in self._appenders:
             writer = f"{self._at:%Y%m%dT%H%M%S%f}-{os.getpid()}-{threading.get_native_id()}"
             appender = Appender(self.folder / segment / f"{writer}.jsonl")
             head = {"at": self._at.isoformat(), "versions": dict(self.reader.info.versions)}
             appender.append("header", json.dumps(head))
             self._appenders[segment] = appender
-        self._appenders[segment].append(kind, body)
+        return self._appenders[segment].path, self._appenders[segment].append(kind, body)
 
 
 class RankingWriter:
@@ -191,7 +195,7 @@ class RankingWriter:
 
     def add(self, group: GroupRanking) -> None:
         """Write one group's ranking."""
-        self._open().append("group", group.model_dump_json())
+        self._open().append("group", _json(group))
         self._groups += 1
 
     def finish(self) -> None:
@@ -206,5 +210,13 @@ class RankingWriter:
     def _open(self) -> Appender:
         if self._appender is None:
             self._appender = Appender(self._path)
-            self._appender.append("header", self._head.model_dump_json())
+            self._appender.append("header", _json(self._head))
         return self._appender
+
+
+def _json(record: Record) -> str:
+    """Return a record as JSON. Lone surrogates, which no UTF-8 file can hold, become U+FFFD."""
+    try:
+        return record.model_dump_json()
+    except PydanticSerializationError:
+        return _LONE.sub("\ufffd", json.dumps(record.model_dump(mode="json"), ensure_ascii=False))

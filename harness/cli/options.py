@@ -25,6 +25,9 @@ JudgeTimeout = Annotated[
 ]
 JudgeConcurrency = Annotated[int | None, typer.Option(help="Judge calls at a time. [default: 32]")]
 Rubric = Annotated[str | None, typer.Option(help="A packaged rubric's name, or your own FILE.md. [default: writing]")]
+Judge = Annotated[str | None, typer.Option("--judge", help="How it is judged: pairwise. [default: pairwise]")]
+Topology = Annotated[str | None, typer.Option(help="The tournament: arena. [default: arena]")]
+Estimator = Annotated[str | None, typer.Option(help="How matches become ranks: tiers. [default: tiers]")]
 Order = Annotated[
     str | None, typer.Option(help="Orders each pair is judged in: both, balanced or single. [default: both]")
 ]

@@ -1,13 +1,18 @@
 """Results on stdout, chatter on stderr."""
 
 import json
+import math
 import shlex
+import shutil
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
+from harness.records import Ranked
 from harness.report.machine import as_json as to_json
 from harness.report.machine import is_offline
 from harness.report.tables import overview
@@ -35,19 +40,37 @@ def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None
         console.print(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
-    console.print(overview(reader, ranking))
+    console.print(overview(reader, ranking, console.width))
     console.print(f"run: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
-def next_commands(reader: RunReader, command: str | None, *, offline: bool) -> None:
-    """Print what to type next: after a self-test, how to use the real thing."""
-    run = reader.info.id
-    lines = [f"python -m harness show {run} --rollout 0", f"python -m harness rescore {run} --order single"]
-    if offline and command:
-        command = f"python -m harness {shlex.join(shlex.split(command))}"
+def next_commands(reader: RunReader, ranking: RankingFile, typed: Sequence[str]) -> None:
+    """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
+    command, run = f"{_python()} -m harness", reader.info.id
+    best = min((r for g in ranking.groups for r in g.rollouts if r.rank is not None), key=rank_of, default=None)
+    lines = [
+        f"{command} show {run} --rollout {best.index if best else 0}",
+        f"{command} rescore {run} --judge-model MODEL",
+    ]
+    if reader.info.agent_offline and typed[:1] == ["run"]:
+        again = f"{command} {shlex.join(a for a in typed if a != '--offline')}"
         lines = [
-            f"with a key:           OPENAI_API_KEY=sk-... {command}",
-            f"with a local server:  {command} --base-url http://localhost:8000/v1 --model NAME",
+            f"with a key:           OPENAI_API_KEY=sk-... {again}",
+            f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
         ]
     typer.echo("\n" + "\n".join(f"next: {line}" for line in lines))
+
+
+def rank_of(ranked: Ranked) -> float:
+    """Return a rank to sort by; unranked last."""
+    return math.inf if ranked.rank is None else ranked.rank
+
+
+def _python() -> str:
+    """Return how to call this very Python from here: the virtual environment may not be activated."""
+    running = Path(sys.executable)
+    found = shutil.which("python")
+    if found and Path(found) == running:
+        return "python"
+    return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)

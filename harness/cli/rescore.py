@@ -5,11 +5,14 @@ from harness.cli import options as o
 
 def rescore(
     run: o.Run = "last",
+    judge: o.Judge = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_api: o.JudgeApi = None,
     judge_label: o.JudgeLabel = None,
     rubric: o.Rubric = None,
+    topology: o.Topology = None,
+    estimator: o.Estimator = None,
     order: o.Order = None,
     failed: o.Failed = None,
     show_instructions: o.ShowInstructions = None,

@@ -33,11 +33,14 @@ def run(
     api: Annotated[
         str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
     ] = None,
+    judge: o.Judge = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_api: o.JudgeApi = None,
     judge_label: o.JudgeLabel = None,
     rubric: o.Rubric = None,
+    topology: o.Topology = None,
+    estimator: o.Estimator = None,
     order: o.Order = None,
     failed: o.Failed = None,
     show_instructions: o.ShowInstructions = None,

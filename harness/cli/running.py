@@ -1,6 +1,7 @@
 """What `run` and `rescore` do once parsed: check, announce, call the pipeline, print."""
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from harness.errors import ExitCode, Interrupted, UsageError
 from harness.queries import query_from, read_queries
 from harness.records import Query
 from harness.report import write_page
-from harness.report.machine import is_offline
 from harness.rollouts import LoadedAgent, load_agent
 from harness.settings import chosen, load
 from harness.wiring import environment
@@ -40,7 +40,7 @@ def run_command(
         return
     with Watcher(console, quiet=quiet) as watcher:
         ran = _interruptible(lambda: pipeline.run(prepared, asked, progress=watcher), watcher)
-    _deliver(ran, as_json=as_json, command=f"run --agent {agent}", most=settings.max_failures)
+    _deliver(ran, as_json=as_json, most=settings.max_failures)
 
 
 def rescore_command(
@@ -54,7 +54,7 @@ def rescore_command(
     with Watcher(stderr(quiet=quiet), quiet=quiet) as watcher:
         ran = _interruptible(lambda: pipeline.rescore(folder, changes, progress=watcher), watcher)
     settings = load(dict(RunReader(folder).info.settings) | changes)
-    _deliver(ran, as_json=as_json, command=None, most=settings.max_failures)
+    _deliver(ran, as_json=as_json, most=settings.max_failures, rescored=True)
 
 
 def _runs_dir(given: Path | None) -> Path:
@@ -96,17 +96,17 @@ def _offline_notice(prepared: pipeline.Prepared) -> str:
             "its ranks say nothing of any LLM.")  # fmt: skip
 
 
-def _deliver(ran: pipeline.Ran, *, as_json: bool, command: str | None, most: int) -> None:
+def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = False) -> None:
     """Write the page, print the result, and exit with what became of it."""
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)
     write_page(reader, ranking, ran.path / "report.html")
     print_run(reader, ranking, as_json=as_json)
     if not as_json:
-        if command is None:
+        if rescored:
             print_reuse(ranking)
-        next_commands(reader, command, offline=is_offline(reader, ranking))
-    code = _exit_code(reader, ranking, most)
+        next_commands(reader, ranking, sys.argv[1:])
+    code = _exit_code(reader, ranking, most, rescored=rescored)
     if code is not ExitCode.DONE:
         raise typer.Exit(code)
 
@@ -117,10 +117,14 @@ def print_reuse(ranking: RankingFile) -> None:
     typer.echo(f"reused {reused}, bought {bought}")
 
 
-def _exit_code(reader: RunReader, ranking: RankingFile, most: int) -> ExitCode:
+def _exit_code(reader: RunReader, ranking: RankingFile, most: int, *, rescored: bool) -> ExitCode:
     failures = [r.failure for q in reader.queries() for r in reader.group(q).rollouts if r.failure]
-    causes = {f.kind for f in failures} | {v.failure.kind for v in reader.verdicts() if v.status == "failed"}
-    if "quota" in causes:
+    if not rescored and any(f.kind == "quota" for f in failures):
+        return ExitCode.BUDGET
+    missing = {key for g in ranking.groups for key in g.failed_verdicts}
+    if missing and any(
+        v.status == "failed" and v.key in missing and v.failure.kind == "quota" for v in reader.verdicts()
+    ):
         return ExitCode.BUDGET
     if not any(r.rank is not None for g in ranking.groups for r in g.rollouts):
         return ExitCode.NOTHING_RANKABLE

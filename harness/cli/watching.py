@@ -31,7 +31,7 @@ class Watcher:
         """Make a stage's bar longer."""
         self._expected[stage] = self._expected.get(stage, 0) + count
         if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage)
+            self._tasks[stage] = self._bars.add_task(stage, total=count)
         self._bars.update(self._tasks[stage], total=self._expected[stage])
 
     def done(self, stage: Stage, count: int = 1) -> None:

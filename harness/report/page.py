@@ -105,7 +105,6 @@ def render_page(reader: RunReader, ranking: RankingFile) -> str:
     return _template().render(
         info=reader.info,
         offline=is_offline(reader, ranking),
-        head=ranking.head,
         finished=ranking.finished,
         about=_run_facts(reader, ranking, glances),
         groups=[drawing.group(glance) for glance in shown],
@@ -220,11 +219,12 @@ def _summary(reader: RunReader, glances: Sequence[Glance]) -> list[Fact]:
     """Return the figures of many groups together."""
     rankings = [glance.ranking for glance in glances]
     signals = Counter(ranked.signal for ranked in rankings)
+    unclear = f"{signals['weak']} weak, {signals['none']} without"
     complete = sum(ranked.status == "complete" for ranked in rankings)
     beat, samples = (sum(g.beaten[i] for g in glances) for i in (0, 1))
     return [
         Fact("Queries", _count(len(glances)), f"{complete} ranked in full, {len(glances) - complete} incomplete"),
-        Fact("With signal", _percent(signals["ok"], len(glances)), f"{signals['weak']} weak, {signals['none']} without"),
+        Fact("With signal", _percent(signals["ok"], len(glances)), unclear),
         Fact("Samples above the anchor", _percent(beat, samples), f"{beat} of {samples} ranked samples"),
         *_agent_facts(sum((g.agents for g in glances), AgentFigures.none())),
         *_judge_facts(judge_figures(rankings, reader.verdict)),
@@ -452,29 +452,27 @@ def _bracket(group: Group, ranked: GroupRanking) -> Bracket | None:
         (match.round, frozenset((match.a, match.b))): (number, match)
         for number, match in enumerate(ranked.matches, 1) if match.round
     }  # fmt: skip
-    drawn = {e for (_, pair) in played for e in pair}
-    seeds = _seeds(ranked.matches)
     entrants = {r.index for r in group.rollouts if r.status == "ok"}
     if ranked.topology in {"arena", "single"} and len(entrants) > 1:
-        from_seeds = _fold(seeds) if set(seeds) == entrants | drawn else None
-        for places in (from_seeds, _unfold(played)):
-            if places and (found := _tree(places, played)):
+        for places in (_fold(_seeds(ranked.matches)), _unfold(played)):
+            everyone = {e for e in places if e is not None} == entrants
+            if everyone and (found := _tree(places, played)):
                 return found
     return _by_round(played) if played else None
 
 
 def _fold(seeds: Sequence[int]) -> Places:
     """Put seeds on the places of the next power of two, as the tournament does; None is a bye."""
-    size = 1 << (len(seeds) - 1).bit_length()
+    size = 1 << max(0, len(seeds) - 1).bit_length()
     return [seeds[s] if s < len(seeds) else None for s in seeded_order(size)]
 
 
-def _unfold(played: Numbered) -> Places | None:
-    """Read the first round's places off a finished bracket, from the final down; None without a final."""
+def _unfold(played: Numbered) -> Places:
+    """Read the first round's places off a finished bracket, from the final down; empty without one final."""
     last = max((number for number, _ in played), default=0)
     finals = [match for (number, _), (_, match) in played.items() if number == last]
     if len(finals) != 1:
-        return None
+        return []
     at = {(match.round, e): match for _, match in played.values() for e in (match.a, match.b)}
 
     def under(entrant: int, level: int) -> list[int | None]:
@@ -817,10 +815,7 @@ def _missing(group: Group, ranked: GroupRanking, failed: dict[str, Unjudged]) ->
         return f"rollout {' or '.join(named[transcript])}" if transcript in named else "a transcript no longer here"
 
     found = [(key, failed.get(key)) for key in ranked.failed_verdicts]
-    return [
-        Missing(key, who(v.first if v else None), who(v.second if v else None), v)
-        for key, v in found
-    ]
+    return [Missing(key, who(v.first if v else None), who(v.second if v else None), v) for key, v in found]
 
 
 def _scale(matches: Iterable[Match]) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from harness.report.figures import (
 
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
-_ANSWER_CHARS = 48
+_OTHER_COLUMNS = 70
 
 
 def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
@@ -38,29 +38,35 @@ def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, 
             yield reader.group(query), places[query.id]
 
 
-def overview(reader: RunReader, ranking: RankingFile) -> RenderableType:
-    """Return what a run prints on stdout, without the next commands."""
+def overview(reader: RunReader, ranking: RankingFile, width: int) -> RenderableType:
+    """Return what a run prints on stdout, `width` characters wide, without the next commands."""
     few = list(islice(groups_of(reader, ranking), TABLES_UP_TO + 1))
     if len(few) > TABLES_UP_TO:
         return _summary(reader, ranking)
     parts: list[RenderableType] = []
     for group, ranked in few:
-        parts += [group_table(group, ranked), *group_lines(group, ranked, reader)]
+        parts += [group_table(group, ranked, width), *group_lines(group, ranked, reader)]
     agent = agent_figures(r for g, _ in few for r in g.rollouts)
     return Lines(*parts, bill(judge_figures((r for _, r in few), reader.verdict), agent))
 
 
-def group_table(group: Group, ranking: GroupRanking | None) -> Table:
+def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Table:
     """Return a query's rollouts, best first."""
     table = Table(
-        title=escape(_short(group.query.text, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=escape(_short(group.query.text, width)),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for name in ("place", "rollout", "role", "score", "reward", "advantage", "tokens", "cost"):
         table.add_column(name, justify="left" if name == "role" else "right", no_wrap=True)
-    table.add_column("answer", no_wrap=True, overflow="ellipsis")
+    table.add_column("answer")
     ranked = rows(group, ranking)
     for row in ranked:
-        table.add_row(*_cells(row, ranked), style="bold" if row.ranked.rank == 0 else "")
+        table.add_row(
+            *_cells(row, ranked, max(12, width - _OTHER_COLUMNS)), style="bold" if row.ranked.rank == 0 else ""
+        )
     return table
 
 
@@ -107,7 +113,7 @@ def path_lines(group: Group, index: int) -> RenderableType:
 
 def runs_table(readers: Sequence[RunReader]) -> Table:
     """Return the runs there are, newest last."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("run", "agent", "n", "queries", "rollouts", "failed", "ranked", "cost", "judge"):
         table.add_column(
             name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True
@@ -129,7 +135,7 @@ def _run_cells(reader: RunReader) -> list[Any]:
             sum(r.status == "failed" for r in found), state, money(spent), judge]  # fmt: skip
 
 
-def _cells(row: Row, ranked: Sequence[Row]) -> list[str]:
+def _cells(row: Row, ranked: Sequence[Row], answer_width: int) -> list[str]:
     rollout, place = row.rollout, row.ranked
     tokens = rollout.usage.tokens
     answer = (
@@ -144,7 +150,7 @@ def _cells(row: Row, ranked: Sequence[Row]) -> list[str]:
         place_of(row, ranked), str(rollout.index), rollout.role,
         *("–" if value is None else f"{value:{form}}" for value, form in figures),
         "–" if tokens is None else f"{tokens:,}",
-        "unknown" if rollout.price_usd is None else money(rollout.price_usd), escape(_short(answer, _ANSWER_CHARS)),
+        "unknown" if rollout.price_usd is None else money(rollout.price_usd), escape(_short(answer, answer_width)),
     ]  # fmt: skip
 
 

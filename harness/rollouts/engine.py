@@ -139,7 +139,7 @@ class Engine:
         with anyio.move_on_after(self.settings.timeout) as limit:
             try:
                 async with self.loaded.open(env) as agent:
-                    with trace(self.loaded.name, trace_id=trace_id, group_id=self.run_id):
+                    with trace(self.loaded.name, trace_id=trace_id, group_id=self.run_id or None):
                         result = await Runner.run(
                             with_recorded_models(agent, recorder), query.text, max_turns=self.settings.max_turns,
                             run_config=self._config(env, temperature, recorder),

@@ -35,7 +35,11 @@ def test_chat_completions_carries_the_temperatures_and_tools_that_the_archive_st
         assert rollout["usage"]["input"] == 200
         assert rollout["price_usd"] is None
     assert all(r.body["temperature"] == 0 for r in endpoint.of_judge)
-    assert len(endpoint.of_judge) == len(lines(tmp_path / done.json["path"], "verdicts")) == done.json["groups"][0]["judged"]
+    assert (
+        len(endpoint.of_judge)
+        == len(lines(tmp_path / done.json["path"], "verdicts"))
+        == done.json["groups"][0]["judged"]
+    )
 
 
 def test_the_responses_api_searches_the_web_and_its_call_is_a_step(
@@ -59,10 +63,11 @@ def test_the_responses_api_searches_the_web_and_its_call_is_a_step(
 
 
 def test_the_judge_has_an_address_a_key_and_a_model_of_its_own(harness: Harness, endpoint: FakeEndpoint):
+    keys = {"OPENAI_API_KEY": "sk-agent", "HARNESS_JUDGE_API_KEY": "sk-judge"}
     with FakeEndpoint().serving() as other:
         done = harness(
             "run", "Why?", "--model", "m", "-n", "3", "--judge-base-url", other.base_url, "--judge-model", "j",
-            env={"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-agent", "HARNESS_JUDGE_API_KEY": "sk-judge"},
+            env={"OPENAI_BASE_URL": endpoint.base_url} | keys,
         )  # fmt: skip
     assert done.code == 0, done.err
     assert {(r.key, r.body["model"]) for r in endpoint.requests} == {("sk-agent", "m")}
@@ -83,10 +88,20 @@ def test_no_key_ever_reaches_the_archive(harness: Harness, endpoint: FakeEndpoin
 def test_the_judge_sees_task_query_and_both_transcripts_and_never_role_or_temperature(
     harness: Harness, endpoint: FakeEndpoint
 ):
-    assert harness("run", "Why is it so?", "--model", "m", "-n", "2", env={"OPENAI_BASE_URL": endpoint.base_url}).code == 0
+    assert (
+        harness("run", "Why is it so?", "--model", "m", "-n", "2", env={"OPENAI_BASE_URL": endpoint.base_url}).code == 0
+    )
     assert len(endpoint.of_judge) == 2
     for request in endpoint.of_judge:
-        for said in ("[QUERY ", "Why is it so?", "[TASK ", "research assistant", "Tools: search", "[PATH_A ", "[ANSWER_B "):
+        for said in (
+            "[QUERY ",
+            "Why is it so?",
+            "[TASK ",
+            "research assistant",
+            "Tools: search",
+            "[PATH_A ",
+            "[ANSWER_B ",
+        ):
             assert said in request.user
         for never in ("anchor", "temperature", "call_", "rollout"):
             assert never not in request.user
@@ -217,7 +232,16 @@ def test_too_many_turns_is_a_failure_of_the_agents_making_and_ranks_last(harness
 
     with FakeEndpoint(agent=agent).serving() as endpoint:
         done = harness(
-            "run", "Why?", "--model", "m", "-n", "3", "--max-turns", "4", "--json", env={"OPENAI_BASE_URL": endpoint.base_url}
+            "run",
+            "Why?",
+            "--model",
+            "m",
+            "-n",
+            "3",
+            "--max-turns",
+            "4",
+            "--json",
+            env={"OPENAI_BASE_URL": endpoint.base_url},
         )
     assert done.code == 1
     anchor, *samples = done.json["groups"][0]["rollouts"]

@@ -114,7 +114,9 @@ def test_a_question_that_the_corpus_cannot_answer_is_answered_by_saying_so(harne
 
 def test_the_search_tool_reads_a_corpus_of_the_users_own(harness: Harness, tmp_path: Path):
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "eggs.txt").write_text("To fry an egg, heat butter in a pan until it foams. Fry the egg gently.")
+    (tmp_path / "notes" / "eggs.txt").write_text(
+        "To fry an egg, heat butter in a pan until it foams. Fry the egg gently."
+    )
     done = harness("run", "How do I fry an egg?", "--corpus", "notes", "-n", "2", "--json")
     assert "heat butter" in done.json["groups"][0]["rollouts"][0]["answer"]
 

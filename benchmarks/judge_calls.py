@@ -1,0 +1,46 @@
+"""How many judge calls a group takes: plays the real topology on random scores and counts.
+
+    python benchmarks/judge_calls.py
+"""
+
+import random
+from fractions import Fraction
+from statistics import fmean
+
+from harness.judging import load_rubric
+from harness.judging.prompt import Task, build
+from harness.ranking import Arena, OrderPolicy, match_bounds
+from harness.transcript import Transcript
+
+GROUPS = 2000
+SEED = 0
+
+
+def calls(n: int, order: OrderPolicy, rng: random.Random) -> int:
+    """Play one tournament of n entrants whose scores are random, and return its judge calls."""
+    arena, asked = Arena(range(n), 0, order), 0
+    while pairings := arena.pairings():
+        for pairing in pairings:
+            asked += len(pairing.orders)
+            arena.record(pairing, Fraction(rng.randint(0, 100), 10), Fraction(rng.randint(0, 100), 10))
+    return asked
+
+
+def main() -> None:
+    """Print the counts, and the size of what every call carries besides the transcripts."""
+    rng = random.Random(SEED)
+    print(f"judge calls a group, topology arena, {GROUPS} groups of random scores each, rng seed {SEED}")
+    print(f"{'n':>3}  {'order':<9} {'fewest':>6} {'mean':>6} {'most':>6}   bounds stated before a run")
+    for n in (2, 4, 8, 16, 32):
+        orders: tuple[OrderPolicy, ...] = ("both", "balanced", "single")
+        for order in orders:
+            counts = [calls(n, order, rng) for _ in range(GROUPS)]
+            low, high = (b * (2 if order == "both" else 1) for b in match_bounds(n))
+            print(f"{n:>3}  {order:<9} {min(counts):>6} {fmean(counts):>6.1f} {max(counts):>6}   {low} to {high}")
+    empty = Transcript("", "")
+    prompt = build(load_rubric("writing"), Task("q", ""), empty, empty)
+    print(f"fixed text in every call of the writing rubric: {len(prompt.system) + len(prompt.user)} characters")
+
+
+if __name__ == "__main__":
+    main()

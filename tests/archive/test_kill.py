@@ -1,0 +1,119 @@
+"""What is on disk after a process was killed, ran out of room, or ran in a locale of another age."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from harness.archive import RunReader, RunStore
+from harness.records import Query
+from tests.archive.making import a_run, lines_of, segment
+from tests.builders import AT, a_judged
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = """
+import itertools, sys
+from pathlib import Path
+from tests.archive.making import a_run
+from tests.builders import a_judged, a_rollout
+
+store = a_run(Path(sys.argv[1]))
+for i in itertools.count():
+    blob = store.put_blob(f"reply {i} " + "x" * 3000)
+    store.add_rollout(a_rollout(i, "an answer " * 400))
+    store.add_verdict(a_judged(f"k{i}", raw_replies=(blob,)))
+    print(i, flush=True)
+"""
+
+CROWDED = """
+import resource, signal, sys
+from pathlib import Path
+from tests.archive.making import a_run
+from tests.builders import a_judged
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = a_run(Path(sys.argv[1]))
+store.add_verdict(a_judged("k0"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+for i in range(1, 9):
+    try:
+        store.add_verdict(a_judged(f"k{i}"))
+    except OSError:
+        break
+    print(i, flush=True)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+store.add_verdict(a_judged("after"))
+"""
+
+FOREIGN = """
+import sys
+from pathlib import Path
+from tests.archive.making import an_info
+from harness.archive import RunStore
+
+RunStore.create(Path(sys.argv[1]), an_info(settings={"corpus": "\\u6587\\u66f8"})).close()
+"""
+
+
+def _python(script: str, *args: str, **env: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *args], cwd=ROOT, env=os.environ | env, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("after", [1, 40])
+def test_every_record_that_a_killed_process_was_told_is_stored_is_on_disk(tmp_path: Path, after: int) -> None:
+    with _python(WRITER, str(tmp_path)) as child:
+        assert child.stdout
+        told = list(islice(child.stdout, after))
+        child.send_signal(signal.SIGKILL)
+        told += child.stdout.readlines()
+    assert child.returncode == -signal.SIGKILL
+    stored = [int(line) for line in told if line.endswith("\n")]
+    reader = RunReader(tmp_path / "run-1")
+    assert stored == list(range(len(stored)))
+    assert len(stored) >= after
+    rollouts = {r.index for r in reader.group(Query(id="q", text="?")).rollouts}
+    for i in stored:
+        verdict = reader.verdict(f"k{i}")
+        assert verdict
+        assert reader.blobs.get(verdict.raw_replies[0]).startswith(f"reply {i} ")
+        assert i in rollouts
+
+
+def test_a_killed_process_leaves_no_lock_and_the_next_one_adds_to_what_it_left(tmp_path: Path) -> None:
+    with _python(WRITER, str(tmp_path)) as child:
+        assert child.stdout
+        child.stdout.readline()
+        child.kill()
+    before = {v.key for v in RunReader(tmp_path / "run-1").verdicts()}
+    with RunStore(tmp_path / "run-1", AT + timedelta(hours=1)) as store:
+        store.add_verdict(a_judged("later"))
+    assert {v.key for v in RunReader(tmp_path / "run-1").verdicts()} == before | {"later"}
+
+
+@pytest.mark.parametrize("spare", [1, 300])
+def test_a_record_that_finds_no_room_is_no_record_and_harms_no_other(tmp_path: Path, spare: int) -> None:
+    """The limit cuts a write short in the middle of a line: the same as a disk that fills up."""
+    with a_run(tmp_path / "probe") as probe:
+        probe.add_verdict(a_judged("k0"))
+    size = segment(probe.folder, "verdicts").stat().st_size
+    with _python(CROWDED, str(tmp_path), str(size + spare)) as child:
+        assert child.stdout
+        told = [f"k{line.strip()}" for line in child.stdout]
+    assert child.returncode == 0
+    assert [v.key for v in RunReader(tmp_path / "run-1").verdicts()] == ["k0", *told, "after"]
+    assert len(lines_of(segment(tmp_path / "run-1", "verdicts"))) == 3 + len(told)
+
+
+def test_run_json_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    with _python(FOREIGN, str(tmp_path), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0") as child:
+        pass
+    assert child.returncode == 0
+    assert RunReader(tmp_path / "run-1").info.settings == {"corpus": "文書"}

@@ -1,0 +1,52 @@
+"""`import harness` and its two functions."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+from tests.conftest import ROOT
+from tests.fake_endpoint import FakeEndpoint
+
+pytestmark = pytest.mark.anyio
+
+
+def test_importing_harness_or_asking_for_help_imports_neither_the_sdk_nor_pydantic():
+    code = "import sys, harness, harness.cli; print([m for m in ('agents', 'openai', 'pydantic') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_had():
+    assert all(getattr(harness, name) is not None for name in harness.__all__)
+
+
+async def test_rollout_and_rank_work_without_a_run_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    group = await harness.rollout("search", "Tell me about Lisp.", n=4)
+    ranking = await harness.rank(group)
+    assert [r.role for r in group.rollouts] == ["anchor", "sample", "sample", "sample"]
+    assert sum(r.rank or 0 for r in ranking.rollouts) == 6
+    assert ranking.judged > 0
+    assert not list(tmp_path.iterdir())  # noqa: ASYNC240
+
+
+async def test_rank_takes_a_model_by_name_and_a_store_that_remembers(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    group = await harness.rollout("search", "Why?", n=3, model="m")
+    store = harness.MemoryStore()
+    first = await harness.rank(group, "judge-model", store=store)
+    again = await harness.rank(group, "judge-model", store=store)
+    assert {r.body["model"] for r in endpoint.of_judge} == {"judge-model"}
+    assert first.judged == len(endpoint.of_judge)
+    assert (again.judged, again.reused) == (0, first.judged)
+    assert [r.rank for r in again.rollouts] == [r.rank for r in first.rollouts]
+
+
+async def test_a_bad_setting_is_refused_by_name():
+    with pytest.raises(harness.UsageError, match="did you mean 'temperature'"):
+        await harness.rollout("search", "Why?", temprature=1.0)

@@ -1,0 +1,55 @@
+"""The README tells the truth: its commands are there, and what it shows is what they print."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Harness
+
+README = (ROOT / "README.md").read_text("utf-8")
+_VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|\S*python -m harness|\s+")
+
+
+def settled(text: str) -> str:
+    """Return a text without what differs from run to run: the run's id, the Python called, white space."""
+    return _VARIES.sub(" ", text)
+
+
+def test_the_output_shown_is_what_the_main_job_prints(harness: Harness):
+    shown = README.split("```text\n", 1)[1].split("```", 1)[0]
+    done = harness("run", "--agent", "search")
+    assert settled(shown).split() == settled(done.out).split()
+
+
+def test_the_two_commands_stand_at_the_top_and_make_their_own_environment():
+    first, second = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
+    assert first.endswith("python -m harness run --agent search")
+    assert second.endswith("python -m pytest")
+    assert README.index(second) < len(README) / 3
+
+
+def test_every_file_that_the_readme_points_to_is_there():
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (ROOT / target).is_file(), target
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name)
+def test_every_option_that_the_docs_name_exists(page: Path, harness: Harness):
+    known = "".join(harness(command, "--help").out for command in ("run", "rescore", "show", "ls", "report"))
+    for text in (page.read_text("utf-8"), README):
+        for option in set(re.findall(r"`(?:[^`]* )?(--[a-z][a-z-]+)", text)):
+            assert option in known, option
+
+
+def test_the_figures_of_the_cost_table_are_what_the_benchmark_prints():
+    done = subprocess.run(
+        [sys.executable, "benchmarks/judge_calls.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for order in ("both", "single"):
+        row = next(line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["8", order])
+        assert ", ".join(row[2:5]) in README
+    characters = int(done.stdout.rsplit(maxsplit=2)[-2])
+    assert f"{characters:,} characters" in README

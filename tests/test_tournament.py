@@ -1,0 +1,318 @@
+"""From a group of rollouts to its ranking, with a judge that follows a script."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.archive import MemoryStore
+from harness.judging import Buyer
+from harness.records import AGENT_FAILURES, Group, GroupRanking, Match, Rollout
+from harness.tournament import Rules, rank_group, task_of
+from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
+
+BOTH = Rules()
+
+
+def rank(
+    rollouts: Sequence[Rollout], judge: ScriptedJudge, rules: Rules = BOTH, *, seed: int = 0, store: Any = None
+) -> GroupRanking:
+    async def go() -> GroupRanking:
+        buyer = Buyer(judge, store or MemoryStore())
+        return await rank_group(a_group(rollouts), buyer, rules, random.Random(seed))
+
+    return anyio.run(go)
+
+
+def by_chance(seed: int, fails: float = 0.0) -> Script:
+    """Scores in whole numbers, drawn once for each order of each pair, so that ties and flips occur; some fail."""
+
+    def script(first: str, second: str) -> tuple[float, float] | None:
+        rng = random.Random(f"{seed}/{first}/{second}")
+        return None if rng.random() < fails else (float(rng.randint(3, 7)), float(rng.randint(3, 7)))
+
+    return script
+
+
+def group_of(n: int) -> list[Rollout]:
+    return [a_rollout(i) for i in range(n)]
+
+
+# ---- Whole tournaments
+
+
+@given(
+    st.integers(2, 12),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from(["both", "balanced", "single"]),
+)
+@settings(max_examples=60)
+def test_the_ranking_is_the_same_whatever_the_order_of_the_replies(n: int, seed: int, fails: float, order: Any) -> None:
+    found = [
+        rank(group_of(n), ScriptedJudge(by_chance(seed, fails), random.Random(delay)), Rules(order=order))
+        for delay in range(3)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+@given(st.integers(2, 12), st.permutations(range(12)))
+@settings(max_examples=30)
+def test_a_judge_who_knows_gets_the_best_rollout_first(n: int, order: list[int]) -> None:
+    strength = {str(i): order.index(i) / 2 for i in range(n)}
+    ranking = rank(group_of(n), ScriptedJudge(by_strength(strength)))
+    best = max(range(n), key=lambda i: strength[str(i)])
+    places = {r.index: r for r in ranking.rollouts}
+    assert (ranking.status, ranking.signal, ranking.topology) == ("complete", "ok", "arena")
+    assert places[best].rank == 0
+    assert places[best].reward == 1
+    assert sorted(r.rank or 0 for r in ranking.rollouts)[0] == 0
+    assert sum(r.advantage or 0 for r in ranking.rollouts) == pytest.approx(0, abs=1e-9)
+
+
+@given(st.integers(2, 10), st.integers(0, 10**6))
+@settings(max_examples=30)
+def test_counts_and_costs_are_those_of_the_verdicts_bought(n: int, seed: int) -> None:
+    judge, store = ScriptedJudge(by_chance(seed)), MemoryStore()
+    ranking = rank(group_of(n), judge, store=store)
+    used = {key for m in ranking.matches for key in m.verdicts}
+    assert ranking.judged == len(judge.calls) == len(used) == ranking.judge_usage.requests == len(store.verdicts)
+    assert (ranking.reused, ranking.judge_usd) == (0, 0.0)
+    again = rank(group_of(n), judge, store=store)
+    assert (again.judged, again.reused, again.judge_usage.requests) == (0, len(used), 0)
+    assert again.rollouts == ranking.rollouts
+
+
+@pytest.mark.xfail(strict=True, reason="_bill: sum() of floats in the order of the replies; math.fsum would not mind")
+def test_the_bill_is_the_same_whatever_the_order_of_the_replies() -> None:
+    class Priced(ScriptedJudge):
+        async def __call__(self, task: Any, first: Any, second: Any) -> Any:
+            price = random.Random(first.answer + second.answer).random()
+            return (await super().__call__(task, first, second)).model_copy(update={"price_usd": price})
+
+    bills = {rank(group_of(8), Priced(by_chance(1), random.Random(delay))).judge_usd for delay in range(20)}
+    assert len(bills) == 1
+
+
+def test_a_verdict_without_a_known_price_makes_the_bill_unknown() -> None:
+    class Unpriced(ScriptedJudge):
+        async def __call__(self, *args: Any) -> Any:
+            return (await super().__call__(*args)).model_copy(update={"price_usd": None})
+
+    assert rank(group_of(3), Unpriced(by_chance(1))).judge_usd is None
+
+
+# ---- Verdicts that cannot be had
+
+
+@given(st.integers(4, 12), st.integers(0, 10**6), st.data())
+@settings(max_examples=60)
+def test_a_failed_verdict_leaves_only_what_depends_on_it_unplayed(n: int, seed: int, data: st.DataObject) -> None:
+    script = by_chance(seed)
+    whole = rank(group_of(n), ScriptedJudge(script))
+    bought = [m for m in whole.matches if not m.repeated]
+    broken = data.draw(st.sampled_from(bought))
+    once_each = [(broken.a, broken.b), (broken.b, broken.a)]
+    hit = {(str(x), str(y)) for x, y in data.draw(st.lists(st.sampled_from(once_each), min_size=1, unique=True))}
+    cut = rank(group_of(n), ScriptedJudge(lambda x, y: None if (x, y) in hit else script(x, y), random.Random(seed)))
+    assert cut.matches == tuple(m for m in whole.matches if not _depends(m, broken, whole.matches))
+    assert cut.status == "incomplete"
+    assert len(cut.failed_verdicts) == len(hit)
+    assert {(r.rank, r.reward, r.advantage) for r in cut.rollouts} == {(None, None, None)}
+
+
+def _depends(match: Match, broken: Match, matches: Sequence[Match]) -> bool:
+    """A seeding match decides every bracket match; a bracket match those that its two could have gone on to."""
+    if broken.round == 0:
+        return match == broken or match.round > 0
+    if match.round <= broken.round:
+        return match == broken
+    feeders = [m for m in matches if m.round == match.round - 1 and {m.a, m.b} & {match.a, match.b}]
+    return any(_depends(m, broken, matches) for m in feeders if m.round >= broken.round)
+
+
+def test_what_was_bought_is_not_bought_again_once_a_failed_verdict_can_be_had() -> None:
+    store, script = MemoryStore(), by_chance(5)
+    first = ScriptedJudge(lambda x, y: None if (x, y) == ("2", "0") else script(x, y))
+    cut = rank(group_of(6), first, store=store)
+    second = ScriptedJudge(script)
+    mended = rank(group_of(6), second, store=store)
+    assert mended.status == "complete"
+    assert cut.judged == len(first.calls) - 1 == mended.reused
+    assert not set(second.calls) & (set(first.calls) - {("2", "0")})
+    assert mended.rollouts == rank(group_of(6), ScriptedJudge(script)).rollouts
+
+
+# ---- Groups that tell little
+
+
+def test_one_rollout_has_reward_0_and_advantage_0_and_is_never_judged() -> None:
+    for only in (a_rollout(0), a_rollout(3)):
+        judge = ScriptedJudge(by_chance(0))
+        ranking = rank([only], judge)
+        (placed,) = ranking.rollouts
+        assert (placed.rank, placed.reward, placed.advantage, placed.score) == (0, 0, 0, None)
+        assert (ranking.signal, ranking.status, judge.calls) == ("none", "complete", [])
+        assert "single rollout" in ranking.notes[0]
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_flat_scores_are_no_signal_all_share_one_rank_and_no_advantage(n: int) -> None:
+    ranking = rank(group_of(n), ScriptedJudge(lambda _first, _second: (6.5, 6.5)))
+    assert ranking.signal == "none"
+    assert {(r.rank, r.reward, r.advantage) for r in ranking.rollouts} == {((n - 1) / 2, 0.5, 0.0)}
+
+
+@pytest.mark.parametrize("order", ["both", "balanced", "single"])
+def test_a_judge_who_only_looks_at_the_side_is_no_signal_in_both_orders(order: Any) -> None:
+    ranking = rank(group_of(4), ScriptedJudge(lambda _first, _second: (8.0, 6.0)), Rules(order=order))
+    assert ranking.signal == ("none" if order == "both" else "ok")
+    assert {m.flipped for m in ranking.matches} == {order == "both"}
+
+
+def test_no_rollout_that_ended_well_is_no_ranking() -> None:
+    ranking = rank([a_rollout(i, failed="api") for i in range(3)], ScriptedJudge(by_chance(0)))
+    assert (ranking.signal, ranking.matches) == ("none", ())
+    assert {r.rank for r in ranking.rollouts} == {None}
+    assert "nothing to rank" in ranking.notes[0]
+
+
+# ---- Failed rollouts
+
+
+@pytest.mark.parametrize("kind", sorted(AGENT_FAILURES))
+def test_failures_of_the_agent_s_making_rank_last_together(kind: Any) -> None:
+    rollouts = [*group_of(3), a_rollout(3, failed=kind), a_rollout(4, failed=kind)]
+    ranking = rank(rollouts, ScriptedJudge(by_strength({"0": 5, "1": 6, "2": 7})))
+    places = {r.index: r for r in ranking.rollouts}
+    assert {places[i].rank for i in (3, 4)} == {3.5}
+    assert [places[i].reward for i in (2, 1, 0)] == [1, 0.75, 0.5]
+    assert {places[i].score for i in (3, 4)} == {None}
+
+
+@pytest.mark.parametrize("kind", ["api", "quota", "network", "cancelled", "internal"])
+def test_failures_of_the_infrastructure_take_no_part(kind: Any) -> None:
+    rollouts = [*group_of(3), a_rollout(3, failed=kind)]
+    judge = by_strength({"0": 5, "1": 6, "2": 7})
+    ranking, without = rank(rollouts, ScriptedJudge(judge)), rank(group_of(3), ScriptedJudge(judge))
+    assert ranking.rollouts[:3] == without.rollouts
+    assert (ranking.rollouts[3].rank, ranking.rollouts[3].reward, ranking.rollouts[3].advantage) == (None, None, None)
+
+
+@pytest.mark.parametrize(("policy", "ranked"), [("by-cause", {3}), ("exclude", set()), ("last", {3, 4})])
+def test_the_failed_policy_says_who_of_the_failed_is_ranked(policy: Any, ranked: set[int]) -> None:
+    rollouts = [*group_of(3), a_rollout(3, failed="timeout"), a_rollout(4, failed="api")]
+    ranking = rank(rollouts, ScriptedJudge(by_chance(1)), Rules(failed=policy))
+    assert {r.index for r in ranking.rollouts[3:] if r.rank is not None} == ranked
+
+
+def test_a_failure_of_the_agent_s_making_is_a_signal_even_where_all_scores_are_flat() -> None:
+    ranking = rank([*group_of(2), a_rollout(2, failed="refusal")], ScriptedJudge(lambda _a, _b: (5.0, 5.0)))
+    assert ranking.signal == "ok"
+    assert ranking.rollouts[2].rank == 2
+
+
+@pytest.mark.xfail(strict=True, reason="rank_group: `tied` must not depend on `last`, or the index decides the ranks")
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_flat_scores_put_all_who_ended_well_on_one_rank_also_where_others_failed(n: int) -> None:
+    ranking = rank([*group_of(n), a_rollout(n, failed="refusal")], ScriptedJudge(lambda _a, _b: (5.0, 5.0)))
+    assert {r.rank for r in ranking.rollouts[:n]} == {(n - 1) / 2}
+
+
+@given(st.integers(1, 9), st.integers(0, 10**6))
+@settings(max_examples=30)
+def test_without_an_anchor_the_others_play_single_elimination_and_a_note_says_so(samples: int, seed: int) -> None:
+    rollouts = [a_rollout(0, failed="network"), *(a_rollout(i) for i in range(1, samples + 1))]
+    judge = ScriptedJudge(by_chance(seed), random.Random(seed))
+    ranking = rank(rollouts, judge, seed=seed)
+    assert ranking.topology == "single"
+    assert ranking.status == "complete"
+    assert len(ranking.matches) == samples - 1
+    assert len(judge.calls) == 2 * (samples - 1)
+    assert ranking.rollouts[0].rank is None
+    assert ("anchor failed" in ranking.notes[0]) == (samples > 1)
+    assert ranking == rank(rollouts, ScriptedJudge(by_chance(seed)), seed=seed)
+
+
+# ---- Matches
+
+
+SCORES = {"first": (7.0, 5.0), "second": (5.0, 7.0), "tie": (6.0, 6.0)}
+
+
+@pytest.mark.parametrize("one", SCORES)
+@pytest.mark.parametrize("other", SCORES)
+def test_flipped_is_opposite_winners_and_inconsistent_is_a_winner_and_a_tie(one: str, other: str) -> None:
+    """`one` is who wins where the sample 1 stands first, `other` where the anchor 0 does."""
+    script: Script = lambda first, _second: SCORES[one if first == "1" else other]  # noqa: E731
+    named = [{"first": 1, "second": 0, "tie": None}[one], {"first": 0, "second": 1, "tie": None}[other]]
+    for match in rank(group_of(2), ScriptedJudge(script)).matches:
+        assert match.flipped == (set(named) == {0, 1})
+        assert match.inconsistent == (None in named and named != [None, None])
+
+
+@given(st.integers(2, 8), st.integers(0, 10**6), st.sampled_from(["both", "balanced", "single"]))
+@settings(max_examples=40)
+def test_a_match_s_scores_are_the_means_of_its_verdicts_side_by_side(n: int, seed: int, order: Any) -> None:
+    script, store = by_chance(seed), MemoryStore()
+    for match in rank(group_of(n), ScriptedJudge(script), Rules(order=order), store=store).matches:
+        sums = {match.a: 0.0, match.b: 0.0}
+        for first in match.shown_first:
+            second = match.b if first == match.a else match.a
+            said = script(str(first), str(second))
+            assert said is not None
+            sums[first] += said[0]
+            sums[second] += said[1]
+        count = len(match.verdicts)
+        assert count == len(match.shown_first) == (2 if order == "both" else 1)
+        assert (match.score_a, match.score_b) == (sums[match.a] / count, sums[match.b] / count)
+        assert match.winner == (None if match.score_a == match.score_b else max(sums, key=lambda i: sums[i]))
+
+
+def test_identical_transcripts_cost_one_call_and_tie_even_before_a_judge_who_favours_a_side() -> None:
+    judge = ScriptedJudge(lambda _first, _second: (8.0, 6.0))
+    ranking = rank([a_rollout(i, "the same") for i in range(4)], judge)
+    assert len(judge.calls) == 1
+    assert ranking.judged == 1
+    assert {(m.score_a, m.score_b, m.winner) for m in ranking.matches} == {(7, 7, None)}
+    assert ranking.signal == "none"
+
+
+@pytest.mark.xfail(strict=True, reason="_match: one verdict used for both orders is counted as two that disagree")
+def test_identical_transcripts_cannot_flip_since_there_is_but_one_order() -> None:
+    ranking = rank([a_rollout(i, "the same") for i in range(2)], ScriptedJudge(lambda _first, _second: (8.0, 6.0)))
+    assert not any(m.flipped for m in ranking.matches)
+
+
+def test_scores_are_compared_exactly_not_as_floats() -> None:
+    """7.9 + 3.5 and 6.6 + 4.8 are both 11.4; as floats they differ."""
+    script = {("1", "0"): (6.6, 3.5), ("0", "1"): (7.9, 4.8)}
+    for match in rank(group_of(2), ScriptedJudge(lambda *pair: script[pair])).matches:
+        assert match.winner is None
+
+
+# ---- What the judge is told of the task
+
+
+def _briefed(instructions: str | None = "Be brief. ", tools: tuple[str, ...] = ("search", "read")) -> Group:
+    return a_group([a_rollout(0, failed="api"), a_rollout(1, instructions=instructions, tool_names=tools)])
+
+
+@pytest.mark.parametrize(
+    ("group", "brief"),
+    [
+        (_briefed(), "Be brief.\n\nTools: search, read"),
+        (_briefed(tools=()), "Be brief.\n\nTools: none"),
+        (_briefed(instructions=None), "Tools: search, read"),
+        (a_group([a_rollout(0)]), None),
+    ],
+)
+def test_the_brief_is_the_instructions_and_the_tools_names_of_whichever_rollout_knows_them(
+    group: Group, brief: str | None
+) -> None:
+    assert task_of(group, Rules()).brief == brief
+    assert task_of(group, Rules(show_instructions=False)).brief is None
