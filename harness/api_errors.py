@@ -21,7 +21,7 @@ def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = F
                            f"name one it serves with {flag}, or check the address")  # fmt: skip
         case openai.RateLimitError() if exc.code == "insufficient_quota":
             return OutOfQuota(f"{host} says that {who}quota is used up ({_said(exc)}); top it up, or use another key")
-        case openai.BadRequestError() if exc.code not in _THIS_REQUEST_ONLY:
+        case openai.BadRequestError() if exc.code not in _THIS_REQUEST_ONLY and not _too_long(exc):
             return Refused(f"{host} refused the first call to {who}model {model!r} (400: {_said(exc)}); "
                            f"see what it takes, or name another model with {flag}")  # fmt: skip
         case openai.APITimeoutError():
@@ -38,11 +38,18 @@ def failure_of(exc: BaseException) -> Failure:
     kind: FailureKind = "api"
     if isinstance(exc, openai.APIError) and exc.code == "insufficient_quota":
         kind = "quota"
-    elif isinstance(exc, openai.APIError) and exc.code == "context_length_exceeded":
+    elif isinstance(exc, openai.BadRequestError) and _too_long(exc):
         kind = "context_length"
+    elif isinstance(exc, openai.APIError) and exc.code in {"content_filter", "content_policy_violation"}:
+        kind = "content_filter"
     elif isinstance(exc, openai.APIConnectionError):
         kind = "network"
     return Failure(kind=kind, type=type(exc).__name__, message=_said(exc))
+
+
+def _too_long(exc: openai.BadRequestError) -> bool:
+    """OpenAI has a code for it; vLLM and its like say it in the message."""
+    return exc.code == "context_length_exceeded" or "maximum context length" in str(exc.message).lower()
 
 
 def _said(exc: BaseException) -> str:

@@ -234,7 +234,12 @@ async def _ranking(
 
 
 def _rules(settings: Settings) -> Rules:
-    return Rules(order=settings.order, failed=settings.failed, show_instructions=settings.show_instructions)
+    return Rules(
+        order=settings.order,
+        failed=settings.failed,
+        anchor_failed=settings.anchor_failed,
+        show_instructions=settings.show_instructions,
+    )
 
 
 def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:

@@ -21,6 +21,10 @@ class Progress(Protocol):
         """`count` pieces of work ended, well or badly."""
         ...
 
+    def note(self, text: str) -> None:
+        """Something that the user should read while the work goes on."""
+        ...
+
 
 class Silent:
     """Watches and says nothing."""
@@ -32,4 +36,7 @@ class Silent:
         """Do nothing."""
 
     def done(self, stage: Stage, count: int = 1) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
         """Do nothing."""

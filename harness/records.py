@@ -80,12 +80,21 @@ class Usage(Record):
 
 
 class Query(Record):
-    """What the agent is asked. `reference` is the expected answer, where the user has one."""
+    """What the agent is asked. `reference` is the expected answer, where the user has one.
+
+    `items` are the SDK's input items (a history, images, files), where the query is more than a text; `text` is then
+    what people and judges read of them.
+    """
 
     id: str
     text: str
+    items: tuple[Mapping[str, JsonValue], ...] | None = None
     reference: str | None = None
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+
+    def agent_input(self) -> Any:
+        """Return what the SDK's runner is given: the text, or a fresh list of the items."""
+        return self.text if self.items is None else [json.loads(json.dumps(dict(i))) for i in self.items]
 
 
 class Step(Record):
@@ -100,6 +109,10 @@ class Step(Record):
     agent: str | None = None
     call_id: str | None = None
     error: str | None = None
+    server: str | None = None
+    """The MCP server that a tool belongs to."""
+    inner: tuple["Step", ...] = ()
+    """The steps of an agent that was used as a tool."""
     started_at: datetime | None = None
     duration_s: float | None = None
 
@@ -131,6 +144,8 @@ class ModelCall(Record):
     replied_temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
+    error: str | None = None
+    """What an attempt without a reply ended in; the attempt after it is the retry."""
     raw_reply: str | None = None
     """Blob with the request's and the reply's items, from which the SDK's objects can be rebuilt."""
 
@@ -157,12 +172,16 @@ class Rollout(Record):
     calls: tuple[ModelCall, ...] = ()
     status: Literal["ok", "failed"]
     failure: Failure | None = None
+    clean_up_error: str | None = None
+    """What the agent's own clean-up ended in; the rollout's result stands beside it."""
     trajectory: Trajectory
     usage: Usage = Usage()
     price_usd: float | None = None
     fingerprint: str | None = None
     started_at: datetime
     duration_s: float
+    retries: int = 0
+    """Model calls that were tried again after a failure of the endpoint's."""
     tool_names: tuple[str, ...] = ()
     instructions: str | None = None
 

@@ -28,6 +28,9 @@ class Settings(BaseSettings):
 
     n: Annotated[int, Field(ge=1, le=256)] = 8
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.8
+    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
+    strict_temperature: bool = False
+    anchor_failed: Literal["rank", "stop"] = "rank"
     model: str | None = None
     base_url: str | None = None
     api: Api | None = None
@@ -102,7 +105,7 @@ def _yaml(path: Path | None) -> dict[str, Any]:
         loaded: Any = yaml.safe_load(path.read_text("utf-8")) or {}
     except OSError as exc:
         raise UsageError(f"--config {path}: {exc.strerror}") from None
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, ValueError) as exc:  # ValueError: no UTF-8, or a date like 2026-13-45
         raise UsageError(f"--config {path} is not YAML: {str(exc).splitlines()[0]}") from None
     if not isinstance(loaded, dict):
         raise UsageError(f"--config {path}: expected `setting: value` lines, found a {type(loaded).__name__}")
@@ -169,7 +172,11 @@ def _usual_api(base_url: str | None) -> Api:
 def _checked(url: str | None, flag: str) -> str | None:
     if url is None:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half a bracket, or a port that is no number
+        sound = False
+    if not sound:
         raise UsageError(f"{flag} {url!r} is not an http(s) address; expected something like http://localhost:8000/v1")
     return url.rstrip("/")

@@ -34,6 +34,7 @@ class Rules:
 
     order: OrderPolicy = "both"
     failed: Literal["by-cause", "exclude", "last"] = "by-cause"
+    anchor_failed: Literal["rank", "stop"] = "rank"
     show_instructions: bool = True
 
 
@@ -53,7 +54,7 @@ async def rank_group(group: Group, buyer: Buyer, rules: Rules, rng: random.Rando
         return await buyer.get(task, texts[first], texts[second], purse)
 
     matches, open_keys = await play(topology, ask) if topology else ((), ())
-    last = _failed_last(group, rules) if ok else []
+    last = _failed_last(group, rules) if topology else []
     signal: Signal = "ok" if last or _tells_apart(matches) else "none"
     return GroupRanking(
         query=group.query.id, topology=topology.name if topology else "arena", estimator="tiers",
@@ -61,7 +62,7 @@ async def rank_group(group: Group, buyer: Buyer, rules: Rules, rng: random.Rando
         rollouts=_ranked(group, topology, [] if open_keys else last, tied=signal == "none", done=not open_keys),
         judged=sum(isinstance(v, Judged) for v in purse.bought.values()), reused=len(purse.reused),
         judge_usage=sum((v.usage for v in purse.bought.values()), Usage()), judge_usd=_bill(purse),
-        notes=_notes(ok),
+        notes=_notes(ok, rules),
     )  # fmt: skip
 
 
@@ -80,6 +81,8 @@ def _topology(ok: Sequence[Rollout], rules: Rules, rng: random.Random) -> Topolo
         return None
     anchor = next((r.index for r in ok if r.role == "anchor"), None)
     entrants = [r.index for r in ok]
+    if anchor is None and rules.anchor_failed == "stop":
+        return None
     if anchor is not None:
         return Arena(entrants, anchor, rules.order)
     return Single(rng.sample(entrants, len(entrants)), rules.order)
@@ -115,12 +118,14 @@ def _bill(purse: Purse) -> float | None:
     return None if None in prices else sum(p for p in prices if p is not None)
 
 
-def _notes(ok: Sequence[Rollout]) -> tuple[str, ...]:
+def _notes(ok: Sequence[Rollout], rules: Rules) -> tuple[str, ...]:
     if not ok:
         return ("no rollout ended well: nothing to rank",)
     if len(ok) == 1:
         return ("a single rollout carries no signal: there is nothing to compare it with",)
     if not any(r.role == "anchor" for r in ok):
+        if rules.anchor_failed == "stop":
+            return ("the anchor failed: left unranked, as --anchor-failed stop asks",)
         return ("the anchor failed: the others were ranked by single elimination with drawn seeds",)
     return ()
 

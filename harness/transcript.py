@@ -11,7 +11,8 @@ from functools import cached_property
 
 from harness.records import Step, Trajectory
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,15 @@ class Transcript:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
+def valid_unicode(text: str) -> str:
+    """Return `text` with U+FFFD for lone surrogates, which no UTF-8 can hold."""
+    return _LONE.sub("\ufffd", text)
+
+
 def clean(text: str) -> str:
     """Return `text` as valid Unicode on plain lines: lone surrogates become U+FFFD, control characters go."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub("", text.encode("utf-8", "replace").decode("utf-8"))
+    return _CONTROL.sub("", valid_unicode(text))
 
 
 def transcribe(trajectory: Trajectory) -> Transcript:
@@ -47,9 +53,12 @@ def _step(number: int, step: Step, *, named: bool) -> str:
     if step.reasoning:
         lines.append(f"Reasoning: {step.reasoning.strip()}")
     if step.tool_name:
-        lines.append(f"Tool: {step.tool_name}" + (f" ({step.tool_type})" if step.tool_type == "hosted" else ""))
+        kind = {"hosted": " (hosted)", "mcp": f" (MCP server {step.server})"}.get(step.tool_type or "", "")
+        lines.append(f"Tool: {step.tool_name}{kind}")
     if step.tool_input is not None:
         lines.append(f"Input: {step.tool_input.strip()}")
+    for at, inner in enumerate(step.inner, 1):
+        lines += ["  " + line for line in _step(at, inner, named=True).split("\n")]
     if step.tool_output is not None:
         lines.append(f"Output:\n{step.tool_output.strip()}")
     if step.error:

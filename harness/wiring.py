@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.judging import EmbeddedAsk, EndpointAsk, Judge, PairwiseJudge, Pricing, Rubric
 from harness.progress import Progress
 from harness.records import Record
-from harness.rollouts import AgentEnv, Engine, FirstCall, LoadedAgent, has_own_model, provider_for
+from harness.rollouts import AgentEnv, Bench, Engine, FirstCall, LoadedAgent, Traffic, has_own_model, provider_for
 from harness.settings import (
     OFFLINE_JUDGE,
     OFFLINE_MODEL,
@@ -106,11 +106,12 @@ def make_engine(
 ) -> tuple[Engine, Close]:
     """Return an engine, and how to close its connections."""
     provider, client = provider_for(spec.endpoint)
-    engine = Engine(
+    bench = Bench(
         loaded=spec.loaded, settings=settings, endpoint=spec.endpoint, provider=provider, offline=spec.offline,
         run_id=run_id, store=store, progress=progress, clock=clock,
-        limiter=anyio.CapacityLimiter(settings.concurrency), first_call=FirstCall(),
+        traffic=Traffic(progress.note, strict=settings.strict_temperature),
     )  # fmt: skip
+    engine = Engine(bench, anyio.CapacityLimiter(settings.concurrency), FirstCall())
     return engine, client.close if client else _nothing
 
 

@@ -123,6 +123,10 @@ def block(text: str, name: str) -> str:
     return text.split(f"[{name} ", 1)[1].split("]\n", 1)[1].split(f"\n[/{name} ", 1)[0]
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256  # 64 rollouts connect at once
+
+
 class FakeEndpoint:
     """The server. `requests` is its log, in the order of arrival."""
 
@@ -132,7 +136,7 @@ class FakeEndpoint:
         self.requests: list[Seen] = []
         self._ids = count(1)
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.host = f"127.0.0.1:{self._server.server_port}"
         self.base_url = f"http://{self.host}/v1"

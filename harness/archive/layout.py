@@ -11,7 +11,6 @@ from harness.archive.lines import refuse_newer
 from harness.errors import ArchiveDamaged, UsageError, did_you_mean
 from harness.records import Record
 
-
 _TIME = len("20260721T140320")
 
 

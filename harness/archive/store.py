@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import shutil
 import threading
 from datetime import datetime
@@ -19,8 +18,7 @@ from harness.archive.lines import Appender, sync_folder
 from harness.archive.reading import RankingHead, RunReader
 from harness.errors import ArchiveLocked, UsageError
 from harness.records import GroupRanking, Judged, Query, Record, Rollout, Unjudged
-
-_LONE = re.compile("[\ud800-\udfff]")
+from harness.transcript import valid_unicode
 
 
 class Store(Protocol):
@@ -219,4 +217,4 @@ def _json(record: Record) -> str:
     try:
         return record.model_dump_json()
     except PydanticSerializationError:
-        return _LONE.sub("\ufffd", json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
+        return valid_unicode(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))

@@ -35,6 +35,9 @@ Failed = Annotated[
     str | None,
     typer.Option(help="Failed rollouts: by-cause (the agent's fault: last), exclude, last. [default: by-cause]"),
 ]
+AnchorFailed = Annotated[
+    str | None, typer.Option(help="If the anchor failed: rank the others, or stop. [default: rank]")
+]
 MaxFailures = Annotated[
     int | None, typer.Option(help="Failed rollouts plus incomplete groups up to here still exit 0. [default: 0]")
 ]

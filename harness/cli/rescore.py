@@ -15,6 +15,7 @@ def rescore(
     estimator: o.Estimator = None,
     order: o.Order = None,
     failed: o.Failed = None,
+    anchor_failed: o.AnchorFailed = None,
     show_instructions: o.ShowInstructions = None,
     judge_concurrency: o.JudgeConcurrency = None,
     judge_timeout: o.JudgeTimeout = None,

@@ -24,6 +24,11 @@ def run(
     temperature: Annotated[
         float | None, typer.Option(help="The samples' temperature, 0 to 2; the anchor's is 0. [default: 0.8]")
     ] = None,
+    top_p: Annotated[float | None, typer.Option(help="The samples' top_p. [default: the agent's own]")] = None,
+    strict_temperature: Annotated[
+        bool | None,
+        typer.Option("--strict-temperature", help="Stop where a model refuses a temperature. [default: go on]"),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")
     ] = None,
@@ -43,6 +48,7 @@ def run(
     estimator: o.Estimator = None,
     order: o.Order = None,
     failed: o.Failed = None,
+    anchor_failed: o.AnchorFailed = None,
     show_instructions: o.ShowInstructions = None,
     concurrency: Annotated[int | None, typer.Option(help="Rollouts at a time. [default: 16]")] = None,
     judge_concurrency: o.JudgeConcurrency = None,

@@ -1,11 +1,12 @@
 """What `show`, `ls` and `report` do: read an archive and print."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
-from harness.archive import RunReader, find_run, list_runs
+from harness.archive import RankingFile, RunReader, find_run, list_runs
 from harness.cli.output import print_run, stdout
 from harness.errors import UsageError, did_you_mean
 from harness.records import Query
@@ -20,10 +21,17 @@ def show_command(
 ) -> None:
     """Do `harness show`."""
     reader = RunReader(find_run(run, _runs_dir(runs_dir)))
-    if rollout is None:
-        print_run(reader, reader.ranking(ranking), as_json=as_json)
+    if rollout is not None:
+        _show_rollout(reader, _query(reader, query), rollout, as_json=as_json)
         return
-    group = reader.group(_query(reader, query))
+    ranked = reader.ranking(ranking)
+    if query is not None:
+        ranked = _only(ranked, _query(reader, query))
+    print_run(reader, ranked, as_json=as_json)
+
+
+def _show_rollout(reader: RunReader, query: Query, rollout: int, *, as_json: bool) -> None:
+    group = reader.group(query)
     found = next((r for r in group.rollouts if r.index == rollout), None)
     if found is None:
         there = ", ".join(str(r.index) for r in group.rollouts) or "none"
@@ -66,6 +74,14 @@ def _query(reader: RunReader, wanted: str | None) -> Query:
     if found is None:
         raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(wanted, [q.id for q in queries])}")
     return found
+
+
+def _only(ranking: RankingFile, query: Query) -> RankingFile:
+    """Return a ranking with nothing but one query's group."""
+    groups = tuple(group for group in ranking.groups if group.query == query.id)
+    if not groups:
+        raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; `harness rescore` ranks it")
+    return replace(ranking, groups=groups)
 
 
 def _runs_dir(given: Path | None) -> Path:

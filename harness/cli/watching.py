@@ -38,6 +38,10 @@ class Watcher:
         """Move a stage's bar on."""
         self._bars.advance(self._tasks[stage], count)
 
+    def note(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._bars.console.print(f"note: {text}", highlight=False, markup=False)
+
     def __enter__(self) -> Self:
         """Begin to draw."""
         self._bars.start()

@@ -10,7 +10,7 @@ from harness.judging.reply import Reading, ReplyError, read_reply
 from harness.judging.rubric import Rubric
 from harness.prices import price_usd
 from harness.records import Failure, Judged, Unjudged, Usage
-from harness.transcript import Transcript
+from harness.transcript import Transcript, valid_unicode
 
 SAMPLING = {"temperature": 0.0}
 """What a judge is asked for; left out of the request, not of the key, where the endpoint refuses it."""
@@ -79,6 +79,6 @@ class PairwiseJudge:
             try:
                 return read_reply(reply.text, self._rubric)
             except ReplyError as exc:
-                prompt = replace(prompt, repair=(reply.text, str(exc)))
+                prompt = replace(prompt, repair=(valid_unicode(reply.text), str(exc)))
                 failure = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
         return failure

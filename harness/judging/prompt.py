@@ -70,9 +70,8 @@ def prompt_fingerprint(rubric: Rubric) -> str:
 
 @cache
 def _system(rubric: Rubric) -> str:
-    body = _environment().from_string(rubric.body).render(dimensions=rubric.dimensions, name=rubric.name)
     return _template("system.md.j2").render(
-        body=body, dimensions=rubric.dimensions, example=json.dumps(example(rubric), indent=1),
+        body=rubric.instructions, dimensions=rubric.dimensions, example=json.dumps(example(rubric), indent=1),
         path_weight=rubric.path_weight, answer_weight=rubric.answer_weight,
     )  # fmt: skip
 

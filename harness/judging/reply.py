@@ -5,6 +5,7 @@ judge claimed otherwise, the claim is recorded.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from pydantic import JsonValue
 
 from harness.judging.rubric import Rubric
 from harness.records import SideScores, Winner
+from harness.transcript import valid_unicode
 
-_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+_OPENING = re.compile(r"\{|<(/?)think(?:ing)?>")
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
+_LIKE_JSON = re.compile(r"\{\s*\"")
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
 _BLOCKS: tuple[tuple[Literal["path", "answer"], str, str], ...] = (
     ("path", "path_scores", "overall_p"),
     ("answer", "answer_scores", "overall_a"),
@@ -68,12 +73,18 @@ def read_reply(text: str, rubric: Rubric) -> Reading:
 
     Raises ReplyError where it does not hold exactly one usable set of marks.
     """
-    found = [o for o in _objects(_THINK.sub("", text)) if any(name in o for _, name, _ in _BLOCKS)]
-    if not found:
-        raise ReplyError("it holds no JSON object with the scores.")
-    if any(o != found[0] for o in found):
-        raise ReplyError("it holds more than one JSON object with scores.")
-    reply = found[0]
+    try:
+        found = [o for o in _objects(text) if any(name in o for _, name, _ in _BLOCKS)]
+        if not found:
+            raise ReplyError("it holds no JSON object with the scores.")
+        if any(o != found[0] for o in found):
+            raise ReplyError("it holds more than one JSON object with scores.")
+        return _reading(found[0], rubric)
+    except RecursionError:
+        raise ReplyError("its JSON is nested too deeply.") from None
+
+
+def _reading(reply: Mapping[str, Any], rubric: Rubric) -> Reading:
     a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
     winner: Winner = "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
     return Reading(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
@@ -86,19 +97,47 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects in `text`. NaN and infinities are no JSON."""
-    decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal)
+    """Return the outermost JSON objects outside of thoughts. NaN and infinities are no JSON.
+
+    What stands inside an object is never read as one, also where that object is cut off or broken.
+    """
+    decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal, object_pairs_hook=_once)
     found: list[dict[str, Any]] = []
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
+    at = _OPENING.search(text)
+    while at:
+        end = at.end()
+        if at[0] == "{":
+            try:
+                value, end = decoder.raw_decode(text, at.start())
+                found.append(value)
+            except (ValueError, ArithmeticError, RecursionError):  # ArithmeticError: an exponent past all bounds
+                end = _behind(text, at.start())
+        elif at[1]:
+            found.clear()  # it was all thought: some endpoints open the block before the reply begins
         else:
-            found.append(value)
-        at = text.find("{", end)
+            closing = _THOUGHT_ENDS.search(text, end)
+            end = closing.end() if closing else len(text)
+        at = _OPENING.search(text, end)
     return found
+
+
+def _behind(text: str, at: int) -> int:
+    """Return where to look on after a brace that opens no JSON: behind all that it encloses, if it looks like JSON."""
+    if not _LIKE_JSON.match(text, at):
+        return at + 1
+    depth = 0
+    for token in _STRING_OR_BRACE.finditer(text, at):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return len(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if any(members[key] != value for key, value in pairs):
+        raise ValueError("a key stands twice, with two values")
+    return members
 
 
 def _no_constant(name: str) -> Any:
@@ -137,12 +176,14 @@ def _number(value: Any) -> Decimal | None:
         number = Decimal(value)
     except InvalidOperation:
         return None
-    return number if number.is_finite() and abs(number) < 1000 else None
+    return number if number.is_finite() and -1000 < number < 1000 else None
 
 
 def _analysis(reply: Mapping[str, Any]) -> dict[str, str]:
     said = reply.get("analysis")
-    return {str(k): str(v) for k, v in cast("Any", said).items()} if isinstance(said, dict) else {}
+    if not isinstance(said, dict):
+        return {}
+    return {valid_unicode(k): valid_unicode(str(v)) for k, v in cast("dict[str, Any]", said).items()}
 
 
 def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winner) -> dict[str, JsonValue]:
@@ -155,9 +196,11 @@ def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winn
     claims: dict[str, JsonValue] = {}
     for keys, ours in computed.items():
         said = _dig(reply, *keys)
-        same = said == ours or (_number(said) is not None and ours is not None and _number(said) == Decimal(str(ours)))
+        same = said == ours if isinstance(ours, str | None) else _number(said) == Decimal(str(ours))
         if said is not None and not same:
-            claims[".".join(keys)] = (
-                float(said) if isinstance(said, Decimal) else json.loads(json.dumps(said, default=str))
-            )
+            claims[".".join(keys)] = json.loads(valid_unicode(json.dumps(said, default=_plain, ensure_ascii=False)))
     return claims
+
+
+def _plain(number: Decimal) -> float | str:
+    return float(number) if math.isfinite(float(number)) else str(number)

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import yaml
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import UsageError, did_you_mean
 from harness.records import SideScores
 
 _PACKAGED = files("harness.judging") / "rubrics"
+_TEMPLATES = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+"""Sandboxed: a rubric is a text that people pass on, and must not be able to run anything."""
 
 
 class Dimension(BaseModel):
@@ -50,7 +54,16 @@ class Rubric(BaseModel):
         for block, weight in (("path", self.path_weight), ("answer", self.answer_weight)):
             if weight and not self.block(block):
                 raise ValueError(f"{block}_weight is {weight} but no dimension has block: {block}")
+        try:
+            _ = self.instructions
+        except Exception as exc:  # noqa: BLE001 - whatever a template can run into
+            raise ValueError(f"the body cannot be rendered: {exc}") from None
         return self
+
+    @property
+    def instructions(self) -> str:
+        """The body as the judge reads it."""
+        return _TEMPLATES.from_string(self.body).render(dimensions=self.dimensions, name=self.name)
 
     @property
     def fingerprint(self) -> str:
@@ -99,7 +112,7 @@ def load_rubric(name: str) -> Rubric:
         known = packaged_rubrics()
         raise UsageError(f"no rubric {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}, or pass a FILE.md")
     try:
-        return parse_rubric(path.read_text("utf-8"), name)
+        return parse_rubric(path.read_text("utf-8-sig"), name)
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"--rubric {name}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
 
@@ -116,9 +129,9 @@ def parse_rubric(source: str, where: str) -> Rubric:
         told = cast("dict[str, Any]", front)
         weights = {k: str(told[k]) for k in ("path_weight", "answer_weight") if k in told}  # 0.4 as written, exactly
         return Rubric.model_validate(told | weights | {"body": parts[2].strip(), "source": source})
-    except yaml.YAMLError as exc:
-        raise UsageError(f"--rubric {where}: the front matter is not YAML: {str(exc).splitlines()[0]}") from None
     except ValidationError as exc:
         first = exc.errors()[0]
         place = ".".join(str(p) for p in first["loc"])
         raise UsageError(f"--rubric {where}: {place + ': ' if place else ''}{first['msg']}") from None
+    except (yaml.YAMLError, ValueError) as exc:  # ValueError: a date like 2026-13-45
+        raise UsageError(f"--rubric {where}: the front matter is not YAML: {str(exc).splitlines()[0]}") from None

@@ -72,9 +72,10 @@ def _passages(folder: Path) -> list[Passage]:
 
 def _read(path: Path, name: str) -> Iterator[Passage]:
     title = path.stem.replace("-", " ").replace("_", " ")
-    for block in path.read_text("utf-8", errors="replace").replace("\r\n", "\n").split("\n\n"):
-        text = " ".join(block.split())
-        if text.startswith("# "):
-            title = text.lstrip("# ")
-        elif text and not text.startswith("Sources:"):
+    for block in path.read_text("utf-8-sig", errors="replace").split("\n\n"):
+        first, _, rest = block.strip().partition("\n")
+        headed = first.startswith("# ")
+        title = first.lstrip("# ") if headed else title
+        text = " ".join((rest if headed else block).split())
+        if text and not text.startswith("Sources:"):
             yield Passage(title, name, text)

@@ -62,11 +62,16 @@ def names(text: str) -> list[str]:
     return _NAME.findall(text)
 
 
-def about(query: str, text: str) -> bool:
-    """Tell whether `text` holds at least half of what `query` is about; general words count little."""
+def about(query: str, title: str, text: str) -> bool:
+    """Tell whether a passage holds more than half of what `query` is about, or half of it with a word in its title.
+
+    General words count little.
+    """
     wanted = {stem(k): 0.3 if k in GENERAL else 1.0 for k in keywords(query)}
-    held = set(content_words(text))
-    return sum(weight for word, weight in wanted.items() if word in held) >= sum(wanted.values()) / 2
+    heading = set(content_words(title))
+    held = heading | set(content_words(text))
+    share = sum(weight for word, weight in wanted.items() if word in held) / sum(wanted.values()) if wanted else 0.0
+    return share > 0.5 or (share == 0.5 and not heading.isdisjoint(wanted))
 
 
 def first_year(text: str) -> int | None:

@@ -78,7 +78,7 @@ def plan(query: str, found: Found, choose: Chooser) -> Plan:
 
 def on_topic(query: str, found: Found) -> bool:
     """Tell whether any passage found is about the request, and not just shares a common word with it."""
-    return any(about(query, f"{p.title} {p.text}") for p in found.passages)
+    return any(about(query, p.title, p.text) for p in found.passages)
 
 
 def write(query: str, found: Found, choose: Chooser) -> str:

@@ -1,7 +1,7 @@
 """What people want to know first, computed from an archive's records. Pure; tables and page draw it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout
@@ -30,6 +30,35 @@ class Duel:
     won: tuple[tuple[str, float], ...]
     """Dimensions in which the first is ahead, mean marks over the orders, largest lead first."""
     lost: tuple[tuple[str, float], ...]
+
+    def reasons(self, lead: Callable[[str, float], str], most: int | None = None) -> list[str]:
+        """Return a clause on what it was won on and one on what it was lost on, each with its `most` largest leads."""
+        return [
+            f"{how} on {', '.join(lead(name, marks) for name, marks in leads[:most])}"
+            for how, leads in (("won", self.won), ("lost", self.lost))
+            if leads
+        ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Who came out first in a group, and how the first two stand to each other."""
+
+    ranked: tuple[Rollout, ...]
+    """Those that have a rank, best first."""
+    leaders: tuple[Rollout, ...]
+    """Those that share first place."""
+    duel: Duel | None
+
+    @property
+    def first_two(self) -> str:
+        """Who stands above whom and by which scores, without a full stop; at least two must be ranked."""
+        first, second = (named(r) for r in self.ranked[:2])
+        met = self.duel
+        if met is None:
+            return f"#1 {first} stands above #2 {second}; the two never met"
+        verb = "beats" if met.score_first > met.score_second else "stands above"
+        return f"#1 {first} {verb} #2 {second}: {met.score_first:g} v {met.score_second:g}, {met.agreement}"
 
 
 @dataclass(frozen=True)
@@ -95,6 +124,31 @@ def rows(group: Group, ranking: GroupRanking | None) -> list[Row]:
     return sorted(found, key=lambda r: (r.ranked.rank is None, r.ranked.rank or 0.0, r.rollout.index))
 
 
+def place_of(row: Row, ranked: Sequence[Row]) -> str:
+    """Return a place for people: from 1; `=` before places that several share; `–` for none."""
+    rank = row.ranked.rank
+    if rank is None:
+        return "–"
+    better = sum(r.ranked.rank is not None and r.ranked.rank < rank for r in ranked)
+    shared = sum(r.ranked.rank == rank for r in ranked) > 1
+    return f"{'=' if shared else ''}{better + 1}"
+
+
+def named(rollout: Rollout) -> str:
+    """Return what a sentence calls a rollout."""
+    return f"rollout {rollout.index} ({rollout.role})"
+
+
+def outcome(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> Outcome:
+    """Return who came out first, and the match of the first two."""
+    best = [row for row in rows(group, ranking) if row.ranked.rank is not None]
+    return Outcome(
+        ranked=tuple(row.rollout for row in best),
+        leaders=tuple(row.rollout for row in best if row.ranked.rank == best[0].ranked.rank),
+        duel=duel(group, ranking, verdicts),
+    )
+
+
 def duel(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> Duel | None:
     """Return the match between the first two places, the latest if they met more than once; None if they never met."""
     best = [r.rollout.index for r in rows(group, ranking) if r.ranked.rank is not None][:2]
@@ -138,6 +192,14 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
         tokens=sum(told) if told else None,
         usd=total(r.price_usd for r in found),
     )
+
+
+def anchor_is_greedy(group: Group) -> bool | None:
+    """Tell whether every model call of the anchor really carried temperature 0; None if it made no call."""
+    anchor = next((r for r in group.rollouts if r.role == "anchor"), None)
+    if anchor is None or not any(c.error is None for c in anchor.calls):
+        return None
+    return anchor.effective.uniform and anchor.effective.temperature == 0
 
 
 def samples_beat_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.records import Group, GroupRanking
-from harness.report.figures import Row, rows
+from harness.report.figures import Row, anchor_is_greedy, rows
 from harness.report.tables import groups_of
 from harness.settings import OFFLINE_JUDGE
 
@@ -39,6 +39,7 @@ def _group(group: Group, ranking: GroupRanking) -> dict[str, Any]:
         "judged": ranking.judged,
         "reused": ranking.reused,
         "judge_usd": ranking.judge_usd,
+        "anchor_is_greedy": anchor_is_greedy(group),
         "notes": list(ranking.notes),
         "rollouts": [_rollout(r) for r in placed],
     }
@@ -58,6 +59,8 @@ def _rollout(row: Row) -> dict[str, Any]:
         "score": ranked.score,
         "answer": rollout.trajectory.answer,
         "steps": len(rollout.trajectory.path),
+        "effective": rollout.effective.model_dump(mode="json"),
+        "retries": rollout.retries,
         "tokens": rollout.usage.tokens,
         "price_usd": rollout.price_usd,
     }

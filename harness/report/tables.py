@@ -18,12 +18,15 @@ from harness.report.figures import (
     JudgeFigures,
     Row,
     agent_figures,
-    duel,
     judge_figures,
+    named,
+    outcome,
+    place_of,
     rows,
     samples_beat_anchor,
     total,
 )
+from harness.report.words import dollars, money
 
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
@@ -91,13 +94,6 @@ def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
     return Text(f"judge: {judge.calls} calls, {money(judge.usd)} · agent: {agent.runs} runs, {money(agent.usd)}")
 
 
-def money(usd: float | None) -> str:
-    """Return a price for people; what is not known is called unknown."""
-    if usd is None:
-        return "cost unknown"
-    return f"${usd:.2f}" if usd == 0 or usd >= 0.1 else f"${usd:.4f}"
-
-
 def path_lines(group: Group, index: int) -> RenderableType:
     """Return one rollout's path and answer, as they were captured."""
     rollout = next(r for r in group.rollouts if r.index == index)
@@ -150,36 +146,19 @@ def _cells(row: Row, ranked: Sequence[Row], answer_width: int) -> list[str]:
         place_of(row, ranked), str(rollout.index), rollout.role,
         *("–" if value is None else f"{value:{form}}" for value, form in figures),
         "–" if tokens is None else f"{tokens:,}",
-        "unknown" if rollout.price_usd is None else money(rollout.price_usd), escape(_short(answer, answer_width)),
+        dollars(rollout.price_usd), escape(_short(answer, answer_width)),
     ]  # fmt: skip
 
 
-def place_of(row: Row, ranked: Sequence[Row]) -> str:
-    """Return a place for people: from 1; `=` before places that several share; `–` for none."""
-    rank = row.ranked.rank
-    if rank is None:
-        return "–"
-    better = sum(r.ranked.rank is not None and r.ranked.rank < rank for r in ranked)
-    shared = sum(r.ranked.rank == rank for r in ranked) > 1
-    return f"{'=' if shared else ''}{better + 1}"
-
-
 def _headline(group: Group, ranking: GroupRanking, reader: RunReader) -> str | None:
-    best = [r for r in rows(group, ranking) if r.ranked.rank is not None][:2]
-    if len(best) < 2:
+    found = outcome(group, ranking, reader.verdict)
+    if len(found.ranked) < 2:
         return None
-    named = [f"rollout {r.rollout.index} ({r.rollout.role})" for r in best]
-    if best[0].ranked.rank == best[1].ranked.rank:
-        return f"{named[0]} and {named[1]} share the first place"
-    met = duel(group, ranking, reader.verdict)
-    if met is None:
-        return f"#1 {named[0]} stands above #2 {named[1]}; the two never met"
-    verb = "beats" if met.score_first > met.score_second else "stands above"
-    text = f"#1 {named[0]} {verb} #2 {named[1]}: {met.score_first:g} v {met.score_second:g}, {met.agreement}"
-    for word, leads in (("won", met.won), ("lost", met.lost)):
-        if leads:
-            text += f"; {word} on " + ", ".join(f"{k} {v:+.1f}" for k, v in leads[:3])
-    return text
+    if len(found.leaders) > 1:
+        first, second = (named(r) for r in found.leaders[:2])
+        return f"{first} and {second} share the first place"
+    reasons = found.duel.reasons("{} {:+.1f}".format, most=3) if found.duel else []
+    return "; ".join([found.first_two, *reasons])
 
 
 def _judge_line(figures: JudgeFigures, signal: str) -> str:

@@ -3,18 +3,22 @@
 A rollout that fails is a record like any other. This room must not know how rollouts are judged or ranked.
 """
 
+from harness.rollouts.attempt import ANCHOR_TEMPERATURE, Bench
 from harness.rollouts.capture import check_tracing, span_log
-from harness.rollouts.engine import ANCHOR_TEMPERATURE, Engine, FirstCall
+from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import has_own_model, provider_for
+from harness.rollouts.traffic import Traffic
 
 __all__ = [
     "ANCHOR_TEMPERATURE",
     "AgentEnv",
+    "Bench",
     "Engine",
     "FirstCall",
     "LoadedAgent",
+    "Traffic",
     "agent_files",
     "check_tracing",
     "from_object",

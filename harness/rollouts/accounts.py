@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from agents import Usage as SdkUsage
@@ -10,6 +11,7 @@ from agents.tracing import Span
 from harness.prices import price_usd
 from harness.records import Effective, ModelCall, Usage
 from harness.rollouts.models import RecordedCall, Recorder
+from harness.rollouts.traffic import seed_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Accounts:
     calls: tuple[ModelCall, ...]
     usages: tuple[Usage, ...]
     effective: Effective
+    retries: int
 
     @property
     def usage(self) -> Usage:
@@ -28,7 +31,9 @@ class Accounts:
     def price_usd(self, base_url: str | None) -> float | None:
         """Return the price of all calls at an address, None if that of any is unknown."""
         prices = [
-            price_usd(u, c.replied_model or c.model, base_url) for u, c in zip(self.usages, self.calls, strict=True)
+            price_usd(u, c.replied_model or c.model, base_url)
+            for u, c in zip(self.usages, self.calls, strict=True)
+            if c.error is None
         ]
         return None if any(p is None for p in prices) else sum(p for p in prices if p is not None)
 
@@ -41,13 +46,15 @@ def account(spans: Sequence[Span[Any]], recorder: Recorder, keep: Callable[[str]
     left = list(recorder.calls)
     calls: list[ModelCall] = []
     usages: list[Usage] = []
-    for span in (s for s in spans if s.span_data.type in {"generation", "response"}):
+    model_spans = [s for s in spans if s.span_data.type in {"generation", "response"}]
+    for span in model_spans:
         recorded = next((c for c in left if c.parent_span == span.parent_id), None)
         if recorded:
             left.remove(recorded)
         calls.append(_call(span, recorded, keep))
         usages.append(_usage(span, recorded))
-    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature))
+    again = sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans))
+    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature), again)
 
 
 def _call(span: Span[Any], recorded: RecordedCall | None, keep: Callable[[str], str]) -> ModelCall:
@@ -57,17 +64,22 @@ def _call(span: Span[Any], recorded: RecordedCall | None, keep: Callable[[str], 
     settings = recorded.settings if recorded else None
     return ModelCall(
         model=recorded.model if recorded else getattr(data, "model", None),
-        replied_model=getattr(reply, "model", None),
+        replied_model=getattr(reply, "model", None) or (recorded.wire.model if recorded else None),
         temperature=settings.temperature if settings else config.get("temperature"),
         replied_temperature=getattr(reply, "temperature", None),
         top_p=settings.top_p if settings else config.get("top_p"),
+        seed=seed_of(settings) if settings else None,
+        error=_said(recorded.error) if recorded and recorded.error else None,
         raw_reply=keep(recorded.dump()) if recorded and recorded.response else None,
     )
 
 
 def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
     if recorded and recorded.response:
-        return from_sdk(recorded.response.usage)
+        # The SDK counts the attempts before a reply as requests of that reply; here each attempt is a call of its own.
+        return from_sdk(recorded.response.usage).model_copy(update={"requests": 1})
+    if recorded and recorded.error:
+        return Usage()
     told: Any = getattr(span.span_data, "usage", None) or {}
     return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
 
@@ -82,10 +94,17 @@ def from_sdk(usage: SdkUsage) -> Usage:
     )  # fmt: skip
 
 
-def _effective(calls: Sequence[ModelCall], wanted: float) -> Effective:
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+
+
+def _effective(attempts: Sequence[ModelCall], wanted: float) -> Effective:
+    calls = [c for c in attempts if c.error is None]
     sent = {c.temperature for c in calls}
     exceptions = [
-        f"call {i}: sent temperature {c.temperature}" for i, c in enumerate(calls, 1) if c.temperature != wanted
+        f"call {i}: sent {'no temperature' if c.temperature is None else f'temperature {c.temperature:g}'}"
+        for i, c in enumerate(calls, 1)
+        if c.temperature != wanted
     ]
     exceptions += [
         f"call {i}: the endpoint used temperature {c.replied_temperature}"

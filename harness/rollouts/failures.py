@@ -1,10 +1,11 @@
-"""What an exception that ended a rollout means."""
+"""What ended a rollout: an exception, a cut reply, or the time."""
 
 import agents
 import openai
 
 from harness.api_errors import failure_of
 from harness.records import Failure, FailureKind
+from harness.rollouts.models import Recorder
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.MaxTurnsExceeded, "max_turns"),
@@ -19,10 +20,13 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
 )
 
 
-def failure_from(exc: BaseException, turn: int | None) -> Failure:
-    """Return the failure record for an exception out of a run; `turn` is how many replies had come in."""
+def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
+    """Return the failure record for an exception out of a run; its turn is how many replies had come in."""
+    turn = sum(c.response is not None for c in recorder.calls)
     if isinstance(exc, openai.OpenAIError):
         return failure_of(exc).model_copy(update={"turn": turn})
+    if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder)):
+        return cut.model_copy(update={"turn": turn})
     kind: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
     cause = exc.__cause__
     if kind is None:
@@ -31,3 +35,33 @@ def failure_from(exc: BaseException, turn: int | None) -> Failure:
     if kind == "tool" and cause is not None:
         said = f"{said} ({type(cause).__name__})"
     return Failure(kind=kind, type=type(exc).__name__, message=said[:1000], turn=turn)
+
+
+def not_whole(recorder: Recorder) -> Failure | None:
+    """Return the failure of a run whose last reply was cut or withheld, whatever the SDK made of it.
+
+    On Chat Completions the SDK takes a cut reply for an ordinary answer; only the wire tells.
+    """
+    finish = recorder.calls[-1].wire.finish if recorder.calls else None
+    if finish == "length":
+        return Failure(kind="truncated", type="length", message="the last reply was cut at the token limit")
+    if finish == "content_filter":
+        return Failure(
+            kind="content_filter", type="content_filter", message="the endpoint's filter stopped the last reply"
+        )
+    return None
+
+
+def timed_out(recorder: Recorder, limit_s: float) -> Failure:
+    """Return the failure of a rollout that ran out of time.
+
+    Time spent in turns and tools is the agent's own. Where most of it was spent waiting for an endpoint that had
+    failed or asked to wait, the endpoint is to blame.
+    """
+    waited = recorder.waited_s()
+    if waited > limit_s / 2:
+        message = (
+            f"not done after {limit_s:g} s (--timeout), {waited:.0f} s of them waiting for the endpoint to recover"
+        )
+        return Failure(kind="api", type="TimeoutError", message=message)
+    return Failure(kind="timeout", type="TimeoutError", message=f"not done after {limit_s:g} s (--timeout)")

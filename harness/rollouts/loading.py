@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -21,6 +21,7 @@ from harness.rollouts.environment import AgentEnv
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ENTRY_POINTS = "harness.agents"
+_HOOKS = ("context", "before_rollout", "after_rollout")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class LoadedAgent:
     packaged: bool = False
     """One of the examples that come with the harness: only these may run on the embedded model unasked."""
     examples: tuple[str, ...] = ()
+    context: Callable[..., Any] | None = None
+    """`context(query)` makes what the SDK hands to tools and instructions; called once a rollout."""
+    before_rollout: Callable[..., Any] | None = None
+    """`before_rollout(query, context)` sets up, `after_rollout(query, context)` cleans up, failed or not."""
+    after_rollout: Callable[..., Any] | None = None
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
@@ -177,7 +183,15 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         raise UsageError(f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(found).__name__}, "
                          "not an openai-agents Agent or a function that builds one")  # fmt: skip
     examples = tuple(str(e) for e in getattr(module, "EXAMPLES", ()))
-    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples)
+    hooks = {name: _hook(module, name) for name in _HOOKS}
+    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples, **hooks)
+
+
+def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:
+    hook = getattr(module, name, None)
+    if hook is not None and not callable(hook):
+        raise UsageError(f"{module.__file__}: {name!r} must be a function, not a {type(hook).__name__}")
+    return hook
 
 
 def _from_object_or_module(loaded: Any, name: str) -> LoadedAgent:

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import openai
 from agents import Agent, FunctionTool, Handoff, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
@@ -14,6 +16,9 @@ from agents.tracing import get_current_span
 from pydantic import TypeAdapter
 
 from harness.records import digest
+from harness.rollouts.hearing import Hearing
+from harness.rollouts.traffic import Traffic
+from harness.rollouts.wire import Reply, http_client, listening
 from harness.settings import Endpoint
 
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
@@ -27,8 +32,9 @@ class RecordedCall:
     settings: ModelSettings
     model: str | None
     request: dict[str, Any]
-    response: ModelResponse | None
-    error: BaseException | None
+    wire: Reply
+    response: ModelResponse | None = None
+    error: BaseException | None = None
 
     def dump(self) -> str:
         """Return request and reply as JSON; the reply validates back into an equal ModelResponse.
@@ -43,11 +49,29 @@ class RecordedCall:
 
 @dataclass
 class Recorder:
-    """The model calls of one rollout, in order. `on_reply` hears of each one that came back."""
+    """The model calls of one rollout, in order, failed attempts too. `on_reply` hears of each one that came back."""
 
     on_reply: Callable[[], None]
+    traffic: Traffic
+    seed: int | None = None
+    """Sent with every call, where the endpoint takes one."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     fingerprint: str | None = None
+    hearing: Hearing = field(default_factory=Hearing)
+    _waited_s: float = 0.0
+    _failed_at: float | None = None
+
+    def attempt(self) -> None:
+        """An attempt begins: what was waited for since one failed is over."""
+        self._waited_s, self._failed_at = self.waited_s(), None
+
+    def failed(self) -> None:
+        """An attempt failed."""
+        self._failed_at = anyio.current_time()
+
+    def waited_s(self) -> float:
+        """Return the seconds between failed attempts and the ones after them, up to now."""
+        return self._waited_s + (anyio.current_time() - self._failed_at if self._failed_at is not None else 0.0)
 
 
 class RecordedModel(Model):
@@ -73,18 +97,36 @@ class RecordedModel(Model):
         request = _request(system_instructions, input, tools, output_schema, handoffs)
         if self._recorder.fingerprint is None:
             self._recorder.fingerprint = _fingerprint(request, model_settings, self.model)
+
+        async def send(settings: ModelSettings) -> ModelResponse:
+            with self._recording(request, settings) as done:
+                return done(
+                    await self._inner.get_response(
+                        system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+                    )
+                )
+
+        return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+
+    @contextmanager
+    def _recording(self, request: dict[str, Any], settings: ModelSettings) -> Generator[Callable[..., ModelResponse]]:
+        """Record one attempt, however it ends."""
         span = get_current_span()
-        call = RecordedCall(span.span_id if span else None, model_settings, self.model, request, None, None)
-        try:
-            response = await self._inner.get_response(
-                system_instructions, input, model_settings, tools, output_schema, handoffs, tracing, **more
-            )
-        except BaseException as exc:
-            self._recorder.calls.append(dataclasses.replace(call, error=exc))
-            raise
-        self._recorder.calls.append(dataclasses.replace(call, response=response))
-        self._recorder.on_reply()
-        return response
+
+        def done(response: ModelResponse) -> ModelResponse:
+            self._recorder.calls.append(dataclasses.replace(call, response=response))
+            self._recorder.on_reply()
+            return response
+
+        self._recorder.attempt()
+        with listening() as wire:
+            call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
+            try:
+                yield done
+            except BaseException as exc:
+                self._recorder.calls.append(dataclasses.replace(call, error=exc))
+                self._recorder.failed()
+                raise
 
     def stream_response(
         self,
@@ -137,7 +179,8 @@ def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.Async
     client = openai.AsyncOpenAI(
         base_url=endpoint.base_url or "https://api.openai.com/v1",
         api_key=endpoint.key.get_secret_value(),
-        max_retries=4,
+        max_retries=0,
+        http_client=http_client(),
     )
     responses = endpoint.api == "responses"
     if endpoint.base_url:
@@ -167,9 +210,12 @@ def with_recorded_models(
     return seen[id(agent)]
 
 
-def settings_for(temperature: float) -> ModelSettings:
-    """Return what overrides the settings of every agent in the run."""
-    return ModelSettings(temperature=temperature)
+def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
+    """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
+    if seed is None:
+        return settings
+    body = cast("dict[str, Any]", settings.extra_body or {})
+    return dataclasses.replace(settings, extra_body={**body, "seed": seed})
 
 
 def _request(

@@ -53,7 +53,7 @@ def test_an_id_is_found_also_where_it_is_the_prefix_of_another(runs: Path) -> No
 
 
 def test_a_prefix_of_several_runs_is_a_usage_error_naming_them(runs: Path) -> None:
-    with pytest.raises(UsageError, match="fits 2 runs.*aaaaaa.*bbbbbb"):
+    with pytest.raises(UsageError, match=r"fits 2 runs.*aaaaaa.*bbbbbb"):
         find_run("20260721", runs)
 
 

@@ -115,7 +115,9 @@ def test_text_that_is_no_valid_unicode_is_stored_all_the_same(tmp_path: Path, lo
         (rollout,) = reader.group(query).rollouts
         verdict = reader.verdict("k")
         assert verdict
-        assert rollout.trajectory.answer == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in f"so {lone} it is ∞")
+        assert rollout.trajectory.answer == "".join(
+            "\ufffd" if "\ud800" <= c <= "\udfff" else c for c in f"so {lone} it is ∞"
+        )
         for text in (query.text, verdict.analysis["path_A"], rollout.trajectory.answer):
             assert text.encode()
 
@@ -157,7 +159,8 @@ def _read(reader: RunReader) -> dict[str, list[str]]:
         "queries": [q.id for q in reader.queries()],
         "rollouts": [str(r.index) for r in reader.group(Query(id="q", text="?")).rollouts],
         "verdicts": [v.key for v in reader.verdicts()],
-        "rankings": [g.query for f in reader.rankings() for g in f.groups] + ["footer" for f in reader.rankings() if f.finished],
+        "rankings": [g.query for f in reader.rankings() for g in f.groups]
+        + ["footer" for f in reader.rankings() if f.finished],
     }
 
 

@@ -20,8 +20,8 @@ def tables(entrants: Sequence[int]) -> st.SearchStrategy[Table]:
     """Scores by chance in tenths or in a few whole numbers, all tied, one entrant over all, a strict order, a cycle."""
     seeds = st.integers(0, 10**6)
     return st.one_of(
-        seeds.map(lambda s: _by_pair(lambda rng: (Fraction(rng.randint(0, 100), 10), Fraction(rng.randint(0, 100), 10)), s)),
-        seeds.map(lambda s: _by_pair(lambda rng: (Fraction(rng.randint(4, 6)), Fraction(rng.randint(4, 6))), s)),
+        seeds.map(lambda seed: _by_pair(lambda rng: Fraction(rng.randint(0, 100), 10), seed)),
+        seeds.map(lambda seed: _by_pair(lambda rng: Fraction(rng.randint(4, 6)), seed)),
         st.just(lambda a, b: (Fraction(5), Fraction(5))),
         st.sampled_from(entrants).map(lambda best: lambda a, b: (Fraction(int(a == best)), Fraction(int(b == best)))),
         st.permutations(entrants).map(lambda order: lambda a, b: (Fraction(order.index(a)), Fraction(order.index(b)))),
@@ -29,12 +29,17 @@ def tables(entrants: Sequence[int]) -> st.SearchStrategy[Table]:
     )  # fmt: skip
 
 
-def _by_pair(draw: Callable[[random.Random], tuple[Fraction, Fraction]], seed: int) -> Table:
+def _by_pair(draw: Callable[[random.Random], Fraction], seed: int) -> Table:
     def table(a: int, b: int) -> tuple[Fraction, Fraction]:
-        low, high = draw(random.Random(f"{seed}/{min(a, b)}/{max(a, b)}"))
+        rng = random.Random(f"{seed}/{min(a, b)}/{max(a, b)}")
+        low, high = draw(rng), draw(rng)
         return (low, high) if a < b else (high, low)
 
     return table
+
+
+_POLICIES: list[OrderPolicy] = ["both", "balanced", "single"]
+ORDERS = st.sampled_from(_POLICIES)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Field:
 def _fields(draw: st.DrawFn, largest: int) -> Field:
     n = draw(st.integers(1, largest))
     entrants = tuple(sorted(draw(st.sets(st.integers(0, 60), min_size=n, max_size=n))))
-    table, order = draw(tables(entrants)), draw(st.sampled_from(["both", "balanced", "single"]))
+    table, order = draw(tables(entrants)), draw(ORDERS)
     return Field(entrants, draw(st.sampled_from(entrants)), table, order, random.Random(draw(st.integers(0, 999))))
 
 

@@ -24,8 +24,10 @@ def test_an_arena_of_any_size_ends_within_its_bounds_of_judged_matches(field: Fi
 
 
 @given(st.integers(2, 33))
-def test_an_arena_is_dearest_where_the_anchor_loses_at_once_and_cheaper_by_every_round_that_it_gets_through(n: int) -> None:
-    """The anchor's bracket matches repeat its seeding matches; as the best seed it rests in round one if there are byes."""
+def test_an_arena_is_dearest_where_the_anchor_loses_at_once_and_cheaper_by_every_round_that_it_gets_through(
+    n: int,
+) -> None:
+    """The anchor's bracket matches repeat its seeding matches; as the best seed it has a bye where there is any."""
     loses = play(Arena(range(n), 0), lambda a, b: (Fraction(a), Fraction(b)))
     wins = play(Arena(range(n), 0), lambda a, b: (Fraction(a == 0), Fraction(b == 0)))
     rounds, byes = (n - 1).bit_length(), n & (n - 1) != 0
@@ -190,7 +192,9 @@ def test_every_order_shows_the_two_of_its_match_and_both_means_each_of_them_firs
     for pairing in play(field.arena(), field.table):
         pair = (pairing.a, pairing.b)
         assert all(sorted(order) == sorted(pair) for order in pairing.orders)
-        assert {order[0] for order in pairing.orders} == set(pair) if field.order == "both" else len(pairing.orders) == 1
+        assert (
+            {order[0] for order in pairing.orders} == set(pair) if field.order == "both" else len(pairing.orders) == 1
+        )
 
 
 def test_one_entrant_needs_no_match_and_has_no_points() -> None:

@@ -3,6 +3,7 @@
 import math
 import statistics
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,7 @@ def test_one_ranked_alone_has_reward_0_and_advantage_0_and_no_one_is_no_place() 
 def test_a_better_key_has_the_better_rank_the_greater_reward_and_the_greater_advantage(values: list[int]) -> None:
     placed = place(dict(enumerate(values)))
     by_key = [placed[i] for i in sorted(placed, key=lambda i: values[i])]
-    for worse, better in zip(by_key, by_key[1:], strict=False):
+    for worse, better in pairwise(by_key):
         assert worse.rank > better.rank
         assert worse.reward < better.reward
         assert worse.advantage < better.advantage

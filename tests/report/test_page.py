@@ -37,6 +37,7 @@ from harness.records import (
     Usage,
 )
 from harness.report.page import render_page, write_page
+from harness.report.tables import group_lines
 from harness.transcript import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
@@ -545,11 +546,25 @@ def test_matches_that_form_no_bracket_are_shown_round_by_round(tmp_path):
 def test_the_headline_names_the_first_two_with_scores_agreement_and_reasons(tmp_path):
     written = [Written(marks=(6,) * 7, answer="Anchor."), Written(marks=(8, 8, 8, 8, 8, 5, 8), answer="Sample.")]
     text = page_of(build(tmp_path, Asked(written))).text()
-    assert "#1 rollout 1 (sample) beats #2 rollout 0 (anchor): 7.4 v 6.0, both orders agree." in text
+    assert "#1 rollout 1 (sample) beats #2 rollout 0 (anchor): 7.4 v 6, both orders agree." in text
     assert (
         "Won on understanding +2.0, logic +2.0, richness +2.0, relevance +2.0, content quality +2.0, clarity +2.0; "
         "lost on language style −1.0." in text
     )
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_page_and_terminal_say_in_the_same_words_how_the_first_two_stand(met, tmp_path):
+    built = build(tmp_path, crowd(5))
+    group = built.ranking.groups[0]
+    if not met:
+        group = group.model_copy(update={"matches": ()})
+    query = next(built.reader.queries())
+    said = group_lines(built.reader.group(query), group, built.reader)[0].plain
+    first_two = said.split("; won on")[0] if met else said
+    assert ("the two never met" in first_two) is not met
+    text = Page(render_page(built.reader, RankingFile(built.ranking.head, (group,), finished=True))).text()
+    assert f"{first_two}." in text
 
 
 def test_flips_are_marked_and_counted(tmp_path):
@@ -694,6 +709,12 @@ def test_hostile_texts_become_text_and_nothing_else(evil):
     assert "</script><img src=x onerror=" in page.text("q1-m1")
     assert "{{ 7*7 }}{% raw %}" in page.text("q1-m1")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", source)
+
+
+def test_it_begins_with_its_doctype_and_carries_its_own_style(evil):
+    source = render_page(evil.reader, evil.ranking)
+    assert source.startswith("<!doctype html>")
+    assert Page(source).style.strip().startswith(":root {")
 
 
 def test_nothing_is_asked_for_over_the_network(evil):

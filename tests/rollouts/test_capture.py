@@ -79,7 +79,7 @@ async def test_a_handoff_is_a_step_and_the_next_agents_steps_follow_under_its_na
     assert (tool.agent, tool.tool_output) == ("other", "echo x")
 
 
-async def test_an_agent_used_as_a_tool_is_marked_and_its_own_steps_are_there():
+async def test_an_agent_used_as_a_tool_is_marked_and_its_own_steps_stand_inside_its_step():
     inner = Agent(name="inner", tools=[slow_then_fast])
     outer = Agent(name="outer", tools=[inner.as_tool("ask_inner", "Ask it.")])
 
@@ -90,10 +90,10 @@ async def test_an_agent_used_as_a_tool_is_marked_and_its_own_steps_are_there():
         return Say("Inner done.") if seen.tool_outputs else Say(calls=(("slow_then_fast", {"word": "in"}),))
 
     (rollout,), seen = await roll_out(outer, script)
-    asked, echoed, said = rollout.trajectory.path
+    (asked,) = rollout.trajectory.path
     assert (asked.tool_type, asked.tool_output, asked.agent) == ("agent", "Inner done.", "outer")
+    (echoed,) = asked.inner
     assert (echoed.agent, echoed.tool_output) == ("inner", "echo in")
-    assert (said.kind, said.reasoning) == ("message", "Inner done.")
     assert rollout.trajectory.answer == "All done."
     assert {r.body["temperature"] for r in seen} == {0.0}
 
@@ -121,7 +121,7 @@ async def test_a_tool_that_raises_is_shown_with_what_the_model_saw_and_its_error
     (rollout,), seen = await roll_out(Agent(name="a", tools=[broken]), script)
     (step,) = rollout.trajectory.path
     assert step.tool_output == last_output(seen[-1])
-    assert step.error
+    assert step.error == "ValueError: inside"
 
 
 async def test_a_fatal_tool_error_is_a_failure_of_kind_tool_with_the_steps_so_far():

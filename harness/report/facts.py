@@ -1,0 +1,114 @@
+"""Figures with their names: of the run, of one query, of many together."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from harness.archive import RankingFile, RunReader
+from harness.report.figures import AgentFigures, JudgeFigures, Verdicts, judge_figures
+from harness.report.glance import Glance, Models, Span
+from harness.report.words import count, date, dollars, percent, seconds, words
+
+_SIGNAL = {
+    "ok": "the judging tells these rollouts apart",
+    "weak": "the judging hardly tells these rollouts apart",
+    "none": "the judging tells nothing apart",
+}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure with its name, and what it means or is made of."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance]) -> list[Fact]:
+    """Return what ran, what judged it and how: the particulars at the head of a page."""
+    info, head = reader.info, ranking.head
+    models = sum((glance.models for glance in glances), Models())
+    order = head.settings.get("order")
+    design = dict.fromkeys((g.ranking.topology, g.ranking.estimator) for g in glances)
+    return [
+        Fact("Agent", info.agent, info.agent_file or ""),
+        Fact("Model", _model(models)),
+        Fact("Judge", ", ".join(sorted(models.judges)) or str(head.judge.get("identity") or head.judge.get("model"))),
+        Fact("Rubric", head.rubric),
+        *(Fact("Tournament", f"{t}, ranked by {e}", f"orders judged: {order}" if order else "") for t, e in design),
+        Fact("Run", info.id, date(info.created_at)),
+        Fact("Ranking", head.id, date(head.created_at)),
+        Fact("Made with", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
+    ]
+
+
+def summary_facts(reader: RunReader, glances: Sequence[Glance]) -> list[Fact]:
+    """Return the figures of many queries together."""
+    rankings = [glance.ranking for glance in glances]
+    signals = Counter(ranked.signal for ranked in rankings)
+    unclear = f"{signals['weak']} weak, {signals['none']} without"
+    complete = sum(ranked.status == "complete" for ranked in rankings)
+    beat, samples = (sum(g.beaten[i] for g in glances) for i in (0, 1))
+    return [
+        Fact("Queries", count(len(glances)), f"{complete} ranked in full, {len(glances) - complete} incomplete"),
+        Fact("With signal", percent(signals["ok"], len(glances)), unclear),
+        Fact("Samples above the anchor", percent(beat, samples), f"{beat} of {samples} ranked samples"),
+        *_agent_facts(sum((g.agents for g in glances), AgentFigures.none())),
+        *_judge_facts(judge_figures(rankings, reader.verdict)),
+        _wall_time(s for g in glances for s in g.spans),
+    ]
+
+
+def group_facts(glance: Glance, verdicts: Verdicts) -> list[Fact]:
+    """Return the figures of one query."""
+    return [
+        Fact("Signal", glance.ranking.signal, _SIGNAL[glance.ranking.signal]),
+        *_judge_facts(judge_figures([glance.ranking], verdicts)),
+        *_agent_facts(glance.agents),
+        _wall_time(glance.spans),
+    ]
+
+
+def _model(models: Models) -> str:
+    asked = ", ".join(sorted(models.asked)) or "the agent's own"
+    if models.replied and models.replied != models.asked:
+        return f"{asked} (replied as {', '.join(sorted(models.replied))})"
+    return asked
+
+
+def _agent_facts(agents: AgentFigures) -> list[Fact]:
+    kinds = ", ".join(f"{n} {words(kind)}" for kind, n in sorted(agents.failed.items()))
+    failed = f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
+    return [
+        Fact("Agent runs", count(agents.runs), failed),
+        Fact("Agent cost", dollars(agents.usd), f"{count(agents.tokens)} tokens" if agents.tokens else ""),
+    ]
+
+
+def _judge_facts(judge: JudgeFigures) -> list[Fact]:
+    failed = f", {count(judge.failed)} failed" if judge.failed else ""
+    told = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
+    facts = [
+        Fact("Verdicts", count(judge.bought + judge.reused), told),
+        Fact("Judging cost", dollars(judge.usd), f"{count(judge.calls)} calls for this ranking"),
+    ]
+    if judge.both_orders:
+        flips = f"{count(judge.flips)} of {count(judge.both_orders)}"
+        facts.append(Fact("Flips", flips, "matches where the order shown decided the winner"))
+    if judge.decided:
+        share = percent(judge.first_wins, judge.decided)
+        facts.append(Fact("First shown wins", share, f"of {count(judge.decided)} decided verdicts; 50 % is unbiased"))
+    return facts
+
+
+def _wall_time(spans: Iterable[Span]) -> Fact:
+    """Return the time covered by at least one span: what was waited for, without the days before a rescoring."""
+    covered, until = timedelta(), None
+    for start, end in sorted(spans):
+        if until is None or start >= until:
+            covered, until = covered + (end - start), end
+        elif end > until:
+            covered, until = covered + (end - until), end
+    return Fact("Wall time", seconds(covered.total_seconds()), "while a run or a verdict was under way")

@@ -1,0 +1,190 @@
+"""One rollout: run the agent once, and make a record of however that ended."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import anyio
+from agents import Model, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
+from agents.tracing import gen_trace_id, trace
+from pydantic import TypeAdapter
+
+from harness.archive import Store
+from harness.clock import Clock
+from harness.errors import UsageError
+from harness.offline import OfflineModel
+from harness.progress import Progress
+from harness.records import Failure, Query, Role, Rollout, Sampling, Trajectory
+from harness.rollouts.accounts import Accounts, account
+from harness.rollouts.capture import span_log
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.failures import failure_from, not_whole, timed_out
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.models import RecordedModel, RecordedProvider, Recorder, with_recorded_models
+from harness.rollouts.said import split_think
+from harness.rollouts.scene import Scene, set_up
+from harness.rollouts.steps import steps_of
+from harness.rollouts.traffic import Traffic, retry_settings
+from harness.settings import Endpoint, Settings
+
+ANCHOR_TEMPERATURE = 0.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all rollouts of a run share. `endpoint` None: the embedded model if `offline`, else the agent's own."""
+
+    loaded: LoadedAgent
+    settings: Settings
+    endpoint: Endpoint | None
+    provider: ModelProvider
+    offline: bool
+    run_id: str
+    store: Store
+    progress: Progress
+    clock: Clock
+    traffic: Traffic
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the agent ended: its result, or why there is none."""
+
+    answer: str = ""
+    is_json: bool = False
+    failure: Failure | None = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One rollout under way: its own recorder, trace, scene and chance, none of them shared."""
+
+    bench: Bench
+    query: Query
+    index: int
+    recorder: Recorder
+    started: datetime
+    trace_id: str = field(default_factory=gen_trace_id)
+    scene: Scene = field(default_factory=Scene)
+
+    def __post_init__(self) -> None:
+        """Begin to keep the trace's spans."""
+        span_log().watch(self.trace_id)
+
+    @property
+    def role(self) -> Role:
+        """Rollout 0 is the anchor."""
+        return "anchor" if self.index == 0 else "sample"
+
+    @property
+    def requested(self) -> Sampling:
+        """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
+        settings = self.bench.settings
+        temperature, top_p = settings.temperature, settings.top_p
+        if self.role == "anchor":
+            temperature, top_p = ANCHOR_TEMPERATURE, None
+        return Sampling(temperature=temperature, top_p=top_p, seed=self.recorder.seed, model=settings.model)
+
+    async def run(self) -> Outcome:
+        """Run the agent. Raises UsageError for an agent that cannot be made, or a refusal in strict mode."""
+        outcome: Outcome | None = None
+        limit_s = self.bench.settings.timeout
+        with anyio.move_on_after(limit_s) as limit:
+            try:
+                outcome = self._ended(await self._drive())
+            except UsageError:
+                raise
+            except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
+                outcome = Outcome(failure=failure_from(exc, self.recorder), error=exc)
+        if outcome is None or (outcome.failure and limit.cancel_called):
+            return Outcome(failure=timed_out(self.recorder, limit_s))
+        return outcome
+
+    def drop(self) -> None:
+        """Forget the attempt without a record: nothing was spent on it."""
+        span_log().take(self.trace_id)
+
+    def record(self, outcome: Outcome) -> Rollout:
+        """Make the record and store it. Synchronous, so that no cancellation can come between."""
+        bench, spans = self.bench, span_log().take(self.trace_id)
+        costs = account(spans, self.recorder, bench.store.put_blob, self.requested.temperature)
+        lifted, answer = split_think(outcome.answer)
+        path = steps_of(spans, self.recorder.hearing.heard, finished=outcome.failure is None or bool(outcome.answer))
+        rollout = Rollout(
+            run=bench.run_id, query=self.query.id, index=self.index, role=self.role, requested=self.requested,
+            effective=costs.effective, calls=costs.calls, status="failed" if outcome.failure else "ok",
+            failure=outcome.failure, clean_up_error=self.scene.clean_up_error, usage=costs.usage,
+            price_usd=self._price(costs), retries=costs.retries, fingerprint=self.recorder.fingerprint,
+            trajectory=Trajectory(
+                query=self.query.text, path=path, answer=answer if lifted else outcome.answer,
+                answer_type="json" if outcome.is_json else "text",
+            ),
+            started_at=self.started, duration_s=(bench.clock() - self.started).total_seconds(),
+            tool_names=tuple(t["name"] for t in self._first_request("tools", [])),
+            instructions=self._first_request("instructions", None),
+        )  # fmt: skip
+        bench.store.add_rollout(rollout)
+        if self.scene.clean_up_error:
+            bench.progress.note(f"rollout {self.index}: {self.scene.clean_up_error}")
+        return rollout
+
+    async def _drive(self) -> RunResult:
+        env = self._env()
+        config = self._config(env)  # before the agent draws from the rng, so that its own draws change nothing
+        async with set_up(self.bench.loaded, env, self.query, self.scene) as agent:
+            with trace(self.bench.loaded.name, trace_id=self.trace_id, group_id=self.bench.run_id or None):
+                return await Runner.run(
+                    with_recorded_models(agent, self.recorder), self.query.agent_input(), context=self.scene.context,
+                    max_turns=self.bench.settings.max_turns, run_config=config, hooks=self.recorder.hearing,
+                )  # fmt: skip
+
+    def _env(self) -> AgentEnv:
+        """Give the rollout chance of its own, the same for the same seed, query and index."""
+        settings, endpoint = self.bench.settings, self.bench.endpoint
+        return AgentEnv(
+            api=endpoint.api if endpoint else "chat", offline=self.bench.offline, corpus=settings.corpus,
+            model=settings.model, rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
+        )  # fmt: skip
+
+    def _config(self, env: AgentEnv) -> RunConfig:
+        model: str | Model | None = self.bench.settings.model
+        if self.bench.offline:
+            model = RecordedModel(OfflineModel(env.rng), self.recorder)
+        asked = self.requested
+        retries = random.Random(f"{self.bench.settings.seed}/{self.query.id}/{self.index}/retries")
+        return RunConfig(
+            model=model, model_provider=RecordedProvider(self.bench.provider, self.recorder),
+            model_settings=ModelSettings(
+                temperature=asked.temperature, top_p=asked.top_p, retry=retry_settings(retries)
+            ),
+            trace_include_sensitive_data=True, workflow_name=self.bench.loaded.name,
+            tool_error_formatter=self.recorder.hearing.on_tool_error,
+        )  # fmt: skip
+
+    def _ended(self, result: RunResult) -> Outcome:
+        if result.interruptions:
+            waiting = ", ".join(str(getattr(i, "name", None) or "a tool") for i in result.interruptions)
+            message = f"waits for approval of {waiting}"
+            return Outcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))
+        final: Any = result.final_output
+        if final is None or isinstance(final, str):
+            return Outcome(answer=final or "", failure=not_whole(self.recorder))
+        return Outcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
+
+    def _price(self, costs: Accounts) -> float | None:
+        """Return what the model calls cost; unknown where the agent brought models of its own."""
+        if self.bench.offline:
+            return 0.0
+        return costs.price_usd(self.bench.endpoint.base_url) if self.bench.endpoint else None
+
+    def _first_request(self, part: str, otherwise: Any) -> Any:
+        return self.recorder.calls[0].request[part] if self.recorder.calls else otherwise
+
+
+def sampling_seed(bench: Bench, query: Query, index: int) -> int | None:
+    """Return a rollout's seed where seeds exist: not on the Responses API, nor for models of the agent's own."""
+    if bench.endpoint is None or bench.endpoint.api == "responses":
+        return None
+    return random.Random(f"{bench.settings.seed}/{query.id}/{index}/seed").getrandbits(31)

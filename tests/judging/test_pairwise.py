@@ -1,0 +1,168 @@
+"""The pairwise judge: one question, at most one repair turn, a verdict or a failure."""
+
+import json
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+
+from harness.archive import MemoryStore
+from harness.errors import Refused
+from harness.judging import AskFailed, EmbeddedAsk, PairwiseJudge, Pricing, Prompt, Reply, Rubric, Task
+from harness.judging.reply import read_reply
+from harness.records import Failure, Judged, Step, Unjudged, Usage
+from harness.transcript import Transcript
+from tests.builders import AT, a_failure, a_transcript
+from tests.judging.replies import WRITING, a_rubric, text_of
+
+TASK = Task("q7", "Why is the sky blue?")
+ONE, TWO = a_transcript("Because of scattering."), a_transcript("It just is.")
+
+
+class ScriptedAsk:
+    """A model at the door that says its lines, in order."""
+
+    def __init__(self, *lines: str | Reply | Exception) -> None:
+        self._lines = list(lines)
+        self.prompts: list[Prompt] = []
+
+    async def __call__(self, prompt: Prompt) -> Reply:
+        self.prompts.append(prompt)
+        line = self._lines.pop(0)
+        if isinstance(line, Exception):
+            raise line
+        return (
+            Reply(line, Usage(requests=1, input=100, output=10), "json_schema", f"raw:{line}")
+            if isinstance(line, str)
+            else line
+        )
+
+
+def judge(ask: Any, rubric: Rubric = WRITING, pricing: Pricing | None = None) -> tuple[Judged | Unjudged, MemoryStore]:
+    store, ticks = MemoryStore(), count()
+    pairwise = PairwiseJudge(
+        ask, rubric, identity="m@host", pricing=pricing or Pricing("m", None, free=True), keep=store.put_blob,
+        clock=lambda: AT + timedelta(seconds=next(ticks)),
+    )  # fmt: skip
+    verdict = anyio.run(pairwise, TASK, ONE, TWO)
+    assert verdict.key == pairwise.key(TASK, ONE, TWO)
+    return verdict, store
+
+
+def test_a_good_reply_is_a_verdict_that_tells_what_was_judged_by_whom_and_at_what_cost() -> None:
+    verdict, store = judge(ScriptedAsk(text_of(7, 5)))
+    assert isinstance(verdict, Judged)
+    assert (verdict.a.combined, verdict.b.combined, verdict.winner, verdict.repaired) == (7, 5, "A", False)
+    assert (verdict.query, verdict.first, verdict.second) == ("q7", ONE.hash, TWO.hash)
+    assert (verdict.judge, verdict.rubric, verdict.form) == ("m@host", WRITING.label, "json_schema")
+    assert (verdict.usage.requests, verdict.price_usd, verdict.duration_s) == (1, 0, 1)
+    assert [store.blobs[name] for name in verdict.raw_replies] == [f"raw:{text_of(7, 5)}"]
+
+
+@pytest.mark.parametrize("bad", ["", "LLM_A wins.", text_of(7, 5)[:-9], text_of(7, 5).replace(": 7", ": 77", 1)])
+def test_a_bad_reply_is_repaired_once_and_both_replies_are_kept(bad: str) -> None:
+    ask = ScriptedAsk(bad, text_of(4, 6))
+    verdict, store = judge(ask)
+    assert isinstance(verdict, Judged)
+    assert (verdict.winner, verdict.repaired, verdict.usage.requests, verdict.usage.input) == ("B", True, 2, 200)
+    assert [store.blobs[name] for name in verdict.raw_replies] == [f"raw:{bad}", f"raw:{text_of(4, 6)}"]
+    assert ask.prompts[0].repair is None
+    assert [m["content"] for m in ask.prompts[1].messages()][:3] == [ask.prompts[0].system, ask.prompts[0].user, bad]
+
+
+def test_the_repair_turn_says_what_was_wrong() -> None:
+    ask = ScriptedAsk(text_of(7, 5).replace('"clarity": 5', '"clarity": 55'), text_of())
+    judge(ask)
+    assert (
+        "answer_scores.LLM_B.clarity must be an integer from 0 to 10, not '55'"
+        in ask.prompts[1].messages()[3]["content"]
+    )
+
+
+def test_a_second_bad_reply_is_a_failed_verdict_with_both_replies_and_no_third_question() -> None:
+    ask = ScriptedAsk("no", "never", text_of())
+    verdict, store = judge(ask)
+    assert isinstance(verdict, Unjudged)
+    assert (verdict.failure.kind, verdict.failure.turn, verdict.usage.requests) == ("output", 2, 2)
+    assert "no JSON object" in verdict.failure.message
+    assert [store.blobs[name] for name in verdict.raw_replies] == ["raw:no", "raw:never"]
+    assert len(ask.prompts) == 2
+
+
+def test_a_reply_that_was_withheld_is_a_failed_verdict_that_was_paid_for() -> None:
+    withheld = Reply("", Usage(requests=1), "text", "raw", withheld=a_failure("refusal"))
+    ask = ScriptedAsk(withheld, text_of())
+    verdict, store = judge(ask)
+    assert isinstance(verdict, Unjudged)
+    assert (verdict.failure.kind, verdict.usage.requests, len(ask.prompts)) == ("refusal", 1, 1)
+    assert [store.blobs[name] for name in verdict.raw_replies] == ["raw"]
+
+
+@pytest.mark.parametrize("before", [(), ("no",)])
+def test_a_question_that_gets_no_reply_is_a_failed_verdict_that_keeps_what_came_before(before: tuple[str, ...]) -> None:
+    failure = Failure(kind="network", type="ConnectError", message="no route")
+    verdict, store = judge(ScriptedAsk(*before, AskFailed(failure)))
+    assert isinstance(verdict, Unjudged)
+    assert verdict.failure == failure
+    assert verdict.usage.requests == len(verdict.raw_replies) == len(store.blobs) == len(before)
+    assert verdict.price_usd == (0 if before else None)
+    assert verdict.form == ("json_schema" if before else None)
+
+
+def test_a_refusal_of_the_first_call_is_no_verdict_and_passes_on() -> None:
+    with pytest.raises(Refused, match="wrong key"):
+        judge(ScriptedAsk(Refused("wrong key")))
+
+
+def test_an_unknown_price_is_no_price() -> None:
+    verdict, _ = judge(ScriptedAsk(text_of()), pricing=Pricing("a-model-that-no-one-sells", "http://localhost:8000/v1"))
+    assert verdict.price_usd is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [text_of(analysis={"path_A": "\ud800"}), text_of(winner="\udfff"), text_of(combined_scores={"LLM_A": 10**400}),
+     text_of(winner=8), text_of(analysis={"\ud800": 1})],
+)  # fmt: skip
+def test_whatever_a_judge_says_beside_its_marks_the_verdict_can_be_stored(reply: str) -> None:
+    verdict, _ = judge(ScriptedAsk(reply))
+    assert isinstance(verdict, Judged)
+    assert Judged.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+def test_a_reply_with_half_a_surrogate_pair_can_be_quoted_in_the_repair_turn() -> None:
+    ask = ScriptedAsk("so \ud83d", text_of())
+    judge(ask)
+    json.dumps(ask.prompts[1].messages(), ensure_ascii=False).encode()
+
+
+# ---- The embedded judge behind the same door
+
+
+def _searched(answer: str) -> Transcript:
+    step = Step(
+        kind="tool", tool_name="search", tool_input='{"query": "sky blue"}', tool_output="The sky scatters blue light."
+    )
+    return a_transcript(answer, (step,))
+
+
+@pytest.mark.parametrize(
+    "rubric", [WRITING, a_rubric(path=2, answer=1), a_rubric("path_weight: 0\nanswer_weight: 1", path=0, answer=3)]
+)
+def test_the_embedded_judge_gives_a_verdict_by_any_rubric_for_nothing(rubric: Rubric) -> None:
+    verdict, _ = judge(EmbeddedAsk(), rubric)
+    assert isinstance(verdict, Judged)
+    assert (verdict.price_usd, verdict.usage.tokens, verdict.repaired, verdict.claims) == (0, None, False, {})
+    assert set(verdict.a.dimensions) == {d.key for d in rubric.dimensions}
+
+
+def test_the_embedded_judge_prefers_the_answer_that_its_path_bears_out_from_either_side() -> None:
+    good, bad = _searched("The sky scatters blue light."), _searched("<think>hm</think> Penguins eat fish.")
+
+    async def ask(first: Transcript, second: Transcript) -> str:
+        prompt = Prompt("", "", WRITING, TASK, first, second)
+        return read_reply((await EmbeddedAsk()(prompt)).text, WRITING).winner
+
+    assert (anyio.run(ask, good, bad), anyio.run(ask, bad, good)) == ("A", "B")
