@@ -3,12 +3,12 @@
 python -m harness run --agent search "Why did Lisp machines disappear?"
 """
 
-from agents import Agent, ModelSettings, Tool, WebSearchTool
-from openai.types.shared import Reasoning
+from agents import Agent, Tool, WebSearchTool
 
 from harness import AgentEnv
 from harness.offline import search_tool
 
+MODEL = "gpt-5.2"
 EXAMPLES = ["Write an essay on the evolution of programming languages."]
 
 INSTRUCTIONS = """\
@@ -25,7 +25,7 @@ def build(env: AgentEnv) -> Agent:
     """Return the agent. Hosted web search exists only on the Responses API; elsewhere it searches a local corpus."""
     hosted = env.api == "responses" and not env.offline
     tool: Tool = WebSearchTool() if hosted else search_tool(env.corpus)
-    model = env.model or "gpt-5.2"
-    # gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
-    settings = ModelSettings(reasoning=Reasoning(effort="none")) if "gpt-5" in model else ModelSettings()
-    return Agent(name="search", instructions=INSTRUCTIONS, tools=[tool], model=model, model_settings=settings)
+    settings = env.model_settings(MODEL)
+    return Agent(
+        name="search", instructions=INSTRUCTIONS, tools=[tool], model=env.model or MODEL, model_settings=settings
+    )

@@ -89,7 +89,8 @@ def _from_line(line: str, where: str, *, jsonl: bool) -> Query:
 def _from_mapping(row: dict[str, Any], where: str) -> Query:
     key = next((k for k in _TEXT_KEYS if _asks(row.get(k))), None)
     if key is None:
-        raise UsageError(f"{where}: no text or list of input items under {' or '.join(repr(k) for k in _TEXT_KEYS)}")
+        names = " or ".join(repr(k) for k in _TEXT_KEYS)
+        raise UsageError(f"{where}: no text under {names} (a list of the SDK's input items does as well)")
     reference = next((str(row[k]) for k in _REFERENCE_KEYS if row.get(k) is not None), None)
     rest = {k: v for k, v in row.items() if k not in {key, "id", *_REFERENCE_KEYS}}
     given = "" if row.get("id") is None else str(row["id"])
@@ -126,8 +127,9 @@ def _part(part: Mapping[str, Any]) -> str:
 
 def _items(found: Sequence[Any], where: str) -> tuple[Mapping[str, Any], ...]:
     for item in found:
+        shown = str(item)[:60]
         if not isinstance(item, dict) or not {"role", "type"} & cast("dict[str, Any]", item).keys():
-            raise UsageError(f"{where}: an input item must be an object with a role or a type, not {str(item)[:60]!r}")
+            raise UsageError(f"{where}: an input item must be an object with a role or a type, not {shown!r}")
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ What it says is scripted: `agent` and `judge` are functions from the request's b
 """
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ class Say:
     """A hosted web search that the Responses API reports beside the text."""
     usage: tuple[int, int] | None = (100, 20)
     model: str | None = None
+    finish: str | None = None
+    """`length` or `content_filter`: the reply was cut, or withheld."""
+    refusal: str | None = None
+    items: tuple[dict[str, Any], ...] = ()
+    """Further output items of the Responses API, before the text."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,18 @@ class Refuse:
     code: str | None = None
     param: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The connection is closed without a reply."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """No reply for this long, then the connection is closed."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,8 @@ class Seen:
         return content if isinstance(content, str) else "".join(p["text"] for p in content)
 
 
-Script = Callable[[Seen], Say | Refuse]
+Reaction = Say | Refuse | Cut | Hang
+Script = Callable[[Seen], Reaction]
 
 
 def searching_agent() -> Callable[[Seen], Say]:
@@ -134,6 +153,7 @@ class FakeEndpoint:
         self.agent = agent or searching_agent()
         self.judge = judge or fair_judge()
         self.requests: list[Seen] = []
+        self._closing = threading.Event()
         self._ids = count(1)
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())
@@ -156,15 +176,20 @@ class FakeEndpoint:
         try:
             yield self
         finally:
+            self._closing.set()
             self._server.shutdown()
             self._server.server_close()
             thread.join()
 
-    def answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]]:
+    def answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]] | None:
         with self._lock:
             self.requests.append(seen)
             said = (self.judge if seen.is_judge else self.agent)(seen)
             number = next(self._ids)
+        if isinstance(said, Hang):
+            self._closing.wait(said.seconds)
+        if isinstance(said, Hang | Cut):
+            return None
         if isinstance(said, Refuse):
             error = {"message": said.message, "code": said.code, "param": said.param, "type": "error"}
             return said.status, {"error": error}, said.headers
@@ -180,7 +205,12 @@ class FakeEndpoint:
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers["content-length"]))
                 key = (self.headers.get("authorization") or "").removeprefix("Bearer ") or None
-                status, body, headers = endpoint.answer(Seen(self.path, key, json.loads(raw)))
+                answer = endpoint.answer(Seen(self.path, key, json.loads(raw)))
+                if answer is None:
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                status, body, headers = answer
                 data = json.dumps(body).encode()
                 self.send_response(status)
                 for name, value in (
@@ -198,6 +228,8 @@ class FakeEndpoint:
 
 def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text}
+    if said.refusal:
+        message["refusal"] = said.refusal
     if said.reasoning:
         message["reasoning_content"] = said.reasoning
     if said.calls:
@@ -208,7 +240,7 @@ def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     usage = said.usage and {
         "prompt_tokens": said.usage[0], "completion_tokens": said.usage[1], "total_tokens": sum(said.usage),
     }  # fmt: skip
-    finish = "tool_calls" if said.calls else "stop"
+    finish = said.finish or ("tool_calls" if said.calls else "stop")
     return {
         "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": said.model or body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage,
@@ -228,8 +260,11 @@ def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
          "arguments": json.dumps(a), "status": "completed"}
         for i, (n, a) in enumerate(said.calls)
     ]  # fmt: skip
-    if said.text is not None:
-        content = [{"type": "output_text", "text": said.text, "annotations": []}]
+    output += said.items
+    if said.text is not None or said.refusal:
+        content = [{"type": "refusal", "refusal": said.refusal}] if said.refusal else [
+            {"type": "output_text", "text": said.text, "annotations": []}
+        ]  # fmt: skip
         output.append({"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed",
                        "content": content})  # fmt: skip
     usage = said.usage and {
@@ -237,9 +272,12 @@ def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }  # fmt: skip
+    why = {"length": "max_output_tokens"}.get(said.finish or "", said.finish)
     return {
         "id": f"resp_{number}", "object": "response", "created_at": 0, "model": said.model or body["model"],
-        "status": "completed", "output": output, "usage": usage, "temperature": body.get("temperature"),
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "incomplete_details": None,
+        "status": "incomplete" if said.finish else "completed", "output": output, "usage": usage,
+        "temperature": body.get("temperature"),
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
+        "incomplete_details": why and {"reason": why},
         "instructions": None, "metadata": {}, "top_p": 1.0,
     }  # fmt: skip

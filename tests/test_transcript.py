@@ -61,13 +61,16 @@ def test_a_transcript_can_be_hashed_and_sent_whatever_is_in_it(tool: str, answer
     assert re.fullmatch("[0-9a-f]{64}", shown.hash)
 
 
-@given(texts, texts, texts, texts)
+FEW = st.text("a1\n", max_size=3)
+
+
+@given(FEW, FEW, FEW, FEW)
 def test_two_transcripts_have_one_hash_only_if_path_and_answer_are_the_same(a: str, b: str, c: str, d: str) -> None:
     assert (Transcript(a, b).hash == Transcript(c, d).hash) == ((a, b) == (c, d))
 
 
 def test_no_text_can_pose_as_the_other_part() -> None:
-    assert Transcript("a\n1\nb", "c").hash != Transcript("a", "1\nb\n1\nc").hash
+    assert Transcript("a\nb", "c").hash != Transcript("a", "b\nc").hash
     assert Transcript("", "ab").hash != Transcript("ab", "").hash
 
 

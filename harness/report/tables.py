@@ -18,6 +18,7 @@ from harness.report.figures import (
     JudgeFigures,
     Row,
     agent_figures,
+    anchor_is_greedy,
     judge_figures,
     named,
     outcome,
@@ -78,6 +79,8 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
     figures = judge_figures([ranking], reader.verdict)
     lines = [Text(t) for t in (_headline(group, ranking, reader), _judge_line(figures, ranking.signal)) if t]
     lines += [Text(f"note: {note}") for note in ranking.notes]
+    if anchor_is_greedy(group) is False:
+        lines.append(Text("note: the anchor was not greedy: the endpoint, or the agent, did not take temperature 0"))
     lines += [
         Text(f"rollout {r.index} failed: {r.failure.kind} ({r.failure.type}: {_short(r.failure.message, 160)})")
         for r in group.rollouts

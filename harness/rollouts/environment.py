@@ -4,6 +4,9 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents import ModelSettings
+from openai.types.shared import Reasoning
+
 from harness.settings import Api
 
 
@@ -21,3 +24,12 @@ class AgentEnv:
     corpus: Path | None
     model: str | None
     rng: random.Random
+
+    def model_settings(self, default: str) -> ModelSettings:
+        """Return settings under which the run's model takes a temperature; `default` is the agent's, without --model.
+
+        gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
+        """
+        if "gpt-5" in (self.model or default):
+            return ModelSettings(reasoning=Reasoning(effort="none"))
+        return ModelSettings()

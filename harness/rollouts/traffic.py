@@ -30,17 +30,18 @@ class Traffic:
         """Tell `note` once of each refused setting; with `strict` a refused temperature ends the run instead."""
         self._note, self._strict = note, strict
         self._refused: dict[str | None, dict[str, str]] = {}
-        self._answered: set[str | None] = set()
-        self._first: dict[str | None, anyio.Lock] = {}
+        self._answered: set[tuple[str | None, ...]] = set()
+        self._first: dict[tuple[str | None, ...], anyio.Lock] = {}
         self._paused_until = 0.0
 
     async def call(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
         """Send a call with the settings that `model` takes. Raises what `send` raises; UsageError when strict."""
-        if model not in self._answered:
-            async with self._first.setdefault(model, anyio.Lock()):
-                if model not in self._answered:
+        kind = (model, *_present(settings))  # the samples may send a setting that the anchor did not
+        if kind not in self._answered:
+            async with self._first.setdefault(kind, anyio.Lock()):
+                if kind not in self._answered:
                     response = await self._send(model, settings, send)
-                    self._answered.add(model)
+                    self._answered.add(kind)
                     return response
         return await self._send(model, settings, send)
 
@@ -83,7 +84,7 @@ def refused_setting(exc: openai.BadRequestError, sent: ModelSettings) -> str | N
 
     OpenAI names it in `param`; other servers leave that empty and say it in the message (shared facts on endpoints).
     """
-    present = [n for n in ("temperature", "top_p", "seed") if _value(sent, n) is not None]
+    present = _present(sent)
     if exc.param in present:
         return exc.param
     if exc.param:
@@ -131,6 +132,10 @@ def retry_after(exc: openai.APIStatusError) -> float | None:
         return float(exc.response.headers.get("retry-after") or "")
     except ValueError:
         return None
+
+
+def _present(settings: ModelSettings) -> list[str]:
+    return [n for n in ("temperature", "top_p", "seed") if _value(settings, n) is not None]
 
 
 def _value(settings: ModelSettings, name: str) -> Any:

@@ -40,10 +40,11 @@ from tests.builders import a_judged
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = a_run(Path(sys.argv[1]))
 store.add_verdict(a_judged("k0"))
+remark = {"path_A": "a long one " * 100}
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 for i in range(1, 9):
     try:
-        store.add_verdict(a_judged(f"k{i}"))
+        store.add_verdict(a_judged(f"k{i}", analysis=remark))
     except OSError:
         break
     print(i, flush=True)
@@ -98,7 +99,7 @@ def test_a_killed_process_leaves_no_lock_and_the_next_one_adds_to_what_it_left(t
     assert {v.key for v in RunReader(tmp_path / "run-1").verdicts()} == before | {"later"}
 
 
-@pytest.mark.parametrize("spare", [1, 300])
+@pytest.mark.parametrize("spare", [1, 1500, 3000])
 def test_a_record_that_finds_no_room_is_no_record_and_harms_no_other(tmp_path: Path, spare: int) -> None:
     """The limit cuts a write short in the middle of a line: the same as a disk that fills up."""
     with a_run(tmp_path / "probe") as probe:

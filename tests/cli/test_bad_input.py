@@ -108,7 +108,7 @@ def test_an_unreachable_endpoint_is_named(harness: Harness, tmp_path: Path):
     [
         (Refuse(401, "Incorrect API key provided"), ["refused", "OPENAI_API_KEY", "Incorrect API key"]),
         (Refuse(404, "The model `m` does not exist", "model_not_found"), ["'m'", "--model"]),
-        (Refuse(400, "Unsupported value: 'temperature'", "unsupported_value", "temperature"), ["temperature"]),
+        (Refuse(400, "Invalid 'messages'", "invalid_value", "messages"), ["400", "Invalid 'messages'"]),
     ],
 )
 def test_a_refused_first_call_costs_one_call_and_leaves_no_run(

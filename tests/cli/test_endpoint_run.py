@@ -265,3 +265,41 @@ def test_a_slow_rollout_times_out_and_keeps_its_steps(harness: Harness):
     _, sample = done.json["groups"][0]["rollouts"]
     assert sample["failure"]["kind"] == "timeout"
     assert sample["steps"] >= 1
+
+
+def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness: Harness):
+    def agent(seen: Seen) -> Say | Refuse:
+        if "temperature" in seen.body:
+            return Refuse(400, "Unsupported value: 'temperature'", "unsupported_value", "temperature")
+        return Say(f"Answer {seen.body['seed']}.")
+
+    with FakeEndpoint(agent=agent).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        done = harness("run", "Why?", "--model", "m", "-n", "4", "--json", env=env)
+        strict = harness("run", "Why?", "--model", "m", "-n", "4", "--strict-temperature", env=env)
+    assert done.code == 0, done.err
+    assert done.json["groups"][0]["anchor_is_greedy"] is False
+    assert done.err.count("refuses the setting temperature") == 1
+    assert "anchor was not greedy" in harness("show").out
+    assert strict.code == 2
+    assert "refuses the setting temperature, and --strict-temperature is on" in strict.err
+
+
+def test_a_failed_anchor_leaves_the_others_ranked_or_the_group_unranked_as_asked(harness: Harness):
+    def agent(seen: Seen) -> Say | Refuse:
+        return Refuse(400, "not greedily", "bad") if seen.body["temperature"] == 0 else Say(f"Answer {seen.body['seed']}.")
+
+    def warmed(seen: Seen) -> Say | Refuse:
+        return Say(calls=(("search", {"query": "x"}),)) if not seen.tool_outputs else agent(seen)
+
+    with FakeEndpoint(agent=warmed).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        done = harness("run", "Why?", "--model", "m", "-n", "5", "--json", env=env)
+        stopped = harness("rescore", "--anchor-failed", "stop", "--json", env=env)
+    assert done.code == 1
+    (group,) = done.json["groups"]
+    assert group["topology"] == "single"
+    assert sorted(r["rank"] for r in group["rollouts"][1:]) == [0, 1, 2, 3]
+    assert "the anchor failed" in group["notes"][0]
+    assert {r["rank"] for r in stopped.json["groups"][0]["rollouts"]} == {None}
+    assert stopped.code == 3

@@ -1,7 +1,6 @@
 """Verdicts are bought once."""
 
 import random
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -41,12 +40,12 @@ class Counting(Silent):
         self.ended += count
 
 
-def buy(buyer: Buyer, *purses: Purse, pair: Any = (ONE, TWO)) -> list[Judged | Unjudged]:
+def buy(buyer: Buyer, *purses: Purse, pair: tuple[Transcript, Transcript] = (ONE, TWO)) -> list[Judged | Unjudged]:
     """Ask for the same verdict once a purse, all at the same time."""
     found: list[Judged | Unjudged] = []
 
     async def one(purse: Purse) -> None:
-        found.append(await buyer.get(TASK, *pair, purse))
+        found.append(await buyer.get(TASK, pair[0], pair[1], purse))
 
     async def go() -> None:
         async with anyio.create_task_group() as group:

@@ -17,12 +17,12 @@ from tests.builders import a_transcript, trajectories
 QUERY = "Describe the history of walrus ivory carving"
 LIBRARY = {
     "Walrus": "The walrus is a large mammal of the Arctic coast. Its tusks grow through the whole life of the animal.",
-    "Ivory": "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory across all of Europe.",
+    "Ivory": "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory all over Europe.",
     "Chessmen": "The Lewis chessmen were made from walrus ivory about 1150. They were found on a Scots beach in 1831.",
     "Norse trade": "Norse hunters of Greenland sent walrus ivory to Norway until about 1400. Then elephants had to do.",
 }  # fmt: skip
 GOOD = (
-    "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory across all of Europe.\n\n"
+    "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory all over Europe.\n\n"
     "The Lewis chessmen were made from walrus ivory about 1150. They were found on a Scots beach in 1831."
 )
 

@@ -1,0 +1,167 @@
+"""A failed rollout is data: its kind, its cause, the steps and the usage so far."""
+
+import itertools
+import random
+import threading
+from typing import Any
+
+import pytest
+from agents import Agent, function_tool
+
+import harness
+from harness.errors import OutOfQuota
+from harness.records import Failure
+from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Reaction, Refuse, Say, Script, Seen
+from tests.rollouts.test_capture import roll_out, slow_then_fast
+
+pytestmark = pytest.mark.anyio
+
+
+async def failure_of(script: Script, agent: Agent | None = None, api: str = "chat", **settings: Any) -> Failure:
+    """Roll out once, with the first call answered, so that it is not the run's but the rollout's trouble."""
+    (rollout,), _ = await roll_out(agent or Agent(name="a", tools=[slow_then_fast]), script, api, **settings)
+    assert rollout.failure is not None
+    assert rollout.status == "failed"
+    return rollout.failure
+
+
+def after_a_tool(reaction: Reaction) -> Script:
+    return lambda seen: reaction if seen.tool_outputs else Say(calls=(("slow_then_fast", {"word": "x"}),))
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_reply_cut_at_the_token_limit_is_truncated_on_every_endpoint(api: str):
+    failure = await failure_of(after_a_tool(Say("The answer is fo", finish="length")), api=api)
+    assert failure.kind == "truncated"
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_reply_that_a_filter_withheld_is_a_content_filter_failure(api: str):
+    assert (await failure_of(after_a_tool(Say(" ", finish="content_filter")), api=api)).kind == "content_filter"
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_refusal_is_a_refusal(api: str):
+    failure = await failure_of(after_a_tool(Say(refusal="I will not.")), api=api)
+    assert failure.kind == "refusal"
+    assert "I will not." in failure.message
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Refuse(400, "too long", "context_length_exceeded"),
+        Refuse(400, "This model's maximum context length is 8 tokens"),
+    ],
+)
+async def test_a_context_too_long_is_named(refusal: Refuse):
+    assert (await failure_of(after_a_tool(refusal))).kind == "context_length"
+
+
+async def test_a_tool_that_waits_for_approval_is_an_approval_failure():
+    @function_tool(needs_approval=True)
+    def dangerous() -> str:
+        """Do it."""
+        return "done"
+
+    failure = await failure_of(lambda _: Say(calls=(("dangerous", {}),)), Agent(name="a", tools=[dangerous]))
+    assert failure.kind == "approval"
+    assert "dangerous" in failure.message
+
+
+async def test_arguments_that_are_no_json_go_back_to_the_model_and_the_run_goes_on():
+    def script(seen: Seen) -> Say:
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("slow_then_fast", {"wrong": 1}),))
+
+    (rollout,), seen = await roll_out(Agent(name="a", tools=[slow_then_fast]), script)
+    assert rollout.status == "ok"
+    assert rollout.trajectory.path[0].tool_output == seen[-1].tool_outputs[0]
+
+
+async def test_an_api_error_that_stays_after_the_retries_is_an_api_failure_with_usage_and_steps():
+    script = after_a_tool(Refuse(503, "down", headers={"retry-after": "0.01"}))
+    (rollout,), seen = await roll_out(Agent(name="a", tools=[slow_then_fast]), script)
+    assert rollout.failure
+    assert (rollout.failure.kind, rollout.failure.turn) == ("api", 1)
+    assert rollout.retries == 5
+    assert len(seen) == 1 + 6
+    assert (rollout.usage.requests, rollout.usage.input) == (1, 100)
+    assert [s.tool_output for s in rollout.trajectory.path if s.kind == "tool"] == ["echo x"]
+
+
+async def test_retries_that_help_are_counted_and_leave_no_step():
+    numbers = itertools.count()
+
+    def script(seen: Seen) -> Reaction:
+        if next(numbers) % 2:
+            return Refuse(500, "hiccup", headers={"retry-after": "0.01"})
+        return after_a_tool(Say("Done."))(seen)
+
+    (rollout,), _ = await roll_out(Agent(name="a", tools=[slow_then_fast]), script)
+    assert (rollout.status, rollout.retries) == ("ok", 1)
+    assert [s.kind for s in rollout.trajectory.path] == ["tool"]
+    assert [c.error is None for c in rollout.calls] == [True, False, True]
+    assert rollout.usage.requests == 2
+
+
+async def test_an_empty_purse_stops_the_run_at_once_and_keeps_what_was_done():
+    numbers = itertools.count()
+    quota = Refuse(429, "You exceeded your current quota", "insufficient_quota")
+    store = harness.MemoryStore()
+    with (
+        FakeEndpoint(agent=lambda _: Say("x") if next(numbers) < 3 else quota).serving() as endpoint,
+        pytest.raises(OutOfQuota, match="quota"),
+    ):
+        await harness.rollout(
+            Agent(name="a"), "Do it.", n=16, model="m", base_url=endpoint.base_url, store=store, concurrency=2
+        )
+    assert sum(r.status == "ok" for r in store.rollouts) in {2, 3}  # the third may be on its way back
+    assert {r.failure.kind for r in store.rollouts if r.failure} <= {"quota", "cancelled"}
+    assert len(endpoint.requests) < 8
+
+
+async def test_time_spent_waiting_for_a_sick_endpoint_is_not_the_agents_fault():
+    script = after_a_tool(Refuse(429, "slow down", headers={"retry-after": "30"}))
+    failure = await failure_of(script, timeout=1.0)
+    assert failure.kind == "api"
+    assert "waiting for the endpoint" in failure.message
+
+
+async def test_a_rate_limit_pauses_the_whole_run_and_not_one_rollout():
+    limited = threading.Event()
+
+    def script(seen: Seen) -> Reaction:
+        if seen.body["temperature"] and not limited.is_set():
+            limited.set()
+            return Refuse(429, "slow down", headers={"retry-after": "1"})
+        return Say("x")
+
+    rollouts, seen = await roll_out(Agent(name="a"), script, n=4, concurrency=1)
+    assert [r.status for r in rollouts] == ["ok"] * 4
+    assert len(seen) == 5
+
+
+async def test_in_a_storm_every_rollout_ends_ok_or_failed_with_its_kind_and_none_is_lost():
+    rng, lock = random.Random(7), threading.Lock()
+
+    def script(seen: Seen) -> Reaction:
+        with lock:
+            dice = rng.random()
+        if dice < 0.06:
+            return Refuse(500, "oops", headers={"retry-after": "0.01"})
+        if dice < 0.12:
+            return Refuse(429, "slow down", headers={"retry-after": "0.01"})
+        if dice < 0.18:
+            return Cut()
+        if dice < 0.20:
+            return Hang(30)
+        return Say("Done.") if len(seen.tool_outputs) >= 2 else Say(calls=(("slow_then_fast", {"word": str(dice)}),))
+
+    rollouts, _ = await roll_out(Agent(name="a", tools=[slow_then_fast]), script, n=48, timeout=8.0)
+    assert [r.index for r in rollouts] == list(range(48))
+    assert {r.failure.kind for r in rollouts if r.failure} <= {"timeout", "api", "network"}
+    assert sum(r.status == "ok" for r in rollouts) > 24
+    for rollout in rollouts:
+        assert rollout.duration_s < 12
+        if rollout.status == "ok":
+            assert [s.kind for s in rollout.trajectory.path] == ["tool", "tool"]
