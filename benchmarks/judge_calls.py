@@ -1,6 +1,6 @@
 """How many judge calls a group takes: plays the real topology on random scores and counts.
 
-    python benchmarks/judge_calls.py
+python benchmarks/judge_calls.py
 """
 
 import random

@@ -28,8 +28,8 @@ from harness.wiring import (
     AgentSpec,
     JudgeSpec,
     environment,
-    make_engine,
     make_judge,
+    open_engine,
     resolve_agent,
     resolve_judge,
 )
@@ -87,11 +87,13 @@ async def run(
     spec, settings, progress = prepared.agent, prepared.settings, progress or Silent()
     with RunStore.create(settings.runs_dir, _info(prepared, clock)) as store:
         progress.opened(store.folder)
-        engine, close = make_engine(
-            spec, settings, run_id=store.reader.info.id, store=store, progress=progress, clock=clock
-        )
         try:
-            async with _ranking(prepared, store, progress, clock) as ranking:
+            async with (
+                open_engine(
+                    spec, settings, run_id=store.reader.info.id, store=store, progress=progress, clock=clock
+                ) as engine,
+                _ranking(prepared, store, progress, clock) as ranking,
+            ):
 
                 async def one(query: Query) -> None:
                     store.add_query(query)
@@ -109,8 +111,6 @@ async def run(
             if store.is_empty:
                 store.discard()
             raise _only(group) from None
-        finally:
-            await close()
         return Ran(store.folder, ranking.head.id)
 
 
@@ -162,15 +162,13 @@ async def rollout(
     chosen = load({"n": n, **settings})
     loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
     spec = await resolve_agent(loaded, chosen, environment())
-    engine, close = make_engine(
-        spec, chosen, run_id="", store=store or MemoryStore(), progress=progress or Silent(), clock=now
-    )
     try:
-        return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
+        async with open_engine(
+            spec, chosen, run_id="", store=store or MemoryStore(), progress=progress or Silent(), clock=now
+        ) as engine:
+            return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
         raise _only(group) from None
-    finally:
-        await close()
 
 
 async def rank(

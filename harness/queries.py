@@ -102,7 +102,7 @@ def _from_mapping(row: dict[str, Any], where: str) -> Query:
 
 
 def _asks(value: Any) -> bool:
-    return bool(value.strip()) if isinstance(value, str) else isinstance(value, list) and bool(value)
+    return bool(value.strip()) if isinstance(value, str) else isinstance(value, list) and value != []
 
 
 def items_text(items: Sequence[Mapping[str, Any]]) -> str:
@@ -117,7 +117,8 @@ def items_text(items: Sequence[Mapping[str, Any]]) -> str:
 def _content(content: Any) -> str:
     if not isinstance(content, list):
         return str("" if content is None else content)
-    return "\n".join(_part(p) for p in cast("list[Mapping[str, Any]]", content))
+    parts = cast("list[Mapping[str, Any]]", content)
+    return "\n".join(_part(p) for p in parts)
 
 
 def _part(part: Mapping[str, Any]) -> str:

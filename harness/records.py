@@ -146,8 +146,8 @@ class ModelCall(Record):
     seed: int | None = None
     error: str | None = None
     """What an attempt without a reply ended in; the attempt after it is the retry."""
-    raw_reply: str | None = None
-    """Blob with the request's and the reply's items, from which the SDK's objects can be rebuilt."""
+    raw: int | None = None
+    """Which of the rollout's raw calls it is; None for an attempt without a reply, or one that only spans tell of."""
 
 
 class Effective(Record):
@@ -170,6 +170,8 @@ class Rollout(Record):
     requested: Sampling
     effective: Effective
     calls: tuple[ModelCall, ...] = ()
+    raw_calls: str | None = None
+    """Blob with every request and reply, from which the SDK's objects can be rebuilt (harness.rollouts.raw)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None
     clean_up_error: str | None = None

@@ -4,6 +4,7 @@ Precedence: flags, `HARNESS_*` environment, `--config` YAML, defaults. Keys are 
 environment and in `Endpoint`, which nothing writes down.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -178,5 +179,8 @@ def _checked(url: str | None, flag: str) -> str | None:
     except ValueError:  # half a bracket, or a port that is no number
         sound = False
     if not sound:
-        raise UsageError(f"{flag} {url!r} is not an http(s) address; expected something like http://localhost:8000/v1")
+        shown = re.sub(r"//[^/]*@", "//", url)  # never a password
+        raise UsageError(
+            f"{flag} {shown!r} is not an http(s) address; expected something like http://localhost:8000/v1"
+        )
     return url.rstrip("/")

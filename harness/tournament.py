@@ -1,5 +1,6 @@
 """From a group of rollouts to its ranking: rank_group(group, buyer) and, under it, play(topology, ask)."""
 
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -55,14 +56,15 @@ async def rank_group(group: Group, buyer: Buyer, rules: Rules, rng: random.Rando
 
     matches, open_keys = await play(topology, ask) if topology else ((), ())
     last = _failed_last(group, rules) if topology else []
-    signal: Signal = "ok" if last or _tells_apart(matches) else "none"
+    tied = not _tells_apart(matches)
+    signal: Signal = "none" if tied and not last else "ok"
     return GroupRanking(
         query=group.query.id, topology=topology.name if topology else "arena", estimator="tiers",
         status="incomplete" if open_keys else "complete", signal=signal, matches=matches, failed_verdicts=open_keys,
-        rollouts=_ranked(group, topology, [] if open_keys else last, tied=signal == "none", done=not open_keys),
+        rollouts=_ranked(group, topology, [] if open_keys else last, tied=tied, done=not open_keys),
         judged=sum(isinstance(v, Judged) for v in purse.bought.values()), reused=len(purse.reused),
         judge_usage=sum((v.usage for v in purse.bought.values()), Usage()), judge_usd=_bill(purse),
-        notes=_notes(ok, rules),
+        notes=_notes(ok, last, rules),
     )  # fmt: skip
 
 
@@ -115,13 +117,13 @@ def _ranked(
 
 def _bill(purse: Purse) -> float | None:
     prices = [v.price_usd for v in purse.bought.values() if v.usage.requests]
-    return None if None in prices else sum(p for p in prices if p is not None)
+    return None if None in prices else math.fsum(p for p in prices if p is not None)
 
 
-def _notes(ok: Sequence[Rollout], rules: Rules) -> tuple[str, ...]:
+def _notes(ok: Sequence[Rollout], last: Sequence[int], rules: Rules) -> tuple[str, ...]:
     if not ok:
         return ("no rollout ended well: nothing to rank",)
-    if len(ok) == 1:
+    if len(ok) == 1 and not last:
         return ("a single rollout carries no signal: there is nothing to compare it with",)
     if not any(r.role == "anchor" for r in ok):
         if rules.anchor_failed == "stop":
@@ -185,7 +187,7 @@ def _match(played: Played, verdicts: dict[tuple[int, int], Judged | Unjudged]) -
     return Match(
         round=pairing.round, a=pairing.a, b=pairing.b, verdicts=tuple(v.key for v in used), shown_first=tuple(shown),
         score_a=float(a), score_b=float(b), winner=None if a == b else pairing.a if a > b else pairing.b,
-        flipped=len({w for w in winners if w is not None}) > 1,
+        flipped=len({v.key for v in used}) > 1 and len({w for w in winners if w is not None}) > 1,
         inconsistent=None in winners and any(w is not None for w in winners), repeated=played.repeated,
     )  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,18 @@ from harness.errors import UsageError
 from harness.judging import EmbeddedAsk, EndpointAsk, Judge, PairwiseJudge, Pricing, Rubric
 from harness.progress import Progress
 from harness.records import Record
-from harness.rollouts import AgentEnv, Bench, Engine, FirstCall, LoadedAgent, Traffic, has_own_model, provider_for
+from harness.rollouts import (
+    AgentEnv,
+    Bench,
+    Engine,
+    FirstCall,
+    LoadedAgent,
+    Traffic,
+    connect,
+    has_own_model,
+    provider_for,
+    servers_to_connect,
+)
 from harness.settings import (
     OFFLINE_JUDGE,
     OFFLINE_MODEL,
@@ -101,18 +113,25 @@ def resolve_judge(
     )
 
 
-def make_engine(
+@asynccontextmanager
+async def open_engine(
     spec: AgentSpec, settings: Settings, *, run_id: str, store: Store, progress: Progress, clock: Clock
-) -> tuple[Engine, Close]:
-    """Return an engine, and how to close its connections."""
+) -> AsyncGenerator[Engine]:
+    """Give an engine, with the connections that the whole run shares; they are closed at the end."""
     provider, client = provider_for(spec.endpoint)
     bench = Bench(
         loaded=spec.loaded, settings=settings, endpoint=spec.endpoint, provider=provider, offline=spec.offline,
         run_id=run_id, store=store, progress=progress, clock=clock,
         traffic=Traffic(progress.note, strict=settings.strict_temperature),
     )  # fmt: skip
-    engine = Engine(bench, anyio.CapacityLimiter(settings.concurrency), FirstCall())
-    return engine, client.close if client else _nothing
+    async with AsyncExitStack() as connections:
+        if client:
+            connections.push_async_callback(client.close)
+        source: Any = spec.loaded.source
+        if spec.loaded.shared_mcp and isinstance(source, Agent):
+            for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
+                await connect(server, connections)
+        yield Engine(bench, anyio.CapacityLimiter(settings.concurrency), FirstCall())
 
 
 def make_judge(

@@ -7,6 +7,7 @@ from harness.rollouts.attempt import ANCHOR_TEMPERATURE, Bench
 from harness.rollouts.capture import check_tracing, span_log
 from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import has_own_model, provider_for
 from harness.rollouts.traffic import Traffic
@@ -21,9 +22,11 @@ __all__ = [
     "Traffic",
     "agent_files",
     "check_tracing",
+    "connect",
     "from_object",
     "has_own_model",
     "load_agent",
     "provider_for",
+    "servers_to_connect",
     "span_log",
 ]

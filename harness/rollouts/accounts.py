@@ -1,6 +1,6 @@
 """What a rollout's model calls were really sent and really cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ from agents.tracing import Span
 from harness.prices import price_usd
 from harness.records import Effective, ModelCall, Usage
 from harness.rollouts.models import RecordedCall, Recorder
+from harness.rollouts.raw import RawCall
 from harness.rollouts.traffic import seed_of
 
 
@@ -22,6 +23,7 @@ class Accounts:
     usages: tuple[Usage, ...]
     effective: Effective
     retries: int
+    raw: tuple[RawCall, ...]
 
     @property
     def usage(self) -> Usage:
@@ -38,7 +40,7 @@ class Accounts:
         return None if any(p is None for p in prices) else sum(p for p in prices if p is not None)
 
 
-def account(spans: Sequence[Span[Any]], recorder: Recorder, keep: Callable[[str], str], temperature: float) -> Accounts:
+def account(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float) -> Accounts:
     """Take stock of every model span, matched with its recorded call by the span that both stand under.
 
     A span without a recorded call is a nested run's on a model of its own: its span is all there is.
@@ -46,18 +48,22 @@ def account(spans: Sequence[Span[Any]], recorder: Recorder, keep: Callable[[str]
     left = list(recorder.calls)
     calls: list[ModelCall] = []
     usages: list[Usage] = []
+    raw: list[RawCall] = []
     model_spans = [s for s in spans if s.span_data.type in {"generation", "response"}]
     for span in model_spans:
         recorded = next((c for c in left if c.parent_span == span.parent_id), None)
         if recorded:
             left.remove(recorded)
-        calls.append(_call(span, recorded, keep))
+        replied = recorded is not None and recorded.response is not None
+        calls.append(_call(span, recorded, len(raw) if replied else None))
+        if recorded and recorded.response:
+            raw.append(RawCall(recorded.request, recorded.response))
         usages.append(_usage(span, recorded))
     again = sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans))
-    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature), again)
+    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature), again, tuple(raw))
 
 
-def _call(span: Span[Any], recorded: RecordedCall | None, keep: Callable[[str], str]) -> ModelCall:
+def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None) -> ModelCall:
     data = span.span_data
     reply: Any = getattr(data, "response", None)
     config: Any = getattr(data, "model_config", None) or {}
@@ -70,7 +76,7 @@ def _call(span: Span[Any], recorded: RecordedCall | None, keep: Callable[[str], 
         top_p=settings.top_p if settings else config.get("top_p"),
         seed=seed_of(settings) if settings else None,
         error=_said(recorded.error) if recorded and recorded.error else None,
-        raw_reply=keep(recorded.dump()) if recorded and recorded.response else None,
+        raw=raw,
     )
 
 

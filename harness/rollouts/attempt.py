@@ -1,13 +1,15 @@
 """One rollout: run the agent once, and make a record of however that ended."""
 
+import copy
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import anyio
-from agents import Model, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
-from agents.tracing import gen_trace_id, trace
+from agents import ModelProvider, ModelSettings, RunConfig, Runner, RunResult
+from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive import Store
@@ -21,7 +23,8 @@ from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.models import RecordedModel, RecordedProvider, Recorder, with_recorded_models
+from harness.rollouts.models import RecordedModel, RecordedProvider, Recorder, recorded
+from harness.rollouts.raw import pack
 from harness.rollouts.said import split_think
 from harness.rollouts.scene import Scene, set_up
 from harness.rollouts.steps import steps_of
@@ -45,6 +48,8 @@ class Bench:
     progress: Progress
     clock: Clock
     traffic: Traffic
+    configs: dict[Sampling, RunConfig] = field(default_factory=dict[Sampling, RunConfig])
+    """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -109,34 +114,40 @@ class Attempt:
     def record(self, outcome: Outcome) -> Rollout:
         """Make the record and store it. Synchronous, so that no cancellation can come between."""
         bench, spans = self.bench, span_log().take(self.trace_id)
-        costs = account(spans, self.recorder, bench.store.put_blob, self.requested.temperature)
-        lifted, answer = split_think(outcome.answer)
-        path = steps_of(spans, self.recorder.hearing.heard, finished=outcome.failure is None or bool(outcome.answer))
+        costs = account(spans, self.recorder, self.requested.temperature)
         rollout = Rollout(
             run=bench.run_id, query=self.query.id, index=self.index, role=self.role, requested=self.requested,
-            effective=costs.effective, calls=costs.calls, status="failed" if outcome.failure else "ok",
-            failure=outcome.failure, clean_up_error=self.scene.clean_up_error, usage=costs.usage,
-            price_usd=self._price(costs), retries=costs.retries, fingerprint=self.recorder.fingerprint,
-            trajectory=Trajectory(
-                query=self.query.text, path=path, answer=answer if lifted else outcome.answer,
-                answer_type="json" if outcome.is_json else "text",
-            ),
+            status="failed" if outcome.failure else "ok", failure=outcome.failure,
+            trajectory=self._trajectory(spans, outcome), effective=costs.effective, calls=costs.calls,
+            raw_calls=bench.store.put_blob(pack(costs.raw)) if costs.raw else None, retries=costs.retries,
+            usage=costs.usage, price_usd=self._price(costs), clean_up_error=self.scene.clean_up_error,
             started_at=self.started, duration_s=(bench.clock() - self.started).total_seconds(),
+            fingerprint=self.recorder.fingerprint, instructions=self._first_request("instructions", None),
             tool_names=tuple(t["name"] for t in self._first_request("tools", [])),
-            instructions=self._first_request("instructions", None),
         )  # fmt: skip
         bench.store.add_rollout(rollout)
         if self.scene.clean_up_error:
             bench.progress.note(f"rollout {self.index}: {self.scene.clean_up_error}")
         return rollout
 
+    def _trajectory(self, spans: Sequence[Span[Any]], outcome: Outcome) -> Trajectory:
+        """Return what the rollout did. A failed one has an answer too where it got as far as a cut one."""
+        finished = outcome.failure is None or bool(outcome.answer)
+        lifted, rest = split_think(outcome.answer)
+        return Trajectory(
+            query=self.query.text, path=steps_of(spans, self.recorder.hearing.heard, finished=finished),
+            answer=rest if lifted else outcome.answer, answer_type="json" if outcome.is_json else "text",
+        )  # fmt: skip
+
     async def _drive(self) -> RunResult:
         env = self._env()
         config = self._config(env)  # before the agent draws from the rng, so that its own draws change nothing
-        async with set_up(self.bench.loaded, env, self.query, self.scene) as agent:
+        async with set_up(
+            self.bench.loaded, env, self.query, self.scene, lambda agent: recorded(agent, self.recorder)
+        ) as agent:
             with trace(self.bench.loaded.name, trace_id=self.trace_id, group_id=self.bench.run_id or None):
                 return await Runner.run(
-                    with_recorded_models(agent, self.recorder), self.query.agent_input(), context=self.scene.context,
+                    agent, self.query.agent_input(), context=self.scene.context,
                     max_turns=self.bench.settings.max_turns, run_config=config, hooks=self.recorder.hearing,
                 )  # fmt: skip
 
@@ -149,19 +160,15 @@ class Attempt:
         )  # fmt: skip
 
     def _config(self, env: AgentEnv) -> RunConfig:
-        model: str | Model | None = self.bench.settings.model
-        if self.bench.offline:
-            model = RecordedModel(OfflineModel(env.rng), self.recorder)
-        asked = self.requested
-        retries = random.Random(f"{self.bench.settings.seed}/{self.query.id}/{self.index}/retries")
-        return RunConfig(
-            model=model, model_provider=RecordedProvider(self.bench.provider, self.recorder),
-            model_settings=ModelSettings(
-                temperature=asked.temperature, top_p=asked.top_p, retry=retry_settings(retries)
-            ),
-            trace_include_sensitive_data=True, workflow_name=self.bench.loaded.name,
-            tool_error_formatter=self.recorder.hearing.on_tool_error,
-        )  # fmt: skip
+        bench, asked = self.bench, self.requested.model_copy(update={"seed": None})
+        if asked not in bench.configs:
+            bench.configs[asked] = _run_config(bench, asked)
+        config = copy.copy(bench.configs[asked])
+        if bench.offline:
+            config.model = RecordedModel(OfflineModel(env.rng), self.recorder)
+        config.model_provider = RecordedProvider(bench.provider, self.recorder)
+        config.tool_error_formatter = self.recorder.hearing.on_tool_error
+        return config
 
     def _ended(self, result: RunResult) -> Outcome:
         if result.interruptions:
@@ -181,6 +188,14 @@ class Attempt:
 
     def _first_request(self, part: str, otherwise: Any) -> Any:
         return self.recorder.calls[0].request[part] if self.recorder.calls else otherwise
+
+
+def _run_config(bench: Bench, asked: Sampling) -> RunConfig:
+    retries = retry_settings(random.Random(f"{bench.settings.seed}/retries"))
+    return RunConfig(
+        model=asked.model, trace_include_sensitive_data=True, workflow_name=bench.loaded.name,
+        model_settings=ModelSettings(temperature=asked.temperature, top_p=asked.top_p, retry=retries),
+    )  # fmt: skip
 
 
 def sampling_seed(bench: Bench, query: Query, index: int) -> int | None:

@@ -40,6 +40,8 @@ class LoadedAgent:
     before_rollout: Callable[..., Any] | None = None
     """`before_rollout(query, context)` sets up, `after_rollout(query, context)` cleans up, failed or not."""
     after_rollout: Callable[..., Any] | None = None
+    shared_mcp: bool = False
+    """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
@@ -184,7 +186,8 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
                          "not an openai-agents Agent or a function that builds one")  # fmt: skip
     examples = tuple(str(e) for e in getattr(module, "EXAMPLES", ()))
     hooks = {name: _hook(module, name) for name in _HOOKS}
-    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples, **hooks)
+    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples,
+                       shared_mcp=bool(getattr(module, "SHARED_MCP", False)), **hooks)  # fmt: skip
 
 
 def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:

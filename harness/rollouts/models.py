@@ -13,15 +13,12 @@ from agents import Agent, FunctionTool, Handoff, Model, ModelProvider, ModelResp
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
-from pydantic import TypeAdapter
 
 from harness.records import digest
 from harness.rollouts.hearing import Hearing
 from harness.rollouts.traffic import Traffic
 from harness.rollouts.wire import Reply, http_client, listening
 from harness.settings import Endpoint
-
-_RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 
 
 @dataclass(frozen=True)
@@ -35,16 +32,6 @@ class RecordedCall:
     wire: Reply
     response: ModelResponse | None = None
     error: BaseException | None = None
-
-    def dump(self) -> str:
-        """Return request and reply as JSON; the reply validates back into an equal ModelResponse.
-
-        `exclude_unset` matters: a plain dump writes null for unset fields, and those change the next request.
-        """
-        reply = None if self.response is None else _RESPONSE.dump_python(
-            self.response, mode="json", exclude_unset=True
-        )  # fmt: skip
-        return json.dumps({"request": self.request, "reply": reply}, ensure_ascii=False)
 
 
 @dataclass
@@ -195,19 +182,12 @@ def has_own_model(agent: Agent[Any]) -> bool:
     return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
 
 
-def with_recorded_models(
-    agent: Agent[Any], recorder: Recorder, seen: dict[int, Agent[Any]] | None = None
-) -> Agent[Any]:
-    """Return the agent with every Model object among it and its handoffs recorded; the user's own is not touched.
+def recorded(agent: Agent[Any], recorder: Recorder) -> dict[str, Any]:
+    """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded.
 
-    An agent inside `handoff(...)` or `as_tool` keeps its own model: the SDK offers no way in, and its spans tell.
+    Models by name come recorded from the provider.
     """
-    seen = {} if seen is None else seen
-    if id(agent) not in seen:
-        model = RecordedModel(agent.model, recorder) if isinstance(agent.model, Model) else agent.model
-        copy = seen[id(agent)] = agent.clone(model=model)
-        copy.handoffs = [with_recorded_models(h, recorder, seen) if isinstance(h, Agent) else h for h in agent.handoffs]
-    return seen[id(agent)]
+    return {"model": RecordedModel(agent.model, recorder)} if isinstance(agent.model, Model) else {}
 
 
 def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
@@ -223,7 +203,7 @@ def _request(
 ) -> dict[str, Any]:
     return {
         "instructions": system,
-        "input": json.loads(json.dumps(items, default=str)),
+        "input": items if isinstance(items, str) else list(items),
         "tools": [_tool(t) for t in tools],
         "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
         "output_schema": None

@@ -2,15 +2,18 @@
 
 import inspect
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from agents import Agent
+from agents.mcp import MCPServer
 
 from harness.records import Query
 from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import LoadedAgent
 
 CLEAN_UP_S = 30.0
@@ -26,8 +29,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def set_up(loaded: LoadedAgent, env: AgentEnv, query: Query, scene: Scene) -> AsyncGenerator[Agent[Any]]:
+async def set_up(
+    loaded: LoadedAgent, env: AgentEnv, query: Query, scene: Scene, change: Change
+) -> AsyncGenerator[Agent[Any]]:
     """Give the agent of one rollout and fill its `scene`: `context(query)`, `before_rollout(query, context)`, agent.
+
+    The agent is a copy with the fields that `change` gives, so that rollouts share none of its lists. MCP servers that
+    nobody has connected get a connection of this rollout's own.
 
     `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
     own result stands, and the error is told beside it.
@@ -35,8 +43,11 @@ async def set_up(loaded: LoadedAgent, env: AgentEnv, query: Query, scene: Scene)
     scene.context = await _called(loaded.context, query)
     try:
         await _called(loaded.before_rollout, query, scene.context)
-        async with loaded.open(env) as agent:
-            yield agent
+        async with loaded.open(env) as agent, AsyncExitStack() as connections:
+            own: dict[int, MCPServer] = {}
+            for server in servers_to_connect(agent):
+                own[id(server)] = await connect(deepcopy(server), connections)
+            yield copied(agent, lambda a: change(a) | {"mcp_servers": [own.get(id(s), s) for s in a.mcp_servers]})
     finally:
         with anyio.move_on_after(CLEAN_UP_S, shield=True) as limit:
             try:

@@ -147,7 +147,7 @@ def test_nothing_tells_which_of_two_rollouts_is_the_anchor_or_how_it_was_made() 
             nth, run=f"run-secret-{nth}",
             requested=Sampling(temperature=0.123 + nth, model=f"model-secret-{nth}", seed=777),
             effective=Effective(uniform=True, models=(f"model-secret-{nth}",)),
-            calls=(ModelCall(replied_model=f"model-secret-{nth}", raw_reply="secret"),),
+            calls=(ModelCall(replied_model=f"model-secret-{nth}", error="secret"),),
             trajectory=Trajectory(query="Why?", path=path(nth), answer="So."),
         )  # fmt: skip
         shown.append(transcribe(rollout.trajectory))

@@ -179,7 +179,7 @@ async def test_a_model_object_of_the_agents_own_needs_no_endpoint_and_is_recorde
     group = await harness.rollout(agent, "What is it?", n=2)
     assert [r.status for r in group.rollouts] == ["ok", "ok"]
     assert [c.temperature for r in group.rollouts for c in r.calls] == [0.0, 0.8]
-    assert all(r.calls[0].raw_reply and r.price_usd is None for r in group.rollouts)
+    assert all(r.raw_calls and r.calls[0].raw == 0 and r.price_usd is None for r in group.rollouts)
 
 
 async def test_sixty_four_rollouts_do_not_mix():

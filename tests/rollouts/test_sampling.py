@@ -104,7 +104,7 @@ async def test_top_p_is_the_samples_alone():
 async def test_a_tool_that_starts_a_run_of_its_own_is_listed_as_an_exception():
     inner = Agent(name="inner", model_settings=ModelSettings(temperature=0.3))
 
-    with FakeEndpoint(agent=lambda s: _nesting(s)).serving() as endpoint:
+    with FakeEndpoint(agent=_nesting).serving() as endpoint:
         import openai  # noqa: PLC0415
         from agents import OpenAIChatCompletionsModel  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The server's own log of what it was asked and said, as the steps that an archive should hold."""
+"""The server's own log of what it was asked and said, and what an archive should hold by it."""
 
 import json
 from collections import defaultdict
@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness import rollout
 from harness.records import Rollout, Step
-from tests.fake_endpoint import Refuse, Say, Script, Seen
+from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Script, Seen
+
+N = 3
+"""Rollouts: the anchor and two samples."""
 
 
 @dataclass
@@ -17,11 +21,29 @@ class Logged:
     script: Script
     exchanges: list[tuple[Seen, Say]] = field(default_factory=list)
 
-    def __call__(self, seen: Seen) -> Say | Refuse:
+    def __call__(self, seen: Seen) -> Reaction:
         said = self.script(seen)
         if isinstance(said, Say):
             self.exchanges.append((seen, said))
         return said
+
+
+async def rolled_out(
+    agent: str, query: str, script: Script, api: str, model: str | None = "m"
+) -> tuple[list[Rollout], Logged]:
+    """Roll an agent out, and hold every rollout against the server's log: its steps, its answer, its temperatures."""
+    logged = Logged(script)
+    with FakeEndpoint(agent=logged).serving() as endpoint:
+        at_once = N if api == "chat" else 1
+        group = await rollout(agent, query, N, model=model, base_url=endpoint.base_url, api=api, concurrency=at_once)
+    assert len(endpoint.requests) == len(logged.exchanges) == sum(len(r.calls) for r in group.rollouts)
+    for done, exchanges in zip(group.rollouts, by_rollout(logged, group.rollouts), strict=True):
+        assert steps_archived(done) == steps_seen(exchanges, answered=done.status == "ok")
+        assert {seen.body["temperature"] for seen, _ in exchanges} == {0.0 if done.role == "anchor" else 0.8}
+        assert done.effective.uniform
+        if done.status == "ok" and done.trajectory.answer_type == "text":
+            assert done.trajectory.answer == exchanges[-1][1].text
+    return list(group.rollouts), logged
 
 
 def tools_in(seen: Seen) -> list[str]:
@@ -62,9 +84,9 @@ def steps_seen(exchanges: Sequence[tuple[Seen, Say]], *, answered: bool) -> list
     return calls if answered else [*calls, (None, None, None, None, exchanges[-1][1].text)]
 
 
-def steps_archived(rollout: Rollout) -> list[tuple[Any, ...]]:
+def steps_archived(done: Rollout) -> list[tuple[Any, ...]]:
     """Return the steps of a rollout but for guardrails, nested ones after the call that they happened in."""
-    steps = [s for s in flatten(rollout.trajectory.path) if s.kind != "guardrail"]
+    steps = [s for s in flatten(done.trajectory.path) if s.kind != "guardrail"]
     return [(s.call_id, s.tool_name, s.tool_input, s.tool_output, s.reasoning) for s in steps]
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import Agent
 
 from harness import AgentEnv, rollout
 from harness.records import Rollout
 from harness.rollouts import load_agent
-from tests.agents.exchanges import Logged, by_rollout, flatten, steps_archived, steps_seen, tools_in
+from tests.agents_config.exchanges import N, by_rollout, flatten, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 
@@ -20,23 +21,6 @@ pytestmark = pytest.mark.anyio
 
 FILES = sorted(p for p in (ROOT / "agents_config").glob("*.py") if not p.name.startswith("_"))
 BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
-N = 3
-
-
-async def rolled_out(name: str, query: str, script: Script, api: str) -> tuple[list[Rollout], Logged]:
-    """Roll an example out, and hold every rollout against the server's log: its steps, answer and temperatures."""
-    logged = Logged(script)
-    with FakeEndpoint(agent=logged).serving() as endpoint:
-        at_once = N if api == "chat" else 1
-        group = await rollout(name, query, N, model="m", base_url=endpoint.base_url, api=api, concurrency=at_once)
-    assert len(endpoint.requests) == len(logged.exchanges) == sum(len(r.calls) for r in group.rollouts)
-    for done, exchanges in zip(group.rollouts, by_rollout(logged, group.rollouts), strict=True):
-        assert steps_archived(done) == steps_seen(exchanges, answered=done.status == "ok")
-        assert {seen.body["temperature"] for seen, _ in exchanges} == {0.0 if done.role == "anchor" else 0.8}
-        assert done.effective.uniform
-        if done.status == "ok" and done.trajectory.answer_type == "text":
-            assert done.trajectory.answer == exchanges[-1][1].text
-    return list(group.rollouts), logged
 
 
 def kinds(done: Rollout) -> list[tuple[Any, ...]]:
@@ -112,29 +96,29 @@ async def test_each_rollout_has_a_notes_server_of_its_own(api: str):
         assert searched.tool_output == json.loads(added.tool_input or "")["text"]
 
 
-ORDER = {"items": [{"name": "Boskoop", "amount": 12, "unit": "crates"}], "recipient": None, "deliver_by": "Friday"}
-
-
-def order_of(name: str) -> Script:
-    item = {**ORDER["items"][0], "name": name}
-    return lambda _: Say(json.dumps(ORDER | {"items": [item]}))
+def order_of(name: str) -> dict[str, Any]:
+    return {"items": [{"name": name, "amount": 12, "unit": "crates"}], "recipient": None, "deliver_by": "Friday"}
 
 
 @BOTH_APIS
 async def test_the_extractor_asks_for_a_schema_and_its_answer_is_json(api: str):
-    rollouts, logged = await rolled_out("extractor", "12 crates of boskoop by Friday", order_of("Boskoop"), api)
+    order = order_of("Boskoop")
+    script: Script = lambda _: Say(json.dumps(order))  # noqa: E731
+    rollouts, logged = await rolled_out("extractor", "12 crates of boskoop by Friday", script, api)
     for seen, _ in logged.exchanges:
         asked = seen.body["response_format"]["json_schema"] if api == "chat" else seen.body["text"]["format"]
-        assert asked["schema"]["properties"].keys() == ORDER.keys()
+        assert asked["schema"]["properties"].keys() == order.keys()
     for done in rollouts:
-        assert (done.status, done.trajectory.answer_type, json.loads(done.trajectory.answer)) == ("ok", "json", ORDER)
+        assert (done.status, done.trajectory.answer_type, json.loads(done.trajectory.answer)) == ("ok", "json", order)
         assert [(s.kind, s.tool_name, s.tool_output) for s in done.trajectory.path] == [
             ("guardrail", "has_an_amount", "passed"), ("guardrail", "only_what_was_asked_for", "passed")
         ]  # fmt: skip
 
 
 async def test_an_order_that_lists_what_nobody_asked_for_trips_the_output_guardrail():
-    rollouts, logged = await rolled_out("extractor", "12 crates of boskoop", order_of("Gala"), "chat")
+    rollouts, logged = await rolled_out(
+        "extractor", "12 crates of boskoop", lambda _: Say(json.dumps(order_of("Gala"))), "chat"
+    )
     assert len(logged.exchanges) == N
     for done in rollouts:
         assert done.failure
@@ -143,7 +127,7 @@ async def test_an_order_that_lists_what_nobody_asked_for_trips_the_output_guardr
 
 
 async def test_a_message_without_an_amount_is_stopped_before_anything_is_asked():
-    with FakeEndpoint(agent=order_of("Boskoop")).serving() as endpoint:
+    with FakeEndpoint(agent=lambda _: Say("x")).serving() as endpoint:
         group = await rollout("extractor", "Hello there!", N, model="m", base_url=endpoint.base_url)
     assert not endpoint.requests
     assert {r.failure.type for r in group.rollouts if r.failure} == {"InputGuardrailTripwireTriggered"}
@@ -151,15 +135,21 @@ async def test_a_message_without_an_amount_is_stopped_before_anything_is_asked()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-async def test_an_example_says_how_to_run_it_and_takes_the_model_asked_for(file: Path, tmp_path: Path):
-    loaded = load_agent(file.stem, tmp_path)
+def test_an_example_says_how_to_run_it_and_has_a_query_of_its_own(file: Path, tmp_path: Path):
     assert f"python -m harness run --agent {file.stem} " in file.read_text("utf-8")
+    loaded = load_agent(file.stem, tmp_path)
     assert loaded.packaged
     assert loaded.examples
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+async def test_every_agent_of_an_example_takes_the_model_asked_for(file: Path, tmp_path: Path):
+    loaded = load_agent(file.stem, tmp_path)
     for model, effort in ((None, "none"), ("gpt-5.2-mini", "none"), ("llama3", None)):
         env = AgentEnv(api="chat", offline=False, corpus=None, model=model, rng=random.Random(0))
         async with loaded.open(env) as agent:
-            for one in [agent, *agent.handoffs]:
+            for one in (agent, *agent.handoffs):
+                assert isinstance(one, Agent)
                 assert one.model == (model or "gpt-5.2")
                 assert (one.model_settings.reasoning.effort if one.model_settings.reasoning else None) == effort
 

@@ -1,0 +1,114 @@
+"""What capture and archiving cost in CPU, against a bare `Runner.run` loop with tracing off, over HTTP.
+
+    python benchmarks/overhead.py [PAIRS]
+
+Both sides run the same agent (three tool turns, then an answer) against the same server in another process, with the
+same concurrency; they take turns, and the ratio is taken pair by pair. CPU is this process's own, user and system.
+"""
+
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import openai
+from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
+
+from harness.archive import RunInfo, RunStore
+from harness.clock import now
+from harness.pipeline import rollout
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fake_endpoint import FakeEndpoint, Say, Seen
+
+ROLLOUTS = 64
+CONCURRENCY = 16
+TURNS = 3
+
+
+@function_tool
+async def look_up(word: str) -> str:
+    """Look a word up.
+
+    Args:
+        word: The word.
+    """
+    return f"{word}: " + "a passage of some length about it. " * 20
+
+
+AGENT = Agent(name="bench", instructions="Look things up, then answer.", tools=[look_up], model="m")
+
+
+def script(seen: Seen) -> Say:
+    """Call the tool three times, then answer."""
+    done = len(seen.tool_outputs)
+    return Say("The answer. " * 50) if done == TURNS else Say(calls=(("look_up", {"word": f"word {done}"}),))
+
+
+def serve(pipe: Any) -> None:
+    """Run the server until the other side hangs up."""
+    with FakeEndpoint(agent=script).serving() as endpoint:
+        pipe.send(endpoint.base_url)
+        pipe.recv()
+
+
+async def bare(base_url: str) -> None:
+    """Run the agent as often, with nothing around it."""
+    limiter = anyio.CapacityLimiter(CONCURRENCY)
+    async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as client:
+        provider = OpenAIProvider(openai_client=client, use_responses=False)
+        config = RunConfig(
+            model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)
+        )
+
+        async def one() -> None:
+            async with limiter:
+                await Runner.run(AGENT, "Go.", run_config=config)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(ROLLOUTS):
+                tasks.start_soon(one)
+
+
+async def captured(base_url: str, folder: Path) -> None:
+    """Roll out into a run on disk."""
+    info = RunInfo(
+        schema_version=1, id=f"bench-{time.monotonic_ns()}", created_at=datetime.now(UTC),  # noqa: TID251
+        agent="bench", settings={}, judge={}, offline=False, versions={},
+    )  # fmt: skip
+    with RunStore.create(folder, info) as store:
+        await rollout(AGENT, "Go.", n=ROLLOUTS, store=store, base_url=base_url, concurrency=CONCURRENCY)
+
+
+def cpu(work: Any, *args: Any) -> float:
+    """Return the CPU seconds that `work` takes in this process."""
+    before = time.process_time()
+    anyio.run(work, *args)
+    return time.process_time() - before
+
+
+def main() -> None:
+    """Print the ratio."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    base_url = ours.recv()
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [(cpu(captured, base_url, Path(folder)), cpu(bare, base_url)) for _ in range(pairs + 1)][1:]
+    ours.send("done")
+    server.join()
+    ratios = sorted(a / b for a, b in sides)
+    each = [1000 * statistics.median(side) / ROLLOUTS for side in zip(*sides, strict=True)]
+    print(f"{pairs} interleaved pairs of {ROLLOUTS} rollouts, {TURNS} tool turns each, started {now():%Y-%m-%d}")
+    print(f"CPU a rollout: captured and archived {each[0]:.1f} ms, bare {each[1]:.1f} ms")
+    print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""The doctor: what a run would use, whether it would work, and what to set where it would not.
+
+Looking is free and asks no model; asking makes one small call for each thing that only an endpoint can tell. It goes
+through the parts that a run is made of, so that what is checked is what runs. This room changes nothing and decides
+nothing: it never switches a run to a server that it found.
+"""
+
+from harness.doctor.asked import Asked
+from harness.doctor.asking import ask, calls_to_make
+from harness.doctor.checks import Check, Status
+from harness.doctor.local import USUAL_PORTS, ports_from
+from harness.doctor.looking import Findings, look
+
+__all__ = ["USUAL_PORTS", "Asked", "Check", "Findings", "Status", "ask", "calls_to_make", "look", "ports_from"]

@@ -1,0 +1,80 @@
+"""Every request and reply of a rollout is kept, and comes back as the SDK's own objects."""
+
+import json
+from typing import Any
+
+import pytest
+from agents import Agent, ModelResponse
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
+
+import harness
+from harness.rollouts.raw import RawCall, pack, unpack
+from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.rollouts.test_capture import slow_then_fast
+
+pytestmark = pytest.mark.anyio
+
+
+def three_turns(seen: Seen) -> Say:
+    done = len(seen.tool_outputs)
+    if done == 3:
+        return Say("Done.", reasoning="That is all.")
+    return Say(calls=(("slow_then_fast", {"word": f"w{done}"}),), reasoning=f"Turn {done}.")
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_raw_calls_rebuild_the_requests_that_the_server_saw_and_the_replies_as_sdk_objects(api: str):
+    store = harness.MemoryStore()
+    agent = Agent(name="a", instructions="Look up.", tools=[slow_then_fast])
+    with FakeEndpoint(agent=three_turns).serving() as endpoint:
+        group = await harness.rollout(agent, "Go.", n=1, model="m", base_url=endpoint.base_url, api=api, store=store)
+    (rollout,) = group.rollouts
+    text = store.blobs[rollout.raw_calls or ""]
+    calls = unpack(text)
+    assert [c.raw for c in rollout.calls] == [0, 1, 2, 3]
+    assert len(calls) == len(endpoint.requests) == 4
+    for call, seen in zip(calls, endpoint.requests, strict=True):
+        assert call.request["instructions"] == seen.system == "Look up."
+        assert [t["name"] for t in call.request["tools"]] == ["slow_then_fast"]
+        outputs = [i["output"] for i in _items(call.request) if i.get("type") == "function_call_output"]
+        assert outputs == seen.tool_outputs
+    kinds = [type(item) for item in calls[0].reply.output]
+    assert kinds == [ResponseReasoningItem, ResponseFunctionToolCall]
+    assert isinstance(calls[3].reply.output[-1], ResponseOutputMessage)
+    assert isinstance(calls[3].reply, ModelResponse)
+    assert pack(calls) == text
+
+
+async def test_a_request_that_repeats_the_one_before_is_written_once():
+    store = harness.MemoryStore()
+    agent = Agent(name="a", instructions="Look up. " * 200, tools=[slow_then_fast])
+    with FakeEndpoint(agent=three_turns).serving() as endpoint:
+        group = await harness.rollout(agent, "Go.", n=1, model="m", base_url=endpoint.base_url, store=store)
+    text = store.blobs[group.rollouts[0].raw_calls or ""]
+    assert text.count("Look up. Look up.") == 100  # one copy of the instructions, counted in pairs
+    assert [len(told["input"]) for told in json.loads(text)] == [1, 3, 3, 3]
+
+
+def test_a_changed_request_and_a_shortened_history_come_back_exactly():
+    reply = ModelResponse(output=[], usage=_usage(), response_id=None)
+    requests: list[dict[str, Any]] = [
+        {"instructions": "a", "input": "Hello.", "tools": []},
+        {
+            "instructions": "a",
+            "input": [{"role": "user", "content": "1"}, {"role": "user", "content": "2"}],
+            "tools": [],
+        },
+        {"instructions": "b", "input": [{"role": "user", "content": "1"}], "tools": [{"name": "t"}]},
+        {"instructions": None, "input": [{"role": "user", "content": "9"}], "tools": []},
+    ]
+    assert [c.request for c in unpack(pack(RawCall(r, reply) for r in requests))] == requests
+
+
+def _items(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if isinstance(request["input"], str) else request["input"]
+
+
+def _usage() -> Any:
+    from agents import Usage  # noqa: PLC0415
+
+    return Usage(requests=1)
