@@ -1,12 +1,13 @@
 """Model servers on this machine, found at the ports where they usually are."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import anyio
 import openai
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from harness.doctor.asked import Asked
 from harness.doctor.checks import Check
@@ -14,6 +15,7 @@ from harness.errors import UsageError
 from harness.settings import Endpoint
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PATIENCE_S = 1.0
 _LISTED = 8
 
@@ -62,27 +64,68 @@ def ports_from(text: str | None) -> tuple[int, ...]:
 
 
 async def find_servers(ports: Sequence[int]) -> list[Server]:
-    """Ask each port of 127.0.0.1 for its models, all at once; no key goes along."""
+    """Ask each port of 127.0.0.1 for its models, all at once; no key goes along, and no proxy is used."""
     found: dict[int, Server] = {}
 
     async def look(port: int) -> None:
         with anyio.move_on_after(_PATIENCE_S):
-            if server := await _server(port):
+            if server := await _server(client, port):
                 found[port] = server
 
-    async with anyio.create_task_group() as tasks:
+    async with openai.DefaultAsyncHttpxClient(trust_env=False) as client, anyio.create_task_group() as tasks:
         for port in ports:
             tasks.start_soon(look, port)
     return [found[port] for port in ports if port in found]
 
 
-async def _server(port: int) -> Server | None:
+async def server_checks(asked: Asked, endpoint: Endpoint | None, model: str | None, ports: Sequence[int]) -> list[Check]:
+    """Return a check for each server that was found, with the command that would use it."""
+    servers = await find_servers(ports)
+    if not servers:
+        looked = f"at 127.0.0.1, ports {', '.join(map(str, ports))}" if ports else "looked for, by --ports"
+        return [Check("local server", "ok", f"none {looked}")]
+    return [_in_use(s, model) if _is_at(endpoint, s) else _found(asked, s) for s in servers]
+
+
+async def _server(client: openai.DefaultAsyncHttpxClient, port: int) -> Server | None:
     try:
-        async with openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False) as client:  # no proxy
-            answer = await client.get(f"http://127.0.0.1:{port}/v1/models", timeout=_PATIENCE_S)
-            if answer.status_code in {401, 403}:
-                return Server(port, (), wants_key=True)
-            served = _Models.model_validate_json(answer.content)
-    except (OSError, ValueError, _http_errors()):
+        answer = await client.get(f"http://127.0.0.1:{port}/v1/models")
+        if answer.status_code in {401, 403}:
+            return Server(port, (), wants_key=True)
+        served = _Models.model_validate_json(answer.content)
+    except Exception:  # noqa: BLE001 - whatever answers otherwise is no server of models
         return None
     return Server(port, tuple(m.id for m in served.data if m.id.isprintable()))
+
+
+def _found(asked: Asked, server: Server) -> Check:
+    api = "chat" if asked.settings.api == "responses" else None
+    command = asked.command("run", base_url=server.base_url, model=server.best_model, api=api)
+    if server.wants_key:
+        found, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
+    elif server.models:
+        found = f"serves {_listed(server.models)}"
+    else:
+        found = "serves no model yet"
+    return Check("local server", "ok", f"{server.label} {found}; it is used only if you say so", command)
+
+
+def _in_use(server: Server, model: str | None) -> Check:
+    """An Ollama model answers without its tag too."""
+    names = {m.removesuffix(":latest") for m in server.models}
+    if model is None or server.wants_key or model.removesuffix(":latest") in names:
+        return Check("local server", "ok", f"{server.label} is the endpoint in use")
+    found = f"{server.label} is the endpoint in use, and does not list {model!r}; it serves {_listed(server.models)}"
+    return Check("local server", "warn", found, f"--model {shlex.quote(server.best_model)}")
+
+
+def _is_at(endpoint: Endpoint | None, server: Server) -> bool:
+    if endpoint is None or endpoint.base_url is None:
+        return False
+    parts = urlsplit(endpoint.base_url)
+    return parts.hostname in LOOPBACK and parts.port == server.port
+
+
+def _listed(models: Sequence[str]) -> str:
+    more = f" and {len(models) - _LISTED} more" if len(models) > _LISTED else ""
+    return (", ".join(models[:_LISTED]) or "none") + more

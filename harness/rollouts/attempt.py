@@ -115,10 +115,15 @@ class Attempt:
         """Make the record and store it. Synchronous, so that no cancellation can come between."""
         bench, spans = self.bench, span_log().take(self.trace_id)
         costs = account(spans, self.recorder, self.requested.temperature)
+        try:
+            trajectory = self._trajectory(spans, outcome)
+        except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
+            trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
+            outcome = Outcome(failure=failure_from(exc, self.recorder))
         rollout = Rollout(
             run=bench.run_id, query=self.query.id, index=self.index, role=self.role, requested=self.requested,
             status="failed" if outcome.failure else "ok", failure=outcome.failure,
-            trajectory=self._trajectory(spans, outcome), effective=costs.effective, calls=costs.calls,
+            trajectory=trajectory, effective=costs.effective, calls=costs.calls,
             raw_calls=bench.store.put_blob(pack(costs.raw)) if costs.raw else None, retries=costs.retries,
             usage=costs.usage, price_usd=self._price(costs), clean_up_error=self.scene.clean_up_error,
             started_at=self.started, duration_s=(bench.clock() - self.started).total_seconds(),

@@ -37,7 +37,7 @@ def pack(calls: Iterable[RawCall]) -> str:
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
         packed.append({
             "text": isinstance(call.request["input"], str), "kept": kept, "input": items[kept:], "changed": changed,
-            "reply": _RESPONSE.dump_python(call.reply, mode="json", exclude_unset=True),
+            "reply": _RESPONSE.dump_python(call.reply, mode="json", exclude_unset=True, warnings=False),
         })  # fmt: skip
         before = call.request
     return json.dumps(packed, ensure_ascii=False, default=str)

@@ -39,7 +39,8 @@ def said_in(data: Any) -> Iterator[Said]:
     """Yield what a reply said, in order, from the data of its generation or response span."""
     if data.type == "response":
         for item in data.response.output if data.response is not None else ():
-            yield from _from_item(item.model_dump(mode="json"))
+            # Gateways send shapes that the SDK's types do not foresee; what is there is read as it is.
+            yield from _from_item(item.model_dump(mode="json", warnings=False))
         return
     for message in cast("Sequence[Mapping[str, Any]]", data.output or ()):
         if "output" in message:  # a streamed reply comes as a whole Response

@@ -1,0 +1,111 @@
+"""Where agent and judge would be asked, with which key, and what kind of run that makes."""
+
+from urllib.parse import urlsplit
+
+from harness.doctor.asked import Asked
+from harness.doctor.checks import Check, from_error
+from harness.doctor.local import LOOPBACK
+from harness.doctor.subject import Subject
+from harness.errors import UsageError
+from harness.settings import OPENAI_HOST, Endpoint, judge_endpoint, without_credentials
+from harness.wiring import JudgeSpec, resolve_judge
+
+_AGENTS_KEY, _JUDGES_KEY = "OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"
+
+
+def endpoint_check(asked: Asked, endpoint: Endpoint | None) -> Check:
+    """Tell where the agent's models are, by which API, and what decided that."""
+    if endpoint is None:
+        why = f"by {asked.origin('offline')}" if asked.settings.offline else "neither a key nor an address is set"
+        return Check("endpoint", "skipped", f"none: {why}")
+    if endpoint.base_url is None:
+        where = f"{OPENAI_HOST} (OpenAI's own: {_AGENTS_KEY} is set, and no address)"
+    else:
+        origin = asked.origin("base_url") if asked.settings.base_url else "OPENAI_BASE_URL"
+        where = f"{without_credentials(endpoint.base_url)} (by {origin})"
+    api = f"by {asked.origin('api')}" if asked.settings.api else "the usual one there"
+    found = f"{where}, API {endpoint.api} ({api})"
+    if endpoint.base_url and not urlsplit(endpoint.base_url).path:
+        return Check("endpoint", "warn", f"{found}; an address without a path",
+                     f"most servers want {without_credentials(endpoint.base_url)}/v1")  # fmt: skip
+    return Check("endpoint", "ok", found)
+
+
+def key_check(asked: Asked, endpoint: Endpoint | None) -> Check:
+    """Tell whether the agent's key is there, never what it is."""
+    key = asked.environ.get(_AGENTS_KEY)
+    if key:
+        return _well_formed("key", _AGENTS_KEY, key, "set" if endpoint else "set, and not used")
+    return _unset("key", _AGENTS_KEY, endpoint) if endpoint else Check("key", "skipped", f"{_AGENTS_KEY} is not set")
+
+
+def judge_checks(asked: Asked, subject: Subject | None) -> tuple[JudgeSpec | None, list[Check]]:
+    """Resolve the judge as a run does, and tell what was found."""
+    if subject is None:
+        return None, [Check("judge", "skipped", "it depends on the agent")]
+    try:
+        spec = resolve_judge(asked.settings, asked.environ, subject.spec.model, offline=subject.spec.offline)
+        endpoint = judge_endpoint(asked.settings, asked.environ)
+    except UsageError as exc:
+        return None, [from_error("judge", exc)]
+    if spec.offline or endpoint is None:
+        return spec, [Check("judge", "ok", f"{spec.model}, the embedded one")]
+    return spec, [_judge(asked, subject, spec, endpoint), _judge_key(asked, endpoint)]
+
+
+def run_check(asked: Asked, subject: Subject | None, judge: JudgeSpec | None) -> Check:
+    """Tell whether a run would be a real one."""
+    if subject is None or judge is None:
+        return Check("run", "fail", "would not start: see above")
+    if subject.spec.offline:
+        why = f"by {asked.origin('offline')}" if asked.settings.offline else f"no {_AGENTS_KEY}, and no address"
+        found = f"would be the OFFLINE SELF-TEST ({why}); its ranks say nothing of any LLM"
+        return Check("run", "warn", found, _ways_out(asked))
+    if judge.offline:
+        found = "would be ranked by the embedded judge: a SELF-TEST, whose ranks say nothing of any LLM"
+        return Check("run", "warn", found, "name a model with --judge-model")
+    return Check("run", "ok", "would be a real one")
+
+
+def _ways_out(asked: Asked) -> str:
+    with_server = asked.command("run", base_url="http://localhost:8000/v1", model=asked.settings.model or "NAME")
+    if asked.settings.offline:
+        return f"take {asked.origin('offline')} away for a real run"
+    return (
+        f"with a key:           {_AGENTS_KEY}=sk-... {asked.command('run')}\n"
+        f"with a local server:  {with_server}"
+    )
+
+
+def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) -> Check:
+    found = f"{spec.model} at {endpoint.host}, API {spec.api}"
+    agents = subject.spec.endpoint
+    if agents and spec.model == subject.spec.model and endpoint.host == agents.host:
+        return Check("judge", "warn", f"{found}: the agent's own model, and judges favour their own",
+                     "name another with --judge-model")  # fmt: skip
+    origin = asked.origin("judge_model")
+    return Check("judge", "ok", f"{found} (by {origin})" if origin else found)
+
+
+def _judge_key(asked: Asked, endpoint: Endpoint) -> Check:
+    if own := asked.environ.get(_JUDGES_KEY):
+        return _well_formed("judge key", _JUDGES_KEY, own, "set")
+    if asked.environ.get(_AGENTS_KEY) and endpoint.key.get_secret_value() == asked.environ[_AGENTS_KEY]:
+        return Check("judge key", "ok", f"{_AGENTS_KEY} serves the judge too")
+    return _unset("judge key", _JUDGES_KEY, endpoint)
+
+
+def _well_formed(name: str, variable: str, key: str, said: str) -> Check:
+    quoted = key[0] in "'\"" or key[-1] in "'\""
+    if quoted or not key.isascii() or not key.isprintable() or " " in key:
+        return Check(name, "fail", f"{variable} is {said}, but no key looks like that: it has quotes, spaces, a line "
+                     "break or letters beyond ASCII", f"set {variable} again, to the key alone")  # fmt: skip
+    return Check(name, "ok", f"{variable} is {said}")
+
+
+def _unset(name: str, variable: str, endpoint: Endpoint) -> Check:
+    """A server on this machine rarely wants a key, OpenAI always does, and of the others nobody knows."""
+    found = f"{variable} is not set; {endpoint.host} gets the word `none` for a key"
+    if urlsplit(endpoint.base_url or "").hostname in LOOPBACK:
+        return Check(name, "ok", f"{found}, as local servers take it")
+    return Check(name, "fail" if endpoint.host == OPENAI_HOST else "warn", found, f"set {variable}")

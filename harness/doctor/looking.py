@@ -1,0 +1,58 @@
+"""Looking: everything that can be told without asking a model, in the order in which a run settles it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.doctor.asked import Asked
+from harness.doctor.checks import Check, from_error, without_secrets
+from harness.doctor.endpoints import endpoint_check, judge_checks, key_check, run_check
+from harness.doctor.local import server_checks
+from harness.doctor.machine import machine_checks, tracing_check
+from harness.doctor.subject import Subject, look_at_agent
+from harness.errors import UsageError
+from harness.judging import Rubric, load_rubric
+from harness.settings import agent_endpoint
+from harness.wiring import JudgeSpec
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found for free. What is None could not be settled; a failed check says why."""
+
+    checks: tuple[Check, ...]
+    subject: Subject | None = None
+    judge: JudgeSpec | None = None
+    rubric: Rubric | None = None
+
+
+async def look(asked: Asked, ports: Sequence[int]) -> Findings:
+    """Look at the machine, the agent, its endpoint and its judge, and for servers at `ports`. No model is asked.
+
+    Raises UsageError for settings that cannot be read; all else that is wrong is a failed check.
+    """
+    checks = machine_checks()
+    try:
+        endpoint = None if asked.settings.offline else agent_endpoint(asked.settings, asked.environ)
+    except UsageError as exc:
+        checks += [from_error("endpoint", exc), *await server_checks(asked, None, None, ports)]
+        return Findings(_fit_to_print(asked, checks))
+    subject, seen = await look_at_agent(asked, Path.cwd())
+    checks += [*seen, tracing_check(), endpoint_check(asked, endpoint), key_check(asked, endpoint)]
+    judge, heard = judge_checks(asked, subject)
+    rubric, rubric_check = _rubric(asked)
+    checks += [*heard, rubric_check, run_check(asked, subject, judge)]
+    checks += await server_checks(asked, endpoint, subject.spec.model if subject else None, ports)
+    return Findings(_fit_to_print(asked, checks), subject, judge, rubric)
+
+
+def _rubric(asked: Asked) -> tuple[Rubric | None, Check]:
+    try:
+        rubric = load_rubric(asked.settings.rubric)
+    except UsageError as exc:
+        return None, from_error("rubric", exc)
+    return rubric, Check("rubric", "ok", rubric.label)
+
+
+def _fit_to_print(asked: Asked, checks: Sequence[Check]) -> tuple[Check, ...]:
+    return tuple(without_secrets(c, asked.secrets) for c in checks)

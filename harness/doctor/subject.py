@@ -1,0 +1,108 @@
+"""The agent that a run would run: whether it loads, what it runs on, which tools it has."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents import Agent, FunctionTool, Model
+
+from harness.doctor.asked import Asked
+from harness.doctor.checks import Check, from_error
+from harness.errors import HarnessError
+from harness.rollouts import AgentEnv, LoadedAgent, load_agent
+from harness.settings import OPENAI_HOST, Endpoint
+from harness.wiring import AgentSpec, resolve_agent
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An agent as made for a look, and what a run of it was resolved to."""
+
+    spec: AgentSpec
+    agent: Agent[Any]
+    own_model: bool
+    """It brings a model object or client, so that the endpoint here is not what it asks."""
+
+    @property
+    def calls_functions(self) -> bool:
+        """Whether its models are offered functions to call: tools, MCP servers, handoffs."""
+        return any(
+            a.mcp_servers or a.handoffs or any(isinstance(t, FunctionTool) for t in a.tools) for a in _all(self.agent)
+        )
+
+    @property
+    def hosted_tools(self) -> list[str]:
+        """Tools that no function here serves: they exist on the Responses API only."""
+        return [t.name for a in _all(self.agent) for t in a.tools if not isinstance(t, FunctionTool)]
+
+
+async def look_at_agent(asked: Asked, here: Path) -> tuple[Subject | None, list[Check]]:
+    """Load the agent, make one, and tell what it is."""
+    try:
+        loaded = load_agent(asked.agent, here)
+        spec = await resolve_agent(loaded, asked.settings, asked.environ)
+        async with loaded.open(_env(asked, spec)) as agent:
+            own = isinstance(agent.model, Model) and asked.settings.model is None
+            subject = Subject(spec, agent, own_model=own or (spec.endpoint is None and not spec.offline))
+    except HarnessError as exc:
+        return None, [from_error("agent", exc)]
+    except Exception as exc:  # noqa: BLE001 - the user's own code, and servers that it starts
+        found = f"{asked.agent!r} could not be made: {type(exc).__name__}: {exc}"
+        return None, [Check("agent", "fail", found, "mend its file; `harness run` would stop there too")]
+    return subject, [Check("agent", "ok", _described(loaded)), _model(asked, subject), _tools(subject)]
+
+
+def _env(asked: Asked, spec: AgentSpec) -> AgentEnv:
+    settings, api = asked.settings, spec.endpoint.api if spec.endpoint else "chat"
+    return AgentEnv(
+        api=api, offline=spec.offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed)
+    )
+
+
+def _described(loaded: LoadedAgent) -> str:
+    where = "an example that comes with the harness" if loaded.packaged else loaded.file or "not from a file"
+    return f"{loaded.name}, {where}"
+
+
+def _model(asked: Asked, subject: Subject) -> Check:
+    if subject.spec.offline:
+        return Check("model", "ok", f"{subject.spec.model}, the embedded one")
+    origin = f"by {asked.origin('model')}" if asked.settings.model else "the agent's own"
+    return Check("model", "ok", f"{subject.spec.model or type(subject.agent.model).__name__}, {origin}")
+
+
+def _tools(subject: Subject) -> Check:
+    there, hosted, endpoint = _names(subject.agent), ", ".join(subject.hosted_tools), subject.spec.endpoint
+    if hosted and endpoint and not subject.own_model and not subject.spec.offline:
+        return _hosted(there, hosted, endpoint)
+    return Check("tools", "ok", there)
+
+
+def _hosted(there: str, hosted: str, endpoint: Endpoint) -> Check:
+    if endpoint.api == "chat":
+        return Check("tools", "fail", f"{there}; hosted tools ({hosted}) do not exist on the chat API",
+                     "leave them out where build(env) finds env.api == 'chat', or set --api responses")  # fmt: skip
+    if endpoint.host != OPENAI_HOST:
+        return Check("tools", "warn", f"{there}; hosted at OpenAI: {hosted}",
+                     f"see whether {endpoint.host} has them; with --api chat an agent can bring its own")  # fmt: skip
+    return Check("tools", "ok", there)
+
+
+def _names(agent: Agent[Any]) -> str:
+    words = [t.name if isinstance(t, FunctionTool) else f"{t.name} (hosted)" for t in agent.tools]
+    words += [f"MCP server {s.name}" for s in agent.mcp_servers]
+    words += [f"handoff to {getattr(h, 'agent_name', None) or h.name}" for h in agent.handoffs]
+    return ", ".join(words) or "none"
+
+
+def _all(agent: Agent[Any], seen: set[int] | None = None) -> Iterator[Agent[Any]]:
+    """Yield an agent and those it can hand over to, each once."""
+    seen = set() if seen is None else seen
+    if id(agent) not in seen:
+        seen.add(id(agent))
+        yield agent
+        for other in agent.handoffs:
+            if isinstance(other, Agent):
+                yield from _all(other, seen)
