@@ -153,6 +153,8 @@ class FakeEndpoint:
         self.agent = agent or searching_agent()
         self.judge = judge or fair_judge()
         self.requests: list[Seen] = []
+        self.models: list[str] = []
+        """What GET /v1/models lists."""
         self._closing = threading.Event()
         self._ids = count(1)
         self._lock = threading.Lock()
@@ -219,6 +221,15 @@ class FakeEndpoint:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
+
+            def do_GET(self) -> None:
+                listed = self.path == "/v1/models"
+                data = json.dumps({"data": [{"id": m, "object": "model"} for m in endpoint.models]} if listed else {})
+                self.send_response(200 if listed else 404)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data.encode())
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass

@@ -47,7 +47,7 @@ def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None
 
 def next_commands(reader: RunReader, ranking: RankingFile, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    command, run = f"{_python()} -m harness", reader.info.id
+    command, run = f"{python_here()} -m harness", reader.info.id
     best = min((r for g in ranking.groups for r in g.rollouts if r.rank is not None), key=rank_of, default=None)
     lines = [
         f"{command} show {run} --rollout {best.index if best else 0}",
@@ -67,7 +67,7 @@ def rank_of(ranked: Ranked) -> float:
     return math.inf if ranked.rank is None else ranked.rank
 
 
-def _python() -> str:
+def python_here() -> str:
     """Return how to call this very Python from here: the virtual environment may not be activated."""
     running = Path(sys.executable)
     found = shutil.which("python")

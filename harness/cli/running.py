@@ -29,7 +29,7 @@ def run_command(
     dry_run: bool, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
     """Do `harness run`."""
-    _hush(verbose=verbose)
+    hush(verbose=verbose)
     settings = load(chosen(flags, environment(), config))
     loaded = load_agent(agent, Path.cwd())
     asked = _asked(loaded, query, queries)
@@ -48,7 +48,7 @@ def rescore_command(
     verbose: bool,
 ) -> None:  # fmt: skip
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
-    _hush(verbose=verbose)
+    hush(verbose=verbose)
     changes = chosen(flags, {}, config)
     folder = find_run(run, _runs_dir(runs_dir))
     with Watcher(stderr(quiet=quiet), quiet=quiet) as watcher:
@@ -140,7 +140,7 @@ def _interruptible(work: Callable[[], Awaitable[pipeline.Ran]], watcher: Watcher
         raise Interrupted(f"interrupted{kept}") from None
 
 
-def _hush(*, verbose: bool) -> None:
+def hush(*, verbose: bool) -> None:
     """Keep the SDK's and the retry library's own log off stderr: what matters of it is in the records."""
     if not verbose:
         for name in ("openai", "openai.agents", "stamina", "httpx", "httpx2"):

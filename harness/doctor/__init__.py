@@ -6,9 +6,9 @@ nothing: it never switches a run to a server that it found.
 """
 
 from harness.doctor.asked import Asked
-from harness.doctor.asking import ask, calls_to_make
+from harness.doctor.asking import ask, calls_to_make, offer
 from harness.doctor.checks import Check, Status
 from harness.doctor.local import USUAL_PORTS, ports_from
 from harness.doctor.looking import Findings, look
 
-__all__ = ["USUAL_PORTS", "Asked", "Check", "Findings", "Status", "ask", "calls_to_make", "look", "ports_from"]
+__all__ = ["USUAL_PORTS", "Asked", "Check", "Findings", "Status", "ask", "calls_to_make", "look", "offer", "ports_from"]

@@ -34,7 +34,11 @@ class Asked:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Everything that must not be printed: the keys, and passwords inside addresses."""
-        addresses = (self._values.get("base_url"), self._values.get("judge_base_url"), self.environ.get("OPENAI_BASE_URL"))
+        addresses = (
+            self._values.get("base_url"),
+            self._values.get("judge_base_url"),
+            self.environ.get("OPENAI_BASE_URL"),
+        )
         keys = (self.environ.get("OPENAI_API_KEY"), self.environ.get("HARNESS_JUDGE_API_KEY"))
         return tuple(s for s in (*keys, *map(_password, addresses)) if s)
 

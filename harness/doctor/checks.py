@@ -16,7 +16,7 @@ _MASKED = re.compile(r"\S*(?:\*{2,}|\.{3}|…)\S*")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `fail` means that a run would stop on it; `do` says what to set or type."""
+    """One thing that was looked at. `fail`: a run started now would stop on it; `do`: what to set or type."""
 
     name: str
     status: Status

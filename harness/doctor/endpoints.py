@@ -34,9 +34,9 @@ def endpoint_check(asked: Asked, endpoint: Endpoint | None) -> Check:
 def key_check(asked: Asked, endpoint: Endpoint | None) -> Check:
     """Tell whether the agent's key is there, never what it is."""
     key = asked.environ.get(_AGENTS_KEY)
-    if key:
-        return _well_formed("key", _AGENTS_KEY, key, "set" if endpoint else "set, and not used")
-    return _unset("key", _AGENTS_KEY, endpoint) if endpoint else Check("key", "skipped", f"{_AGENTS_KEY} is not set")
+    if endpoint is None:
+        return Check("key", "skipped", f"{_AGENTS_KEY} is {'set, and not used' if key else 'not set'}")
+    return _well_formed("key", _AGENTS_KEY, key) if key else _unset("key", _AGENTS_KEY, endpoint)
 
 
 def judge_checks(asked: Asked, subject: Subject | None) -> tuple[JudgeSpec | None, list[Check]]:
@@ -71,10 +71,7 @@ def _ways_out(asked: Asked) -> str:
     with_server = asked.command("run", base_url="http://localhost:8000/v1", model=asked.settings.model or "NAME")
     if asked.settings.offline:
         return f"take {asked.origin('offline')} away for a real run"
-    return (
-        f"with a key:           {_AGENTS_KEY}=sk-... {asked.command('run')}\n"
-        f"with a local server:  {with_server}"
-    )
+    return f"with a key:           {_AGENTS_KEY}=sk-... {asked.command('run')}\nwith a local server:  {with_server}"
 
 
 def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) -> Check:
@@ -89,18 +86,18 @@ def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) 
 
 def _judge_key(asked: Asked, endpoint: Endpoint) -> Check:
     if own := asked.environ.get(_JUDGES_KEY):
-        return _well_formed("judge key", _JUDGES_KEY, own, "set")
+        return _well_formed("judge key", _JUDGES_KEY, own)
     if asked.environ.get(_AGENTS_KEY) and endpoint.key.get_secret_value() == asked.environ[_AGENTS_KEY]:
         return Check("judge key", "ok", f"{_AGENTS_KEY} serves the judge too")
     return _unset("judge key", _JUDGES_KEY, endpoint)
 
 
-def _well_formed(name: str, variable: str, key: str, said: str) -> Check:
+def _well_formed(name: str, variable: str, key: str) -> Check:
     quoted = key[0] in "'\"" or key[-1] in "'\""
     if quoted or not key.isascii() or not key.isprintable() or " " in key:
-        return Check(name, "fail", f"{variable} is {said}, but no key looks like that: it has quotes, spaces, a line "
+        return Check(name, "fail", f"{variable} is set, but no key looks like that: it has quotes, spaces, a line "
                      "break or letters beyond ASCII", f"set {variable} again, to the key alone")  # fmt: skip
-    return Check(name, "ok", f"{variable} is {said}")
+    return Check(name, "ok", f"{variable} is set")
 
 
 def _unset(name: str, variable: str, endpoint: Endpoint) -> Check:

@@ -78,7 +78,9 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
     return [found[port] for port in ports if port in found]
 
 
-async def server_checks(asked: Asked, endpoint: Endpoint | None, model: str | None, ports: Sequence[int]) -> list[Check]:
+async def server_checks(
+    asked: Asked, endpoint: Endpoint | None, model: str | None, ports: Sequence[int]
+) -> list[Check]:
     """Return a check for each server that was found, with the command that would use it."""
     servers = await find_servers(ports)
     if not servers:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.records import Step, Trajectory
+from harness.report.figures import numbered
 from harness.transcript import clean
 
 _ANSWER = 4_000
@@ -57,6 +58,7 @@ class Text:
 class ShownStep:
     """A step with its texts."""
 
+    number: str
     step: Step
     agent: str | None
     """Only where more than one took part."""
@@ -74,14 +76,15 @@ class Shown:
 
 def excerpt(trajectory: Trajectory, room: int) -> Shown:
     """Cut the longest texts of a path until it fits into `room`; the answer has as much again."""
-    named = len({step.agent for step in trajectory.path if step.agent}) > 1
-    parts = [(step, _texts(step)) for step in trajectory.path]
+    path = list(numbered(trajectory.path))
+    named = len({step.agent for _, step in path if step.agent}) > 1
+    parts = [(number, step, _texts(step)) for number, step in path]
     answer = Text("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
-    limit = _limit([len(text.shown) for _, texts in parts for text in texts], room)
+    limit = _limit([len(text.shown) for _, _, texts in parts for text in texts], room)
     return Shown(
         steps=tuple(
-            ShownStep(step, step.agent if named else None, tuple(_cut(text, limit) for text in texts))
-            for step, texts in parts
+            ShownStep(number, step, step.agent if named else None, tuple(_cut(text, limit) for text in texts))
+            for number, step, texts in parts
         ),
         answer=_cut(answer, max(room, _ANSWER)),
         limit=limit,

@@ -1,10 +1,10 @@
 """What people want to know first, computed from an archive's records. Pure; tables and page draw it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout
+from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout, Step
 
 Verdicts = Callable[[str], Judged | None]
 """Finds a verdict by its key."""
@@ -194,6 +194,13 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
     )
 
 
+def numbered(path: Iterable[Step], within: str = "") -> Iterator[tuple[str, Step]]:
+    """Yield steps with their numbers: 2, and 2.1 for the first of the steps inside it."""
+    for number, step in enumerate(path, 1):
+        yield f"{within}{number}", step
+        yield from numbered(step.inner, f"{within}{number}.")
+
+
 def anchor_is_greedy(group: Group) -> bool | None:
     """Tell whether every model call of the anchor really carried temperature 0; None if it made no call."""
     anchor = next((r for r in group.rollouts if r.role == "anchor"), None)
@@ -222,6 +229,8 @@ def total(prices: Iterable[float | None]) -> float | None:
 
 
 def _agreement(match: Match) -> str:
+    if match.winner is None:
+        return "a tie, so the better seed goes on"
     if len(match.verdicts) < 2:
         return "one order only"
     if match.flipped:

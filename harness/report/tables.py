@@ -21,6 +21,7 @@ from harness.report.figures import (
     anchor_is_greedy,
     judge_figures,
     named,
+    numbered,
     outcome,
     place_of,
     rows,
@@ -102,9 +103,12 @@ def path_lines(group: Group, index: int) -> RenderableType:
     rollout = next(r for r in group.rollouts if r.index == index)
     head = f"rollout {index} ({rollout.role}, temperature {rollout.requested.temperature:g}), {rollout.status}"
     parts: list[RenderableType] = [Text(head, style="bold")]
-    parts += [_step(i, s) for i, s in enumerate(rollout.trajectory.path, 1)]
+    parts += [_step(number, step) for number, step in numbered(rollout.trajectory.path)]
     if rollout.failure:
         parts.append(Text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
+    if rollout.clean_up_error:
+        parts.append(Text(f"note: {rollout.clean_up_error}"))
+    parts += [Text(f"note: {exception}") for exception in rollout.effective.exceptions]
     if rollout.trajectory.answer:
         parts += [Text("\nAnswer", style="bold"), Text(rollout.trajectory.answer)]
     return Lines(*parts)
@@ -196,7 +200,7 @@ def _summary(reader: RunReader, ranking: RankingFile) -> RenderableType:
     return Lines(*(Text(t) for t in told), bill(judge, agent))
 
 
-def _step(number: int, step: Step) -> Text:
+def _step(number: str, step: Step) -> Text:
     text = Text(f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else ""), style="bold")
     told = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}
     for label, value in told.items():

@@ -9,7 +9,14 @@ from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
-from harness.rollouts.models import has_own_model, provider_for
+from harness.rollouts.models import (
+    RecordedCall,
+    RecordedProvider,
+    Recorder,
+    has_own_model,
+    provider_for,
+    with_recorded_models,
+)
 from harness.rollouts.traffic import Traffic
 
 __all__ = [
@@ -19,6 +26,9 @@ __all__ = [
     "Engine",
     "FirstCall",
     "LoadedAgent",
+    "RecordedCall",
+    "RecordedProvider",
+    "Recorder",
     "Traffic",
     "agent_files",
     "check_tracing",
@@ -29,4 +39,5 @@ __all__ = [
     "provider_for",
     "servers_to_connect",
     "span_log",
+    "with_recorded_models",
 ]

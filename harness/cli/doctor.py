@@ -1,0 +1,51 @@
+"""`harness doctor`: would a run work, and what is there to set?"""
+
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as o
+
+
+def doctor(
+    agent: Annotated[
+        str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")
+    ] = "search",
+    model: Annotated[
+        str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")
+    ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
+    ] = None,
+    judge_model: o.JudgeModel = None,
+    judge_base_url: o.JudgeBaseUrl = None,
+    judge_api: o.JudgeApi = None,
+    config: o.Config = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask the models too: one small call for each thing that only they can tell.")
+    ] = False,
+    ports: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Ports of this machine to look for model servers at, with commas; an empty list for none. "
+            "[default: 8000,8080,11434,1234,4000,30000]",
+        ),
+    ] = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Tell what `run` with the same options would use, whether it would work, and what to set where it would not.
+
+    Without --live no model is asked and nothing is spent. A model server found on this machine is shown with the
+    command that uses it, and never switched to. Exits 2 if anything failed that would stop a run.
+    """
+    flags = {
+        "model": model, "base_url": base_url, "api": api, "judge_model": judge_model,
+        "judge_base_url": judge_base_url, "judge_api": judge_api,
+    }  # fmt: skip
+    from harness.cli.examining import doctor_command
+
+    doctor_command(agent=agent, flags=flags, config=config, live=live, ports=ports, as_json=as_json)
