@@ -14,7 +14,7 @@ from rich.text import Text
 
 from harness.cli.output import python_here, stderr, stdout
 from harness.cli.running import hush
-from harness.doctor import Asked, Check, Findings, Status, ask, calls_to_make, look, offer, ports_from
+from harness.doctor import Asked, Check, Status, ask, calls_to_make, look, offer, ports_from
 from harness.errors import ExitCode, Interrupted
 from harness.wiring import environment
 
@@ -38,7 +38,7 @@ def doctor_command(
         raise typer.Exit(ExitCode.USAGE)
 
 
-async def _examine(asked: Asked, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:  # noqa: FBT001
+async def _examine(asked: Asked, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
     checks: list[Check] = []
 
     def tell(check: Check) -> None:
@@ -52,16 +52,18 @@ async def _examine(asked: Asked, ports: Sequence[int], live: bool, console: Cons
     if not live:
         tell(offer(asked, findings))
         return checks
-    _announce(findings)
+    _announce(*calls_to_make(findings))
     async for check in ask(asked, findings):
         tell(check)
     return checks
 
 
-def _announce(findings: Findings) -> None:
-    agents, judges = calls_to_make(findings)
-    stderr().print(f"asking: {agents} small calls to the agent's model, {judges} to the judge; "
-                   "one more for each setting that is refused", highlight=False)  # fmt: skip
+def _announce(models: int, judges: int) -> None:
+    if models + judges:
+        stderr().print(
+            f"asking: {models} small calls to the agent's model and {judges} to the judge; "
+            "more only where one is refused or fails", highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 def _print(console: Console, check: Check) -> None:

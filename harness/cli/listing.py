@@ -5,7 +5,7 @@ import logging
 import random
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stdout
+from contextlib import AsyncExitStack, redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -38,7 +38,7 @@ from rich.text import Text
 from harness.cli.output import stdout
 from harness.errors import UsageError
 from harness.records import Record
-from harness.rollouts import AgentEnv, LoadedAgent, agent_files, load_agent
+from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 from harness.settings import Endpoint, Settings, agent_endpoint, chosen, load
 from harness.wiring import environment
 
@@ -116,7 +116,9 @@ async def _looked_at(place: ListedAgent, here: Path, settings: Settings, endpoin
     try:
         loaded = load_agent(place.name, here)
         with anyio.fail_after(_PATIENCE_S):
-            async with loaded.open(_env(loaded, settings, endpoint)) as agent:
+            async with loaded.open(_env(loaded, settings, endpoint)) as agent, AsyncExitStack() as connections:
+                for server in servers_to_connect(agent):
+                    await connect(server, connections)
                 told = await _parts(agent)
     except UsageError as exc:
         return place.model_copy(update={"error": str(exc)})
@@ -139,7 +141,8 @@ def _env(loaded: LoadedAgent, settings: Settings, endpoint: Endpoint | None) -> 
 
 async def _parts(agent: Agent[Any]) -> dict[str, Any]:
     model = get_default_model() if agent.model is None else agent.model
-    tools = await agent.get_all_tools(RunContextWrapper(None))  # MCP servers are asked, conditions evaluated
+    # Not get_all_tools: that asks each tool's `is_enabled`, which may need the context of a run.
+    tools = [*await agent.get_mcp_tools(RunContextWrapper(None)), *agent.tools]
     return {
         "model": model if isinstance(model, str) else getattr(model, "model", None) or type(model).__name__,
         "tools": tuple(ListedTool(name=t.name, type=_type(t)) for t in tools),

@@ -34,13 +34,9 @@ class Asked:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Everything that must not be printed: the keys, and passwords inside addresses."""
-        addresses = (
-            self._values.get("base_url"),
-            self._values.get("judge_base_url"),
-            self.environ.get("OPENAI_BASE_URL"),
-        )
-        keys = (self.environ.get("OPENAI_API_KEY"), self.environ.get("HARNESS_JUDGE_API_KEY"))
-        return tuple(s for s in (*keys, *map(_password, addresses)) if s)
+        keys = (self.environ.get(name) for name in ("OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"))
+        addresses = (*map(self._values.get, ("base_url", "judge_base_url")), self.environ.get("OPENAI_BASE_URL"))
+        return tuple(secret for secret in (*keys, *map(_password, addresses)) if secret)
 
     def origin(self, name: str) -> str | None:
         """Return what set a setting, as its user would call it; None where nobody did."""
@@ -52,8 +48,9 @@ class Asked:
 
     def command(self, verb: str, **changes: str | None) -> str:
         """Return the command to type, with the flags given here but for `changes`; None leaves one out."""
+        kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
         words = [verb, "--agent", self.agent]
-        for name, value in {**self.flags, "config": self.config, **changes}.items():
+        for name, value in (kept | changes).items():
             words += [] if value is None else [_flag(name), str(value)]
         return f"{self.program} {shlex.join(words)}"
 

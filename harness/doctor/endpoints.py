@@ -1,5 +1,6 @@
 """Where agent and judge would be asked, with which key, and what kind of run that makes."""
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from harness.doctor.asked import Asked
@@ -53,10 +54,11 @@ def judge_checks(asked: Asked, subject: Subject | None) -> tuple[JudgeSpec | Non
     return spec, [_judge(asked, subject, spec, endpoint), _judge_key(asked, endpoint)]
 
 
-def run_check(asked: Asked, subject: Subject | None, judge: JudgeSpec | None) -> Check:
-    """Tell whether a run would be a real one."""
-    if subject is None or judge is None:
-        return Check("run", "fail", "would not start: see above")
+def run_check(asked: Asked, failed: Sequence[str], subject: Subject | None, judge: JudgeSpec | None) -> Check:
+    """Tell whether a run would be a real one, after the checks of which `failed` did."""
+    if failed or subject is None or judge is None:
+        nothing_set = not any((asked.settings.base_url, *map(asked.environ.get, (_AGENTS_KEY, "OPENAI_BASE_URL"))))
+        return Check("run", "fail", f"would stop: see {', '.join(failed)}", _ways_out(asked) if nothing_set else None)
     if subject.spec.offline:
         why = f"by {asked.origin('offline')}" if asked.settings.offline else f"no {_AGENTS_KEY}, and no address"
         found = f"would be the OFFLINE SELF-TEST ({why}); its ranks say nothing of any LLM"
@@ -68,7 +70,8 @@ def run_check(asked: Asked, subject: Subject | None, judge: JudgeSpec | None) ->
 
 
 def _ways_out(asked: Asked) -> str:
-    with_server = asked.command("run", base_url="http://localhost:8000/v1", model=asked.settings.model or "NAME")
+    model = asked.settings.model or "NAME"
+    with_server = asked.command("run", base_url="http://localhost:8000/v1", model=model)
     if asked.settings.offline:
         return f"take {asked.origin('offline')} away for a real run"
     return f"with a key:           {_AGENTS_KEY}=sk-... {asked.command('run')}\nwith a local server:  {with_server}"

@@ -79,7 +79,7 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
 
 
 async def server_checks(
-    asked: Asked, endpoint: Endpoint | None, model: str | None, ports: Sequence[int]
+    asked: Asked, ports: Sequence[int], endpoint: Endpoint | None = None, model: str | None = None
 ) -> list[Check]:
     """Return a check for each server that was found, with the command that would use it."""
     servers = await find_servers(ports)

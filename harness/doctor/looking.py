@@ -32,18 +32,19 @@ async def look(asked: Asked, ports: Sequence[int]) -> Findings:
     Raises UsageError for settings that cannot be read; all else that is wrong is a failed check.
     """
     checks = machine_checks()
+    subject, judge, rubric, endpoint = None, None, None, None
     try:
         endpoint = None if asked.settings.offline else agent_endpoint(asked.settings, asked.environ)
     except UsageError as exc:
-        checks += [from_error("endpoint", exc), *await server_checks(asked, None, None, ports)]
-        return Findings(_fit_to_print(asked, checks))
-    subject, seen = await look_at_agent(asked, Path.cwd())
-    checks += [*seen, tracing_check(), endpoint_check(asked, endpoint), key_check(asked, endpoint)]
-    judge, heard = judge_checks(asked, subject)
-    rubric, rubric_check = _rubric(asked)
-    checks += [*heard, rubric_check, run_check(asked, subject, judge)]
-    checks += await server_checks(asked, endpoint, subject.spec.model if subject else None, ports)
-    return Findings(_fit_to_print(asked, checks), subject, judge, rubric)
+        checks.append(from_error("endpoint", exc))
+    else:
+        subject, seen = await look_at_agent(asked, Path.cwd())
+        judge, heard = judge_checks(asked, subject)
+        rubric, read = _rubric(asked)
+        checks += [*seen, tracing_check(), endpoint_check(asked, endpoint), key_check(asked, endpoint), *heard, read]
+    checks.append(run_check(asked, [c.name for c in checks if c.status == "fail"], subject, judge))
+    checks += await server_checks(asked, ports, endpoint, subject.spec.model if subject else None)
+    return Findings(tuple(without_secrets(c, asked.secrets) for c in checks), subject, judge, rubric)
 
 
 def _rubric(asked: Asked) -> tuple[Rubric | None, Check]:
@@ -52,7 +53,3 @@ def _rubric(asked: Asked) -> tuple[Rubric | None, Check]:
     except UsageError as exc:
         return None, from_error("rubric", exc)
     return rubric, Check("rubric", "ok", rubric.label)
-
-
-def _fit_to_print(asked: Asked, checks: Sequence[Check]) -> tuple[Check, ...]:
-    return tuple(without_secrets(c, asked.secrets) for c in checks)

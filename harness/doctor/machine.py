@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 
-from harness.doctor.checks import Check, from_error
+from harness.doctor.checks import Check
 from harness.errors import UsageError
 from harness.rollouts import check_tracing
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import anyio
 import openai
-from agents import FunctionTool, ModelSettings, RunConfig, Runner
+from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.doctor.subject import Subject
-from harness.rollouts import RecordedCall, RecordedProvider, Recorder, Traffic, provider_for, with_recorded_models
+from harness.rollouts import RecordedCall, RecordedProvider, Recorder, Traffic, provider_for, recorded
 from harness.settings import Settings
 
 PATIENCE_S = 60.0
@@ -88,16 +88,15 @@ class Probe:
         call = recorder.calls[-1] if recorder.calls else None
         return Answer(call, error, tuple(notes), anyio.current_time() - started)
 
-    def _bare(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Any:
+    def _bare(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Agent[Any]:
         """Return the agent with its model and model settings, and nothing else of its own."""
         own = self._agent.model_settings
         free = own if own.tool_choice is None else replace(own, tool_choice=None)
-        agent = self._agent.clone(
+        return self._agent.clone(
             instructions="You follow instructions to the letter.", prompt=None, tools=list(tools), mcp_servers=[],
             handoffs=[], input_guardrails=[], output_guardrails=[], output_type=None, hooks=None, model_settings=free,
-            tool_use_behavior="stop_on_first_tool",
+            tool_use_behavior="stop_on_first_tool", **recorded(self._agent, recorder),
         )  # fmt: skip
-        return with_recorded_models(agent, recorder)
 
 
 def _refuses_cap(error: BaseException | None) -> bool:

@@ -1,7 +1,6 @@
 """The agent that a run would run: whether it loads, what it runs on, which tools it has."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from agents import Agent, FunctionTool, Model
 from harness.doctor.asked import Asked
 from harness.doctor.checks import Check, from_error
 from harness.errors import HarnessError
-from harness.rollouts import AgentEnv, LoadedAgent, load_agent
+from harness.rollouts import AgentEnv, LoadedAgent, load_agent, reachable
 from harness.settings import OPENAI_HOST, Endpoint
 from harness.wiring import AgentSpec, resolve_agent
 
@@ -29,13 +28,29 @@ class Subject:
     def calls_functions(self) -> bool:
         """Whether its models are offered functions to call: tools, MCP servers, handoffs."""
         return any(
-            a.mcp_servers or a.handoffs or any(isinstance(t, FunctionTool) for t in a.tools) for a in _all(self.agent)
+            a.mcp_servers or a.handoffs or any(isinstance(t, FunctionTool) for t in a.tools)
+            for a in reachable(self.agent)
         )
+
+    @property
+    def model_name(self) -> str:
+        """The model's name, or its class where it has none."""
+        return self.spec.model or type(self.agent.model).__name__
+
+    @property
+    def host(self) -> str:
+        """Where the model is, as far as it can be told."""
+        return self.spec.endpoint.host if self.spec.endpoint and not self.own_model else "the agent's endpoint"
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether a run sends seeds, as a rollout decides it: not on the Responses API, nor without an endpoint."""
+        return self.spec.endpoint is not None and self.spec.endpoint.api == "chat"
 
     @property
     def hosted_tools(self) -> list[str]:
         """Tools that no function here serves: they exist on the Responses API only."""
-        return [t.name for a in _all(self.agent) for t in a.tools if not isinstance(t, FunctionTool)]
+        return [t.name for a in reachable(self.agent) for t in a.tools if not isinstance(t, FunctionTool)]
 
 
 async def look_at_agent(asked: Asked, here: Path) -> tuple[Subject | None, list[Check]]:
@@ -70,7 +85,7 @@ def _model(asked: Asked, subject: Subject) -> Check:
     if subject.spec.offline:
         return Check("model", "ok", f"{subject.spec.model}, the embedded one")
     origin = f"by {asked.origin('model')}" if asked.settings.model else "the agent's own"
-    return Check("model", "ok", f"{subject.spec.model or type(subject.agent.model).__name__}, {origin}")
+    return Check("model", "ok", f"{subject.model_name}, {origin}")
 
 
 def _tools(subject: Subject) -> Check:
@@ -85,24 +100,13 @@ def _hosted(there: str, hosted: str, endpoint: Endpoint) -> Check:
         return Check("tools", "fail", f"{there}; hosted tools ({hosted}) do not exist on the chat API",
                      "leave them out where build(env) finds env.api == 'chat', or set --api responses")  # fmt: skip
     if endpoint.host != OPENAI_HOST:
-        return Check("tools", "warn", f"{there}; hosted at OpenAI: {hosted}",
-                     f"see whether {endpoint.host} has them; with --api chat an agent can bring its own")  # fmt: skip
+        return Check("tools", "warn", f"{there}: OpenAI hosts that, and {endpoint.host} may not",
+                     "if a run fails on it: --api chat, where an agent has to bring tools of its own")  # fmt: skip
     return Check("tools", "ok", there)
 
 
 def _names(agent: Agent[Any]) -> str:
     words = [t.name if isinstance(t, FunctionTool) else f"{t.name} (hosted)" for t in agent.tools]
     words += [f"MCP server {s.name}" for s in agent.mcp_servers]
-    words += [f"handoff to {getattr(h, 'agent_name', None) or h.name}" for h in agent.handoffs]
+    words += [f"handoff to {h.name if isinstance(h, Agent) else h.agent_name}" for h in agent.handoffs]
     return ", ".join(words) or "none"
-
-
-def _all(agent: Agent[Any], seen: set[int] | None = None) -> Iterator[Agent[Any]]:
-    """Yield an agent and those it can hand over to, each once."""
-    seen = set() if seen is None else seen
-    if id(agent) not in seen:
-        seen.add(id(agent))
-        yield agent
-        for other in agent.handoffs:
-            if isinstance(other, Agent):
-                yield from _all(other, seen)

@@ -7,7 +7,7 @@ from harness.rollouts.attempt import ANCHOR_TEMPERATURE, Bench
 from harness.rollouts.capture import check_tracing, span_log
 from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
-from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import (
     RecordedCall,
@@ -15,7 +15,7 @@ from harness.rollouts.models import (
     Recorder,
     has_own_model,
     provider_for,
-    with_recorded_models,
+    recorded,
 )
 from harness.rollouts.traffic import Traffic
 
@@ -37,7 +37,8 @@ __all__ = [
     "has_own_model",
     "load_agent",
     "provider_for",
+    "reachable",
+    "recorded",
     "servers_to_connect",
     "span_log",
-    "with_recorded_models",
 ]

@@ -196,7 +196,7 @@ class Attempt:
 
 
 def _run_config(bench: Bench, asked: Sampling) -> RunConfig:
-    retries = retry_settings(random.Random(f"{bench.settings.seed}/retries"))
+    retries = retry_settings(random.Random(f"{bench.settings.seed}/retries"), bench.traffic)
     return RunConfig(
         model=asked.model, trace_include_sensitive_data=True, workflow_name=bench.loaded.name,
         model_settings=ModelSettings(temperature=asked.temperature, top_p=asked.top_p, retry=retries),

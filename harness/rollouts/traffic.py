@@ -34,6 +34,11 @@ class Traffic:
         self._first: dict[tuple[str | None, ...], anyio.Lock] = {}
         self._paused_until = 0.0
 
+    @property
+    def heard(self) -> bool:
+        """Whether any model has answered in this run."""
+        return bool(self._answered)
+
     async def call(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
         """Send a call with the settings that `model` takes. Raises what `send` raises; UsageError when strict."""
         kind = (model, *_present(settings))  # the samples may send a setting that the anchor did not
@@ -107,11 +112,12 @@ def seed_of(settings: ModelSettings) -> int | None:
     return _value(settings, "seed")
 
 
-def retry_settings(rng: random.Random) -> ModelRetrySettings:
+def retry_settings(rng: random.Random, traffic: Traffic) -> ModelRetrySettings:
     """Return the runner-managed retries of a rollout's model calls: transport errors, 408, 409, 429 and 5xx.
 
     A Retry-After is honoured; otherwise the wait doubles from half a second, drawn from `rng` so that rollouts that
-    failed together do not come back together. An empty purse is not retried.
+    failed together do not come back together. An empty purse is not retried, and an address that has never answered
+    only once: it is more likely wrong than resting.
     """
 
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
@@ -119,6 +125,8 @@ def retry_settings(rng: random.Random) -> ModelRetrySettings:
         code = told.status_code or 0
         transient = told.is_network_error or told.is_timeout or code in _TRANSIENT or code >= 500
         if not transient or told.error_code == "insufficient_quota":
+            return False
+        if told.is_network_error and not told.is_timeout and not traffic.heard and context.attempt > 1:
             return False
         backoff = 0.5 * 2 ** (context.attempt - 1) * rng.uniform(0.5, 1.5)
         return RetryDecision(retry=True, delay=min(told.retry_after or backoff, _LONGEST_WAIT_S))

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from harness.cli.listing import ListedAgent, ListedTool, agents_table
-from tests.conftest import Done, Harness
+from tests.conftest import ROOT, Done, Harness
 
+NOTES = ROOT / "agents_config" / "_notes_server.py"
 PACKAGED = {"extractor", "manager", "mcp_notes", "search", "triage"}
 
 MINE = """
@@ -40,18 +41,18 @@ async def build(env):
     async with MCPServerStdio({"command": "no-such-command"}) as server:
         yield Agent(name="x", mcp_servers=[server])
 """
-NOT_CONNECTED = """
+NO_CONNECTION = """
 from agents import Agent
 from agents.mcp import MCPServerStdio
 
-agent = Agent(name="x", mcp_servers=[MCPServerStdio({"command": "x"})])
+agent = Agent(name="x", mcp_servers=[MCPServerStdio({"command": "not-there-either"})])
 """
 BROKEN = {
     "no_import": ("import no_such_module_at_all\n", "importing no_import.py raised ModuleNotFoundError"),
     "no_agent": ("x = 1\n", "has no `agent` or `build`"),
     "no_build": ("def build(env):\n    raise ValueError('not\\ntoday')\n", "raised ValueError: not today"),
     "no_server": (NO_SERVER, "no-such-command"),
-    "not_connected": (NOT_CONNECTED, "connect()"),
+    "no_connection": (NO_CONNECTION, "not-there-either"),
 }
 
 
@@ -89,6 +90,18 @@ def test_it_is_loaded_as_a_run_started_now_would_load_it(harness: Harness):
     assert listed(harness("agents", "--json", env={"HARNESS_MODEL": "m"}))["search"]["model"] == "m"
 
 
+def test_a_server_that_a_run_would_connect_is_asked_and_a_conditional_tool_is_shown(here: Path, harness: Harness):
+    (here / "mine.py").write_text(
+        "import sys\nfrom agents import Agent, function_tool\nfrom agents.mcp import MCPServerStdio\n"
+        "@function_tool(is_enabled=lambda run, agent: run.context.allowed)\ndef rare() -> str:\n    return ''\n"
+        f"server = MCPServerStdio({{'command': sys.executable, 'args': [{str(NOTES)!r}]}})\n"
+        "agent = Agent(name='a', mcp_servers=[server], tools=[rare])\n"
+    )
+    mine = listed(harness("agents", "--json"))["mine"]
+    assert mine["error"] is None
+    assert [t["name"] for t in mine["tools"]] == ["search_notes", "add_note", "rare"]
+
+
 def test_each_that_cannot_be_loaded_says_why_in_one_line_and_the_others_are_there(here: Path, harness: Harness):
     for name, (source, _) in BROKEN.items():
         (here / f"{name}.py").write_text(source)
@@ -111,7 +124,7 @@ def test_an_installed_entry_point_is_listed(harness: Harness, tmp_path: Path):
         "[harness.agents]\ntheirs = some_installed_agents:one\ngone = some_installed_agents:two\n"
     )
     (tmp_path / "site" / "some_installed_agents.py").write_text("from agents import Agent\none = Agent(name='One')\n")
-    import_path = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
+    import_path = f"{tmp_path / 'site'}:{ROOT}"
     found = listed(harness("agents", "--json", env={"PYTHONPATH": import_path}))
     assert (found["theirs"]["entry_point"], found["theirs"]["error"]) == ("some_installed_agents:one", None)
     assert "two" in found["gone"]["error"]

@@ -287,7 +287,8 @@ def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness
 
 def test_a_failed_anchor_leaves_the_others_ranked_or_the_group_unranked_as_asked(harness: Harness):
     def agent(seen: Seen) -> Say | Refuse:
-        return Refuse(400, "not greedily", "bad") if seen.body["temperature"] == 0 else Say(f"Answer {seen.body['seed']}.")
+        greedy = seen.body["temperature"] == 0
+        return Refuse(400, "not greedily", "bad") if greedy else Say(f"Answer {seen.body['seed']}.")
 
     def warmed(seen: Seen) -> Say | Refuse:
         return Say(calls=(("search", {"query": "x"}),)) if not seen.tool_outputs else agent(seen)
