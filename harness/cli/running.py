@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ def _exit_code(reader: RunReader, ranking: RankingFile, most: int, *, rescored: 
 
 def _interruptible(work: Callable[[], Awaitable[pipeline.Ran]], watcher: Watcher) -> pipeline.Ran:
     try:
-        return anyio.run(work)
+        with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
+            return anyio.run(work)
     except KeyboardInterrupt:
         kept = f"; what was done is kept: `harness rescore {watcher.folder.name}` ranks it" if watcher.folder else ""
         raise Interrupted(f"interrupted{kept}") from None

@@ -39,6 +39,7 @@ def without_secrets(check: Check, secrets: Iterable[str]) -> Check:
 
 
 def _hidden(text: str, secret: str) -> str:
+    secret = secret.strip().strip("'\"")  # set with quotes by mistake, it is quoted by others without
     if len(secret) < _TELLING:
         return text
     text = _MASKED.sub(lambda word: "[key]" if _gives_away(word[0], secret) else word[0], text)

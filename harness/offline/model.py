@@ -108,7 +108,7 @@ def _found(items: Sequence[dict[str, Any]]) -> Found:
     calls = {i["call_id"]: i for i in items if i.get("type") == "function_call"}
     outputs = [i for i in items if i.get("type") == "function_call_output" and i["call_id"] in calls]
     searches = [" ".join(str(v) for v in json.loads(calls[o["call_id"]]["arguments"]).values()) for o in outputs]
-    return Found(tuple(searches), tuple(tuple(parse(str(o["output"]))) for o in outputs))
+    return Found(tuple(searches), tuple(tuple(parse(_text(o["output"]))) for o in outputs))
 
 
 def _as_message(output: Sequence[TResponseOutputItem]) -> dict[str, Any]:

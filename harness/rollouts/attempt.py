@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from harness.archive import Store
 from harness.clock import Clock
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.offline import OfflineModel
 from harness.progress import Progress
 from harness.records import Failure, Query, Role, Rollout, Sampling, Trajectory
@@ -93,13 +93,13 @@ class Attempt:
         return Sampling(temperature=temperature, top_p=top_p, seed=self.recorder.seed, model=settings.model)
 
     async def run(self) -> Outcome:
-        """Run the agent. Raises UsageError for an agent that cannot be made, or a refusal in strict mode."""
+        """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
         outcome: Outcome | None = None
         limit_s = self.bench.settings.timeout
         with anyio.move_on_after(limit_s) as limit:
             try:
                 outcome = self._ended(await self._drive())
-            except UsageError:
+            except Refused:
                 raise
             except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
                 outcome = Outcome(failure=failure_from(exc, self.recorder), error=exc)

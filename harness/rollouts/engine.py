@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import anyio
 
 from harness.api_errors import refused
-from harness.errors import OutOfQuota, UsageError
+from harness.errors import OutOfQuota, Refused
 from harness.records import Failure, Group, Query, Rollout
 from harness.rollouts.attempt import Attempt, Bench, Outcome, sampling_seed
 from harness.rollouts.capture import check_tracing
@@ -56,8 +56,8 @@ class Engine:
         """Run the agent `settings.n` times on `query`: index 0 is the anchor, the others sample.
 
         Every rollout is in the store when this returns, failed ones with their cause and steps so far. Raises
-        Refused if the endpoint turned the very first call down, OutOfQuota once the account is empty, UsageError for
-        an agent that cannot be made.
+        Refused if the endpoint turned the very first call down, or a temperature in strict mode; OutOfQuota once the
+        account is empty.
         """
         check_tracing()
         done: dict[int, Rollout] = {}
@@ -83,7 +83,7 @@ class Engine:
         except anyio.get_cancelled_exc_class():
             attempt.record(_CANCELLED)
             raise
-        except UsageError:
+        except Refused:
             attempt.drop()
             raise
         if leads:

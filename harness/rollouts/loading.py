@@ -7,9 +7,9 @@ import inspect
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
@@ -50,10 +50,12 @@ class LoadedAgent:
         Raises UsageError if what was named is no Agent and makes none.
         """
         made = await self._made(env)
-        if hasattr(made, "__aenter__"):
-            async with made as agent:
-                yield self._checked(agent)
-        else:
+        async with AsyncExitStack() as open_until_the_end:
+            if hasattr(made, "__aenter__"):
+                try:
+                    made = await open_until_the_end.enter_async_context(made)
+                except Exception as exc:
+                    raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             yield self._checked(made)
 
     async def _made(self, env: AgentEnv) -> Any:
@@ -90,15 +92,15 @@ def load_agent(word: str, here: Path) -> LoadedAgent:
         path = (here / place).resolve()
         if not path.is_file():
             raise UsageError(f"no file {place}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr")
-        return _from_module(_import_file(path), attr, path, name=path.stem)
+        return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
         return _from_module(_import_name(place, here), attr, None, name=attr)
     for folder in _folders(here):
         if (folder / f"{word}.py").is_file():
             path = folder / f"{word}.py"
-            return _from_module(_import_file(path), "", path, name=word, packaged=_is_packaged(path))
+            return _from_module(_import_file(path, here), "", path, name=word, packaged=_is_packaged(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
-        return _from_object_or_module(entry.load(), word)
+        return _from_object_or_module(_load_entry(entry), word)
     known = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
     raise UsageError(f"no agent {word!r}{did_you_mean(word, known)}; known: {', '.join(known) or 'none'}. "
                      "Or pass module:attr or path.py:attr")  # fmt: skip
@@ -130,16 +132,15 @@ def _near_file(path: Path) -> str:
     return did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")]) if path.parent.is_dir() else ""
 
 
-def _import_file(path: Path) -> ModuleType:
-    """Run a file as a module of its own; its folder is importable, as it is for a script."""
+def _import_file(path: Path, here: Path) -> ModuleType:
+    """Run a file as a module of its own; its folder is importable, as it is for a script, and so is `here`."""
     name = f"harness_agent_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported as a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+    sys.path += [folder for folder in (str(path.parent), str(here)) if folder not in sys.path]
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
@@ -159,6 +160,13 @@ def _import_name(name: str, here: Path) -> ModuleType:
         raise _users_error(f"importing {name}", exc, None) from exc
     except (Exception, SystemExit) as exc:
         raise _users_error(f"importing {name}", exc, None) from exc
+
+
+def _load_entry(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except (Exception, SystemExit) as exc:
+        raise _users_error(f"loading entry point {entry.value}", exc, None) from exc
 
 
 def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:

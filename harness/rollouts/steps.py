@@ -85,9 +85,11 @@ class _Reading:
         if run is not None:
             functions.remove(run)
             return Step.model_validate(known | self._ran(run, call.call_id))
-        if handoffs and (call.tool or "").startswith("transfer_to_"):
-            to = handoffs.pop(0).span_data.to_agent
-            return Step.model_validate(known | {"kind": "handoff", "tool_output": f"handed over to {to}"})
+        if handoffs:
+            span = handoffs.pop(0)
+            to = span.span_data.to_agent
+            told = f"handed over to {to}" if to else None
+            return Step.model_validate(known | {"kind": "handoff", "tool_output": told, "error": _error(span)})
         return Step.model_validate(known)
 
     def _run_of(self, call: Said, functions: Sequence[Span[Any]]) -> Span[Any] | None:

@@ -9,7 +9,7 @@ import anyio
 import openai
 from agents import ModelResponse, ModelRetrySettings, ModelSettings, RetryDecision, RetryPolicyContext
 
-from harness.errors import UsageError
+from harness.errors import Refused
 
 RETRIES = 5
 _LONGEST_WAIT_S = 60.0
@@ -40,7 +40,7 @@ class Traffic:
         return bool(self._answered)
 
     async def call(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
-        """Send a call with the settings that `model` takes. Raises what `send` raises; UsageError when strict."""
+        """Send a call with the settings that `model` takes. Raises what `send` raises; Refused when strict."""
         kind = (model, *_present(settings))  # the samples may send a setting that the anchor did not
         if kind not in self._answered:
             async with self._first.setdefault(kind, anyio.Lock()):
@@ -69,7 +69,7 @@ class Traffic:
     def _learn(self, model: str | None, name: str, exc: openai.BadRequestError) -> None:
         known = self._refused.setdefault(model, {})
         if self._strict and name == "temperature":
-            raise UsageError(f"model {model!r} refuses the setting temperature, and --strict-temperature is on "
+            raise Refused(f"model {model!r} refuses the setting temperature, and --strict-temperature is on "
                              f"({exc.message}); leave that off to go on without, or name another --model")  # fmt: skip
         if name not in known:
             known[name] = exc.message

@@ -65,6 +65,14 @@ def test_one_line_names_what_is_wrong_and_which_value(harness: Harness, tmp_path
         ("import os\n\nraise KeyError('MY_TOKEN')", "", ["KeyError", "MY_TOKEN", "mine.py, line 3"]),
         ("def build():\n    return 'no agent'", "", ["mine.py", "str"]),
         ("def build():\n    return 1 / 0", "", ["ZeroDivisionError", "line 2"]),
+        (
+            (
+                "from agents import Agent\nfrom contextlib import asynccontextmanager\n\n@asynccontextmanager\n"
+                "async def build():\n    raise FileNotFoundError('no-such-command')\n    yield Agent(name='x')"
+            ),
+            "",
+            ["FileNotFoundError", "no-such-command", "line 6"],
+        ),
         ("import nothing_like_it", "", ["nothing_like_it", "line 1"]),
         ("def broken(:", "", ["SyntaxError", "mine.py"]),
     ],

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from agents import Agent, ModelSettings, Runner, function_tool, input_guardrail
+from agents import Agent, ModelSettings, Runner, function_tool, handoff, input_guardrail
 from agents import GuardrailFunctionOutput as Guarded
 from agents.tracing import TracingProcessor, add_trace_processor
 from pydantic import BaseModel
@@ -244,3 +244,38 @@ async def test_the_fingerprint_is_the_same_for_all_rollouts_and_another_for_othe
     other, _ = await roll_out(Agent(name="a", instructions="Be long."), lambda _: Say("x"))
     assert len({r.fingerprint for r in first}) == 1
     assert first[0].fingerprint != other[0].fingerprint
+
+
+async def test_a_handoff_by_another_name_is_a_handoff_and_one_that_fails_says_why():
+    other = Agent(name="other")
+
+    def refuse(_ctx: Any) -> None:
+        raise OSError("nobody there")
+
+    def script(seen: Seen) -> Say:
+        return Say("Done.") if seen.system == "Finish." else Say(calls=(("escalate", {}),))
+
+    other.instructions = "Finish."
+    good = Agent(name="first", handoffs=[handoff(other, tool_name_override="escalate")])
+    bad = Agent(name="first", handoffs=[handoff(other, tool_name_override="escalate", on_handoff=refuse)])
+    (rollout,), _ = await roll_out(good, script)
+    (step,) = rollout.trajectory.path
+    assert (step.kind, step.tool_output, step.error) == ("handoff", "handed over to other", None)
+    (failed,), _ = await roll_out(bad, script)
+    assert failed.failure
+    assert "nobody there" in failed.failure.message
+    assert failed.trajectory.path[0].tool_output is None
+
+
+async def test_an_agent_that_fails_to_start_in_one_rollout_fails_that_rollout_alone():
+    starts = itertools.count()
+
+    def build() -> Agent:
+        if next(starts) == 2:
+            raise OSError("no port left")
+        return Agent(name="a")
+
+    rollouts, _ = await roll_out(build, lambda _: Say("x"), n=4, concurrency=1)
+    assert [r.status for r in rollouts].count("failed") == 1
+    (failure,) = [r.failure for r in rollouts if r.failure]
+    assert "no port left" in failure.message
