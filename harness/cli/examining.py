@@ -1,6 +1,7 @@
 """What `doctor` does once parsed: look, announce the calls, ask, print."""
 
 import json
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +28,7 @@ def doctor_command(
 ) -> None:
     """Do `harness doctor`."""
     hush(verbose=False)
-    asked = Asked(agent, flags, config, environment(), program=f"{python_here()} -m harness")
+    asked = Asked(agent, flags, config, environment(), program=f"{shlex.quote(python_here())} -m harness")
     try:
         checks = anyio.run(_examine, asked, ports_from(ports), live, None if as_json else stdout())
     except KeyboardInterrupt:

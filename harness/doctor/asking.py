@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from harness.doctor.asked import Asked
-from harness.doctor.checks import Check, without_secrets
+from harness.doctor.checks import Check, fit_to_print
 from harness.doctor.judge_call import JUDGE_REPLY, ask_judge
 from harness.doctor.looking import Findings
 from harness.doctor.model_calls import ask_model, number_of_calls
@@ -32,7 +32,7 @@ def offer(asked: Asked, findings: Findings) -> Check:
         "no model was asked, so key, model, temperature, seed, tool calls and the judge's replies are untested; "
         f"--live makes {models} small calls to the agent's model and {judges} to the judge"
     )
-    return without_secrets(Check("live", "skipped", found, f"{asked.command('doctor')} --live"), asked.secrets)
+    return fit_to_print(Check("live", "skipped", found, f"{asked.command('doctor')} --live"), asked.secrets)
 
 
 async def ask(asked: Asked, findings: Findings) -> AsyncIterator[Check]:
@@ -44,12 +44,12 @@ async def ask(asked: Asked, findings: Findings) -> AsyncIterator[Check]:
     if subject and models:
         async for check in ask_model(subject, asked.settings):
             silent = silent or (check.name == "reply" and check.status == "fail")
-            yield without_secrets(check, asked.secrets)
+            yield fit_to_print(check, asked.secrets)
     if judge and rubric and judges:
         if silent and _same_model(subject, judge):
             yield Check(JUDGE_REPLY, "skipped", "it is the agent's model, which did not reply")
         else:
-            yield without_secrets(await ask_judge(judge, rubric, asked.settings, asked.environ), asked.secrets)
+            yield fit_to_print(await ask_judge(judge, rubric, asked.settings, asked.environ), asked.secrets)
 
 
 def _nobody(findings: Findings) -> Check:

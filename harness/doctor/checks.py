@@ -1,4 +1,4 @@
-"""What a check finds, and that no key stands in it."""
+"""What a check finds, and how that is made fit to print."""
 
 import re
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.errors import HarnessError
+from harness.transcript import clean
 
 Status = Literal["ok", "warn", "fail", "skipped"]
 
@@ -30,9 +31,12 @@ def from_error(name: str, error: HarnessError) -> Check:
     return Check(name, "fail", found or do, do if found else None)
 
 
-def without_secrets(check: Check, secrets: Iterable[str]) -> Check:
-    """Return `check` with nothing in it that gives a part of a secret away: endpoints quote keys in their errors."""
-    found, do = check.found, check.do
+def fit_to_print(check: Check, secrets: Iterable[str]) -> Check:
+    """Return `check` with nothing in it that drives a terminal or gives a part of a secret away.
+
+    Endpoints quote keys in their errors, masked or not.
+    """
+    found, do = clean(check.found), check.do and clean(check.do)
     for secret in secrets:
         found, do = _hidden(found, secret), do and _hidden(do, secret)
     return replace(check, found=found, do=do)

@@ -90,17 +90,18 @@ def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) 
 def _judge_key(asked: Asked, endpoint: Endpoint) -> Check:
     if own := asked.environ.get(_JUDGES_KEY):
         return _well_formed("judge key", _JUDGES_KEY, own)
-    if asked.environ.get(_AGENTS_KEY) and endpoint.key.get_secret_value() == asked.environ[_AGENTS_KEY]:
-        return Check("judge key", "ok", f"{_AGENTS_KEY} serves the judge too")
+    lent = asked.environ.get(_AGENTS_KEY)
+    if lent and endpoint.key.get_secret_value() == lent:
+        return _well_formed("judge key", _AGENTS_KEY, lent, "serves the judge too")
     return _unset("judge key", _JUDGES_KEY, endpoint)
 
 
-def _well_formed(name: str, variable: str, key: str) -> Check:
+def _well_formed(name: str, variable: str, key: str, state: str = "is set") -> Check:
     quoted = key[0] in "'\"" or key[-1] in "'\""
     if quoted or not key.isascii() or not key.isprintable() or " " in key:
-        return Check(name, "fail", f"{variable} is set, but no key looks like that: it has quotes, spaces, a line "
+        return Check(name, "fail", f"{variable} {state}, but no key looks like that: it has quotes, spaces, a line "
                      "break or letters beyond ASCII", f"set {variable} again, to the key alone")  # fmt: skip
-    return Check(name, "ok", f"{variable} is set")
+    return Check(name, "ok", f"{variable} {state}")
 
 
 def _unset(name: str, variable: str, endpoint: Endpoint) -> Check:

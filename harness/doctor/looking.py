@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.doctor.asked import Asked
-from harness.doctor.checks import Check, from_error, without_secrets
+from harness.doctor.checks import Check, fit_to_print, from_error
 from harness.doctor.endpoints import endpoint_check, judge_checks, key_check, run_check
 from harness.doctor.local import server_checks
 from harness.doctor.machine import machine_checks, tracing_check
@@ -44,7 +44,7 @@ async def look(asked: Asked, ports: Sequence[int]) -> Findings:
         checks += [*seen, tracing_check(), endpoint_check(asked, endpoint), key_check(asked, endpoint), *heard, read]
     checks.append(run_check(asked, [c.name for c in checks if c.status == "fail"], subject, judge))
     checks += await server_checks(asked, ports, endpoint, subject.spec.model if subject else None)
-    return Findings(tuple(without_secrets(c, asked.secrets) for c in checks), subject, judge, rubric)
+    return Findings(tuple(fit_to_print(c, asked.secrets) for c in checks), subject, judge, rubric)
 
 
 def _rubric(asked: Asked) -> tuple[Rubric | None, Check]:

@@ -209,6 +209,14 @@ def anchor_is_greedy(group: Group) -> bool | None:
     return anchor.effective.uniform and anchor.effective.temperature == 0
 
 
+def notes(group: Group, ranking: GroupRanking) -> list[str]:
+    """Return what has to be known of a group before its ranks are believed."""
+    told = list(ranking.notes)
+    if anchor_is_greedy(group) is False:
+        told.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
+    return told
+
+
 def samples_beat_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:
     """Return how many ranked samples stand above the anchor, and how many ranked samples there are."""
     anchors = {r.index for r in group.rollouts if r.role == "anchor"}

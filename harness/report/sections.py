@@ -9,6 +9,7 @@ from harness.records import Rollout, Unjudged
 from harness.report.bracket import FLAGS, Bracket, Seed, drawn_bracket, seeding_lines, seeding_scale
 from harness.report.excerpts import ALONE, BESIDE_A_MATCH, Shown, excerpt
 from harness.report.facts import Fact, group_facts
+from harness.report.figures import notes
 from harness.report.glance import Glance
 from harness.report.meetings import Meeting, Missing, failures, meetings, missing_verdicts
 from harness.report.standings import Line, headline, lines
@@ -22,6 +23,7 @@ class Section:
     glance: Glance
     headline: str
     because: str
+    notes: list[str]
     facts: list[Fact]
     lines: list[Line]
     failed: list[Rollout]
@@ -69,6 +71,7 @@ def _section(reader: RunReader, glance: Glance, rooms: _Rooms, failed: Mapping[s
         glance=glance,
         headline=said,
         because=because,
+        notes=notes(group, ranked),
         facts=group_facts(glance, verdicts),
         lines=lines(group, ranked),
         failed=[r for r in group.rollouts if r.status == "failed"],

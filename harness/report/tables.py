@@ -18,9 +18,9 @@ from harness.report.figures import (
     JudgeFigures,
     Row,
     agent_figures,
-    anchor_is_greedy,
     judge_figures,
     named,
+    notes,
     numbered,
     outcome,
     place_of,
@@ -79,9 +79,7 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
     """Return what to know first about a group: the deciding match, flips, signal, what went wrong."""
     figures = judge_figures([ranking], reader.verdict)
     lines = [Text(t) for t in (_headline(group, ranking, reader), _judge_line(figures, ranking.signal)) if t]
-    lines += [Text(f"note: {note}") for note in ranking.notes]
-    if anchor_is_greedy(group) is False:
-        lines.append(Text("note: the anchor was not greedy: the endpoint, or the agent, did not take temperature 0"))
+    lines += [Text(f"note: {note}") for note in notes(group, ranking)]
     lines += [
         Text(f"rollout {r.index} failed: {r.failure.kind} ({r.failure.type}: {_short(r.failure.message, 160)})")
         for r in group.rollouts

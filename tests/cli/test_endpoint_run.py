@@ -267,7 +267,7 @@ def test_a_slow_rollout_times_out_and_keeps_its_steps(harness: Harness):
     assert sample["steps"] >= 1
 
 
-def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness: Harness):
+def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness: Harness, tmp_path: Path):
     def agent(seen: Seen) -> Say | Refuse:
         if "temperature" in seen.body:
             return Refuse(400, "Unsupported value: 'temperature'", "unsupported_value", "temperature")
@@ -281,6 +281,8 @@ def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness
     assert done.json["groups"][0]["anchor_is_greedy"] is False
     assert done.err.count("refuses the setting temperature") == 1
     assert "anchor was not greedy" in harness("show").out
+    page = next((tmp_path / "runs").glob("*/report.html")).read_text("utf-8")
+    assert "anchor was not greedy" in page
     assert strict.code == 2
     assert "refuses the setting temperature, and --strict-temperature is on" in strict.err
 

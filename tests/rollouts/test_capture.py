@@ -182,20 +182,19 @@ async def test_a_model_object_of_the_agents_own_needs_no_endpoint_and_is_recorde
     assert all(r.raw_calls and r.calls[0].raw == 0 and r.price_usd is None for r in group.rollouts)
 
 
-async def test_sixty_four_rollouts_do_not_mix():
-    words = itertools.count()
-
+async def test_of_sixty_four_rollouts_with_three_parallel_calls_each_no_step_lands_in_another():
     def script(seen: Seen) -> Say:
-        return (
-            Say(str(seen.tool_outputs[-1]))
-            if seen.tool_outputs
-            else Say(calls=(("slow_then_fast", {"word": str(next(words))}),))
-        )
+        token = str(seen.body["seed"])  # each rollout's own
+        if seen.tool_outputs:
+            return Say(token)
+        return Say(calls=tuple(("slow_then_fast", {"word": f"{token}-{i}"}) for i in range(3)))
 
     rollouts, _ = await roll_out(Agent(name="a", tools=[slow_then_fast]), script, n=64, concurrency=64)
     for rollout in rollouts:
-        (step,) = rollout.trajectory.path
-        assert rollout.trajectory.answer == step.tool_output
+        token = str(rollout.requested.seed)
+        assert rollout.trajectory.answer == token
+        assert [s.tool_output for s in rollout.trajectory.path] == [f"echo {token}-{i}" for i in range(3)]
+        assert [s.tool_input for s in rollout.trajectory.path] == [f'{{"word": "{token}-{i}"}}' for i in range(3)]
     assert len({r.trajectory.answer for r in rollouts}) == 64
 
 

@@ -1,5 +1,6 @@
 """A failed rollout is data: its kind, its cause, the steps and the usage so far."""
 
+import asyncio
 import itertools
 import random
 import threading
@@ -12,7 +13,7 @@ import harness
 from harness.errors import OutOfQuota
 from harness.records import Failure
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Reaction, Refuse, Say, Script, Seen
-from tests.rollouts.test_capture import roll_out, slow_then_fast
+from tests.rollouts.test_capture import Verse, roll_out, slow_then_fast
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +68,34 @@ async def test_a_tool_that_waits_for_approval_is_an_approval_failure():
     failure = await failure_of(lambda _: Say(calls=(("dangerous", {}),)), Agent(name="a", tools=[dangerous]))
     assert failure.kind == "approval"
     assert "dangerous" in failure.message
+
+
+async def test_a_tool_that_runs_out_of_its_own_time_is_a_tool_failure_or_a_message_as_it_was_declared():
+    @function_tool(timeout=0.05, timeout_behavior="raise_exception")
+    async def fatal() -> str:
+        """Wait."""
+        await asyncio.sleep(5)
+        return "late"
+
+    @function_tool(timeout=0.05)
+    async def patient() -> str:
+        """Wait."""
+        await asyncio.sleep(5)
+        return "late"
+
+    failure = await failure_of(lambda _: Say(calls=(("fatal", {}),)), Agent(name="a", tools=[fatal]))
+    assert (failure.kind, failure.type) == ("tool", "ToolTimeoutError")
+
+    def script(seen: Seen) -> Say:
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("patient", {}),))
+
+    (rollout,), seen = await roll_out(Agent(name="a", tools=[patient]), script)
+    assert rollout.trajectory.path[0].tool_output == seen[-1].tool_outputs[0]
+    assert "timed out" in (rollout.trajectory.path[0].tool_output or "")
+
+
+async def test_an_answer_that_does_not_fit_the_output_type_is_an_output_failure():
+    assert (await failure_of(lambda _: Say("no JSON"), Agent(name="a", output_type=Verse))).kind == "output"
 
 
 async def test_arguments_that_are_no_json_go_back_to_the_model_and_the_run_goes_on():
@@ -142,7 +171,7 @@ async def test_a_rate_limit_pauses_the_whole_run_and_not_one_rollout():
 
 
 async def test_in_a_storm_every_rollout_ends_ok_or_failed_with_its_kind_and_none_is_lost():
-    rng, lock = random.Random(7), threading.Lock()
+    rng, lock, before = random.Random(7), threading.Lock(), asyncio.all_tasks()
 
     def script(seen: Seen) -> Reaction:
         with lock:
@@ -161,6 +190,7 @@ async def test_in_a_storm_every_rollout_ends_ok_or_failed_with_its_kind_and_none
     assert [r.index for r in rollouts] == list(range(48))
     assert {r.failure.kind for r in rollouts if r.failure} <= {"timeout", "api", "network"}
     assert sum(r.status == "ok" for r in rollouts) > 24
+    assert asyncio.all_tasks() <= before  # an open socket would be a warning, and so an error
     for rollout in rollouts:
         assert rollout.duration_s < 12
         if rollout.status == "ok":
