@@ -1,10 +1,13 @@
 """What an OpenAI-compatible endpoint's errors mean: a refusal of the whole run, or one failure to record."""
 
+import re
+
 import openai
 
 from harness.errors import OutOfQuota, Refused
 from harness.records import Failure, FailureKind
 
+_KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 _THIS_REQUEST_ONLY = {"context_length_exceeded", "content_filter", "content_policy_violation"}
 """Codes of a 400 that says nothing of the requests to come."""
 
@@ -47,6 +50,11 @@ def failure_of(exc: BaseException) -> Failure:
     return Failure(kind=kind, type=type(exc).__name__, message=_said(exc))
 
 
+def without_keys(text: str) -> str:
+    """Return `text` less anything that looks like a key: endpoints quote them in their refusals."""
+    return _KEYS.sub("[key]", text)
+
+
 def _too_long(exc: openai.BadRequestError) -> bool:
     """OpenAI has a code for it; vLLM and its like say it in the message."""
     return exc.code == "context_length_exceeded" or "maximum context length" in str(exc.message).lower()
@@ -55,10 +63,10 @@ def _too_long(exc: openai.BadRequestError) -> bool:
 def _said(exc: BaseException) -> str:
     body = getattr(exc, "body", None)
     message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return " ".join(str(message or exc).split())[:300]  # pyright: ignore[reportUnknownArgumentType]
+    return without_keys(" ".join(str(message or exc).split()))[:300]  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _root(exc: BaseException) -> str:
     while exc.__cause__:
         exc = exc.__cause__
-    return " ".join(str(exc).split())[:200] or type(exc).__name__
+    return without_keys(" ".join(str(exc).split()))[:200] or type(exc).__name__

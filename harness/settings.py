@@ -134,7 +134,7 @@ def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
     Raises UsageError for an address that is no http URL.
     """
     base_url = _checked(settings.base_url or environ.get("OPENAI_BASE_URL") or None, "--base-url")
-    key = environ.get("OPENAI_API_KEY")
+    key = _key(environ, "OPENAI_API_KEY")
     if not base_url and not key:
         return None
     return Endpoint(base_url=base_url, api=settings.api or _usual_api(base_url), key=SecretStr(key or "none"))
@@ -147,7 +147,7 @@ def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
     """
     agent = agent_endpoint(settings, environ)
     own_url = _checked(settings.judge_base_url, "--judge-base-url")
-    own_key = environ.get("HARNESS_JUDGE_API_KEY")
+    own_key = _key(environ, "HARNESS_JUDGE_API_KEY")
     base_url = own_url or (agent.base_url if agent else None)
     if agent is None and not own_url and not own_key:
         return None
@@ -164,6 +164,14 @@ def without_credentials(url: str | None) -> str | None:
         return None
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _key(environ: Mapping[str, str], name: str) -> str | None:
+    """Return a key, less the line break that copying it brought along. What no header can carry is refused unseen."""
+    key = environ.get(name, "").strip()
+    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
+        raise UsageError(f"{name} holds a character that no key has (a quotation mark, a space?); set it anew")
+    return key or None
 
 
 def _usual_api(base_url: str | None) -> Api:

@@ -46,6 +46,13 @@ class Refuse:
 
 
 @dataclass(frozen=True)
+class Page:
+    """A gateway's error page that comes with status 200."""
+
+    text: str = "<html>Bad gateway</html>"
+
+
+@dataclass(frozen=True)
 class Cut:
     """The connection is closed without a reply."""
 
@@ -94,7 +101,7 @@ class Seen:
         return content if isinstance(content, str) else "".join(p["text"] for p in content)
 
 
-Reaction = Say | Refuse | Cut | Hang
+Reaction = Say | Refuse | Page | Cut | Hang
 Script = Callable[[Seen], Reaction]
 
 
@@ -183,7 +190,7 @@ class FakeEndpoint:
             self._server.server_close()
             thread.join()
 
-    def answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]] | None:
+    def answer(self, seen: Seen) -> tuple[int, dict[str, Any] | str, dict[str, str]] | None:
         with self._lock:
             self.requests.append(seen)
             said = (self.judge if seen.is_judge else self.agent)(seen)
@@ -192,6 +199,8 @@ class FakeEndpoint:
             self._closing.wait(said.seconds)
         if isinstance(said, Hang | Cut):
             return None
+        if isinstance(said, Page):
+            return 200, said.text, {"content-type": "text/html"}
         if isinstance(said, Refuse):
             error = {"message": said.message, "code": said.code, "param": said.param, "type": "error"}
             return said.status, {"error": error}, said.headers
@@ -213,7 +222,7 @@ class FakeEndpoint:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
                 status, body, headers = answer
-                data = json.dumps(body).encode()
+                data = (body if isinstance(body, str) else json.dumps(body)).encode()
                 self.send_response(status)
                 for name, value in (
                     {"content-type": "application/json", "content-length": str(len(data))} | headers

@@ -100,6 +100,8 @@ class EndpointAsk:
             options = options | {"response_format": {"type": "json_object"}}
         create: Any = self._client.chat.completions.create
         answer = await create(model=self._model, messages=prompt.messages(), **options)
+        if not hasattr(answer, "choices"):
+            return _no_reply(answer, form)
         usage, raw = _chat_usage(answer.usage), answer.model_dump_json()
         if not answer.choices:
             return Reply("", usage, form, raw, Failure(kind="api", type="NoChoices", message="a reply without choices"))
@@ -115,7 +117,16 @@ class EndpointAsk:
         system, *rest = prompt.messages()
         create: Any = self._client.responses.create
         answer = await create(model=self._model, instructions=system["content"], input=rest, store=False, **options)
+        if not hasattr(answer, "output"):
+            return _no_reply(answer, form)
         return Reply(answer.output_text, _responses_usage(answer.usage), form, answer.model_dump_json())
+
+
+def _no_reply(answer: Any, form: Form) -> Reply:
+    """A gateway's error page with status 200 comes out of the client as a text, or as nothing."""
+    shown = " ".join(str(answer).split())[:100]
+    failure = Failure(kind="api", type="NoReply", message=f"the endpoint's answer is no model reply: {shown!r}")
+    return Reply("", Usage(requests=1), form, str(answer), failure)
 
 
 def _withheld(choice: Any) -> Failure | None:

@@ -56,7 +56,7 @@ class Traffic:
             allowed = without(settings, self._refused.get(model, {}))
             try:
                 return await send(allowed)
-            except openai.BadRequestError as exc:
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 name = refused_setting(exc, allowed)
                 if name is None:
                     raise
@@ -66,7 +66,7 @@ class Traffic:
                     self._pause(retry_after(exc))
                 raise
 
-    def _learn(self, model: str | None, name: str, exc: openai.BadRequestError) -> None:
+    def _learn(self, model: str | None, name: str, exc: openai.APIStatusError) -> None:
         known = self._refused.setdefault(model, {})
         if self._strict and name == "temperature":
             raise Refused(f"model {model!r} refuses the setting temperature, and --strict-temperature is on "
@@ -84,8 +84,8 @@ class Traffic:
         await anyio.sleep_until(self._paused_until)
 
 
-def refused_setting(exc: openai.BadRequestError, sent: ModelSettings) -> str | None:
-    """Return which of the sampling settings that were sent a 400 objects to; None if it is about something else.
+def refused_setting(exc: openai.APIStatusError, sent: ModelSettings) -> str | None:
+    """Return which of the sampling settings that were sent a 400 or 422 objects to; None if it is about something else.
 
     OpenAI names it in `param`; other servers leave that empty and say it in the message (shared facts on endpoints).
     """

@@ -194,3 +194,27 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
     ranked = harness("rescore", "--judge-model", "offline-features", "--json")
     assert ranked.code == 0, ranked.err
     assert len(ranked.json["groups"][0]["rollouts"]) == 3
+
+
+@pytest.mark.parametrize("key", ["sk-very\nsecret-1234", "\u201csk-very-secret-1234\u201d", "sk very secret 1234"])
+def test_a_key_that_no_header_can_carry_is_refused_and_never_shown(harness: Harness, tmp_path: Path, key: str):
+    line = complaint(harness("run", "Why?", "--model", "m", env={"OPENAI_API_KEY": key}))
+    assert "OPENAI_API_KEY holds a character" in line
+    assert "secret" not in line
+    assert unspent(tmp_path)
+
+
+def test_a_line_break_at_the_end_of_a_key_is_let_go(harness: Harness):
+    with FakeEndpoint().serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-fine\n"}
+        assert harness("run", "Why?", "--model", "m", "-n", "2", env=env).code == 0
+    assert {r.key for r in endpoint.requests} == {"sk-fine"}
+
+
+def test_a_key_that_an_endpoint_quotes_in_its_refusal_is_not_passed_on(harness: Harness):
+    refusal = Refuse(401, "Incorrect API key provided: sk-very-secret-1234. Find yours at the usual place.")
+    with FakeEndpoint(agent=lambda _: refusal).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-very-secret-1234"}
+        line = complaint(harness("run", "Why?", "--model", "m", env=env))
+    assert "Incorrect API key provided: [key]" in line
+    assert "secret" not in line

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, searching_agent, verdict
+from tests.fake_endpoint import FakeEndpoint, Page, Refuse, Say, Seen, searching_agent, verdict
 
 
 def lines(path: Path, folder: str) -> list[dict]:
@@ -319,3 +319,18 @@ def test_what_a_tool_prints_does_not_stand_among_the_results(harness: Harness, e
     assert done.code == 0, done.err
     assert done.json["groups"]
     assert "noise" in done.err
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_an_error_page_instead_of_a_verdict_is_a_failed_verdict_that_is_kept(
+    harness: Harness, tmp_path: Path, api: str
+):
+    with FakeEndpoint(judge=lambda _: Page()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        done = harness("run", "Why?", "--model", "m", "-n", "2", "--api", api, "--json", env=env)
+    assert done.code == 3, done.err
+    assert "Traceback" not in done.err
+    for failed in lines(tmp_path / done.json["path"], "verdicts"):
+        assert failed["failure"]["kind"] == "api"
+        assert "Bad gateway" in failed["failure"]["message"]
+        assert len(failed["raw_replies"]) == 1

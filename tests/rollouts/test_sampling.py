@@ -13,21 +13,24 @@ from tests.rollouts.test_capture import roll_out
 pytestmark = pytest.mark.anyio
 
 
-def refusing(*names: str, with_param: bool = True) -> Any:
+def refusing(*names: str, with_param: bool = True, status: int = 400) -> Any:
     def script(seen: Seen) -> Reaction:
         for name in names:
             if name in seen.body:
-                return Refuse(400, f"Unsupported parameter: '{name}'", "unsupported_parameter" if with_param else None,
+                return Refuse(
+                    status, f"Unsupported parameter: '{name}'", "unsupported_parameter" if with_param else None,
                               name if with_param else None)  # fmt: skip
         return Say("Fine.")
 
     return script
 
 
-@pytest.mark.parametrize("with_param", [True, False])
-async def test_a_refused_temperature_costs_one_call_and_the_group_says_that_its_anchor_is_not_greedy(with_param: bool):
+@pytest.mark.parametrize(("with_param", "status"), [(True, 400), (False, 400), (False, 422)])
+async def test_a_refused_temperature_costs_one_call_and_the_group_says_that_its_anchor_is_not_greedy(
+    with_param: bool, status: int
+):
     agent = Agent(name="a")
-    with FakeEndpoint(agent=refusing("temperature", with_param=with_param)).serving() as endpoint:
+    with FakeEndpoint(agent=refusing("temperature", with_param=with_param, status=status)).serving() as endpoint:
         group = await harness.rollout(agent, "Do it.", n=6, model="m", base_url=endpoint.base_url)
     assert [r.status for r in group.rollouts] == ["ok"] * 6
     assert len(endpoint.requests) == 7
