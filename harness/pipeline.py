@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.archive import MemoryStore, RankingHead, RunInfo, RunStore, Store, new_run_id
+from harness.archive import MemoryStore, RankingHead, RunInfo, RunReader, RunStore, Store, new_run_id
 from harness.clock import Clock, now
 from harness.errors import Refused, UsageError
 from harness.judging import Buyer, Judge, Rubric, load_rubric
@@ -104,9 +104,7 @@ async def run(
             if store.is_empty:
                 store.discard()
                 raise _only(group) from None
-            raise type(_only(group))(
-                f"{_only(group)}. What was done is kept in {store.folder}; then `harness rescore {store.folder.name}`"
-            ) from None
+            raise type(_only(group))(f"{_only(group)}. {what_is_kept(store.folder)}") from None
         except* UsageError as group:
             if store.is_empty:
                 store.discard()
@@ -138,6 +136,16 @@ async def rescore(
         except* UsageError as group:
             raise _only(group) from None
         return Ran(folder, ranking.head.id)
+
+
+def what_is_kept(folder: Path | None) -> str:
+    """Return what became of a run that was cut short, and the command that ranks it if there is anything to rank."""
+    if folder is None:
+        return "Nothing had begun"
+    reader = RunReader(folder)
+    ended = [r.status for query in reader.queries() for r in reader.group(query).rollouts]
+    kept = f"{ended.count('ok')} of {len(ended)} rollouts that were begun ended well; all are kept in {folder}"
+    return f"{kept}; `harness rescore {folder}` ranks those" if "ok" in ended else f"{kept}; there is nothing to rank"
 
 
 @dataclass(frozen=True)

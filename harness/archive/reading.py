@@ -86,6 +86,8 @@ class RunReader:
         for found in reversed(self.rankings()):
             if ranking_id in (None, found.head.id):
                 return found
+        if ranking_id and (there := [r.head.id for r in self.rankings()]):
+            raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {', '.join(there)}")
         wanted = f"ranking {ranking_id!r}" if ranking_id else "ranking yet"
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with `harness rescore {self.info.id}`")
 

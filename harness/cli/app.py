@@ -42,6 +42,8 @@ def main() -> None:
         signal.raise_signal(signal.SIGINT)  # one way out for both: asyncio turns it into a clean cancellation
 
     signal.signal(signal.SIGTERM, on_terminate)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app(standalone_mode=True)
     except HarnessError as exc:

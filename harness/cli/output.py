@@ -47,7 +47,8 @@ def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None
 
 def next_commands(reader: RunReader, ranking: RankingFile, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    command, run = f"{shlex.quote(python_here())} -m harness", reader.info.id
+    command = f"{shlex.quote(python_here())} -m harness"
+    run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
     best = min((r for g in ranking.groups for r in g.rollouts if r.rank is not None), key=rank_of, default=None)
     lines = [
         f"{command} show {run} --rollout {best.index if best else 0}",

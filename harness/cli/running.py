@@ -138,8 +138,7 @@ def _interruptible(work: Callable[[], Awaitable[pipeline.Ran]], watcher: Watcher
         with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
             return anyio.run(work)
     except KeyboardInterrupt:
-        kept = f"; what was done is kept: `harness rescore {watcher.folder.name}` ranks it" if watcher.folder else ""
-        raise Interrupted(f"interrupted{kept}") from None
+        raise Interrupted(f"interrupted. {pipeline.what_is_kept(watcher.folder)}") from None
 
 
 def hush(*, verbose: bool) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout, Step
+from harness.records import Group, GroupRanking, Judged, Match, Ranked, Rollout, Step, Unjudged
 
 Verdicts = Callable[[str], Judged | None]
 """Finds a verdict by its key."""
@@ -207,6 +207,13 @@ def anchor_is_greedy(group: Group) -> bool | None:
     if anchor is None or not any(c.error is None for c in anchor.calls):
         return None
     return anchor.effective.uniform and anchor.effective.temperature == 0
+
+
+def open_reasons(verdicts: Iterable[Judged | Unjudged], rankings: Iterable[GroupRanking]) -> Counter[str]:
+    """Count why verdicts that rankings still wait for failed."""
+    wanted = {key for ranking in rankings for key in ranking.failed_verdicts}
+    last = {v.key: v for v in verdicts if v.key in wanted}
+    return Counter(v.failure.message for v in last.values() if isinstance(v, Unjudged))
 
 
 def notes(group: Group, ranking: GroupRanking) -> list[str]:

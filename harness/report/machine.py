@@ -4,7 +4,7 @@ from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.records import Group, GroupRanking
-from harness.report.figures import Row, anchor_is_greedy, rows
+from harness.report.figures import Row, anchor_is_greedy, open_reasons, rows
 from harness.report.tables import groups_of
 from harness.settings import OFFLINE_JUDGE
 
@@ -18,6 +18,7 @@ def as_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "offline": is_offline(reader, ranking),
         "judge": ranking.head.judge,
         "rubric": ranking.head.rubric,
+        "failed_verdicts": dict(open_reasons(reader.verdicts(), ranking.groups)),
         "groups": [_group(g, r) for g, r in groups_of(reader, ranking)],
     }
 

@@ -22,6 +22,7 @@ from harness.report.figures import (
     named,
     notes,
     numbered,
+    open_reasons,
     outcome,
     place_of,
     rows,
@@ -78,7 +79,7 @@ def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Table
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, flips, signal, what went wrong."""
     figures = judge_figures([ranking], reader.verdict)
-    lines = [Text(t) for t in (_headline(group, ranking, reader), _judge_line(figures, ranking.signal)) if t]
+    lines = [Text(t) for t in (_headline(group, ranking, reader), _judge_line(figures, _signal(ranking))) if t]
     lines += [Text(f"note: {note}") for note in notes(group, ranking)]
     lines += [
         Text(f"rollout {r.index} failed: {r.failure.kind} ({r.failure.type}: {_short(r.failure.message, 160)})")
@@ -86,14 +87,23 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
         if r.failure
     ]
     if ranking.failed_verdicts:
-        lines.append(Text(f"incomplete: {len(ranking.failed_verdicts)} verdicts failed, so nothing is ranked; "
-                          "`harness rescore` asks for just those again"))  # fmt: skip
+        lines.append(Text(f"incomplete: {len(ranking.failed_verdicts)} verdicts failed, so nothing is ranked:"))
+        why = open_reasons(reader.verdicts(), [ranking]).most_common(3)
+        lines += [Text(f"  {count} x {_short(reason, 160)}") for reason, count in why]
+        lines.append(Text("  `harness rescore` asks for just those again; --judge-model names another judge"))
     return lines
+
+
+def _signal(ranking: GroupRanking) -> str:
+    return ranking.signal if any(r.rank is not None for r in ranking.rollouts) else "–"
 
 
 def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
     """Return what was paid for."""
-    return Text(f"judge: {judge.calls} calls, {money(judge.usd)} · agent: {agent.runs} runs, {money(agent.usd)}")
+    failed = f" ({judge.failed} verdicts failed)" if judge.failed else ""
+    return Text(
+        f"judge: {judge.calls} calls{failed}, {money(judge.usd)} · agent: {agent.runs} runs, {money(agent.usd)}"
+    )
 
 
 def path_lines(group: Group, index: int) -> RenderableType:

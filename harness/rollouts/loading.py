@@ -171,6 +171,8 @@ def _load_entry(entry: EntryPoint) -> Any:
 
 def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
     file, line = _users_line(exc.__traceback__, path)
+    if isinstance(exc, SyntaxError):
+        return UsageError(f"{what} raised SyntaxError: {exc.msg} ({exc.filename}, line {exc.lineno})")
     said = " ".join(str(exc).split()) or "no message"
     return UsageError(f"{what} raised {type(exc).__name__}: {said} ({file}, line {line})")
 

@@ -74,7 +74,7 @@ def test_one_line_names_what_is_wrong_and_which_value(harness: Harness, tmp_path
             ["FileNotFoundError", "no-such-command", "line 6"],
         ),
         ("import nothing_like_it", "", ["nothing_like_it", "line 1"]),
-        ("def broken(:", "", ["SyntaxError", "mine.py"]),
+        ("def broken(:", "", ["SyntaxError", "mine.py, line 1)"]),
     ],
 )
 def test_an_agents_file_that_cannot_be_used_is_named_with_its_line(
@@ -169,10 +169,14 @@ def test_a_run_that_is_not_there_is_refused(harness: Harness, command: str):
     assert "'2020'" in complaint(harness(command, "2020"))
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "code", "background"),
+    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
+)
 def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
-    harness: Harness, tmp_path: Path, sent: signal.Signals, code: int
+    harness: Harness, tmp_path: Path, sent: signal.Signals, code: int, background: bool
 ):
+
     reached: list[Seen] = []
 
     def judge(seen: Seen) -> Refuse:
@@ -181,12 +185,19 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
 
     with FakeEndpoint(judge=judge).serving() as endpoint:
         args = [sys.executable, "-m", "harness", "run", "Why?", "--model", "m", "-n", "3", "-q"]
+        if background:  # a script's `&` leaves SIGINT ignored
+            args = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *args]
         env = {"PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": endpoint.base_url, "PATH": "/usr/bin:/bin"}
-        child = subprocess.Popen(args, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            args, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
         while not reached and child.poll() is None:
             time.sleep(0.02)
         child.send_signal(sent)
-        out, err = child.communicate(timeout=30)
+        try:
+            out, err = child.communicate(timeout=30)
+        finally:
+            child.kill()
     assert child.returncode == code, err
     assert "Traceback" not in err
     assert "harness rescore" in err

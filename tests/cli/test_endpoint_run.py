@@ -178,6 +178,10 @@ def test_an_unusable_verdict_is_repaired_once_and_both_replies_are_kept(harness:
     assert all((tmp_path / done.json["path"] / "blobs" / raw).is_file() for v in verdicts for raw in v["raw_replies"])
 
 
+def group_keys(verdicts: list[dict]) -> set[str]:
+    return {v["key"] for v in verdicts}
+
+
 def test_a_failed_verdict_is_no_score_and_rescore_asks_for_it_again(harness: Harness, tmp_path: Path):
     broken = {"now": True}
 
@@ -194,6 +198,10 @@ def test_a_failed_verdict_is_no_score_and_rescore_asks_for_it_again(harness: Har
         failed = lines(tmp_path / done.json["path"], "verdicts")
         assert {v["status"] for v in failed} == {"failed"}
         assert not any("a" in v or "winner" in v for v in failed)
+        assert done.json["failed_verdicts"] == {"it holds no JSON object with the scores.": len(group_keys(failed))}
+        shown = harness("show")
+        assert "it holds no JSON object with the scores." in shown.out
+        assert "signal –" in shown.out
         broken["now"] = False
         again = harness("rescore", "--json", env=env)
     assert again.code == 0, again.err
