@@ -90,13 +90,14 @@ def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) 
 def _judge_key(asked: Asked, endpoint: Endpoint) -> Check:
     if own := asked.environ.get(_JUDGES_KEY):
         return _well_formed("judge key", _JUDGES_KEY, own)
-    lent = asked.environ.get(_AGENTS_KEY)
+    lent = asked.environ.get(_AGENTS_KEY, "").strip()
     if lent and endpoint.key.get_secret_value() == lent:
         return _well_formed("judge key", _AGENTS_KEY, lent, "serves the judge too")
     return _unset("judge key", _JUDGES_KEY, endpoint)
 
 
 def _well_formed(name: str, variable: str, key: str, state: str = "is set") -> Check:
+    key = key.strip()  # as a run does; what else no header can carry it has refused already
     quoted = key[0] in "'\"" or key[-1] in "'\""
     if quoted or not key.isascii() or not key.isprintable() or " " in key:
         return Check(name, "fail", f"{variable} {state}, but no key looks like that: it has quotes, spaces, a line "

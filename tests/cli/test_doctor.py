@@ -271,15 +271,19 @@ def test_a_key_never_appears_not_even_in_part(harness: Harness, key: str, live: 
         env = at(endpoint, key) | {"HARNESS_JUDGE_API_KEY": "judge-88c1e0b7f2", "HARNESS_JUDGE_MODEL": "j"}
         outputs = [harness("doctor", "--ports", "", *live, *more, env=env) for more in ((), ("--json",))]
     for done in outputs:
-        assert done.code == (2 if live or key != KEY else 0)
+        assert done.code == (2 if live or key.strip() != KEY else 0)
         for part in (KEY[:9], KEY[-4:], "judge-88"):
             assert part not in done.out + done.err
 
 
 def test_a_key_that_cannot_be_one_is_never_sent(harness: Harness, endpoint: FakeEndpoint):
-    done, checks = examine(harness, "--live", "--model", "m", env=at(endpoint, f"{KEY}\n"))
-    assert (done.code, checks["key"]["status"], checks["run"]["status"]) == (2, "fail", "fail")
+    broken = f"{KEY[:9]}\n{KEY[9:]}"
+    done, checks = examine(harness, "--live", "--model", "m", env=at(endpoint, broken))
+    assert (done.code, checks["endpoint"]["status"], checks["run"]["status"]) == (2, "fail", "fail")
+    assert "OPENAI_API_KEY holds a character that no key has" in checks["endpoint"]["found"]
     assert endpoint.requests == []
+    fine, checks = examine(harness, "--model", "m", env=at(endpoint, f"{KEY}\n"))
+    assert (fine.code, checks["key"]["status"]) == (0, "ok")
 
 
 def test_passwords_in_addresses_are_kept_back(harness: Harness):
