@@ -8,18 +8,10 @@ from harness.cli import options as o
 
 
 def doctor(
-    agent: Annotated[
-        str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")
-    ] = "search",
-    model: Annotated[
-        str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")
-    ] = None,
-    api: Annotated[
-        str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
-    ] = None,
+    agent: o.Agent = "search",
+    model: o.Model = None,
+    base_url: o.BaseUrl = None,
+    api: o.Api = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_api: o.JudgeApi = None,

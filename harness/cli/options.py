@@ -25,6 +25,14 @@ JudgeTimeout = Annotated[
 ]
 JudgeConcurrency = Annotated[int | None, typer.Option(help="Judge calls at a time. [default: 32]")]
 Rubric = Annotated[str | None, typer.Option(help="A packaged rubric's name, or your own FILE.md. [default: writing]")]
+Agent = Annotated[str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")]
+Model = Annotated[str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")
+]
+Api = Annotated[
+    str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
+]
 Judge = Annotated[str | None, typer.Option("--judge", help="How it is judged: pairwise. [default: pairwise]")]
 Topology = Annotated[str | None, typer.Option(help="The tournament: arena. [default: arena]")]
 Estimator = Annotated[str | None, typer.Option(help="How matches become ranks: tiers. [default: tiers]")]

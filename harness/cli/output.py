@@ -16,6 +16,8 @@ from harness.records import Ranked
 from harness.report.machine import as_json as to_json
 from harness.report.machine import is_offline
 from harness.report.tables import overview
+from harness.settings import chosen, load
+from harness.wiring import environment
 
 _WIDTH_WITHOUT_TERMINAL = 140
 
@@ -75,3 +77,8 @@ def python_here() -> str:
     if found and Path(found) == running:
         return "python"
     return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)
+
+
+def runs_dir_of(given: Path | None) -> Path:
+    """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
+    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir

@@ -12,9 +12,7 @@ def run(
     query: Annotated[
         str | None, typer.Argument(help="What to ask. [default: the agent's first EXAMPLES entry]")
     ] = None,
-    agent: Annotated[
-        str, typer.Option("--agent", "-a", help="NAME (agents_config/NAME.py), module:attr or path.py:attr.")
-    ] = "search",
+    agent: o.Agent = "search",
     queries: Annotated[
         str | None, typer.Option(metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")
     ] = None,
@@ -29,15 +27,9 @@ def run(
         bool | None,
         typer.Option("--strict-temperature", help="Stop where a model refuses a temperature. [default: go on]"),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Model for every agent of the run. [default: the agent's own]")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="OpenAI-compatible address. [default: OPENAI_BASE_URL, else OpenAI's]")
-    ] = None,
-    api: Annotated[
-        str | None, typer.Option(help="responses or chat. [default: responses at OpenAI's own address, else chat]")
-    ] = None,
+    model: o.Model = None,
+    base_url: o.BaseUrl = None,
+    api: o.Api = None,
     judge: o.Judge = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,

@@ -14,7 +14,7 @@ from rich.panel import Panel
 
 from harness import pipeline
 from harness.archive import RankingFile, RunReader, find_run
-from harness.cli.output import next_commands, print_run, stderr
+from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
 from harness.errors import ExitCode, Interrupted, UsageError
 from harness.queries import query_from, read_queries
@@ -51,15 +51,11 @@ def rescore_command(
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
     hush(verbose=verbose)
     changes = chosen(flags, {}, config)
-    folder = find_run(run, _runs_dir(runs_dir))
+    folder = find_run(run, runs_dir_of(runs_dir))
     with Watcher(stderr(quiet=quiet), quiet=quiet) as watcher:
         ran = _interruptible(lambda: pipeline.rescore(folder, changes, progress=watcher), watcher)
     settings = load(dict(RunReader(folder).info.settings) | changes)
     _deliver(ran, as_json=as_json, most=settings.max_failures, rescored=True)
-
-
-def _runs_dir(given: Path | None) -> Path:
-    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir
 
 
 def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:

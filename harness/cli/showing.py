@@ -7,20 +7,18 @@ from pathlib import Path
 import typer
 
 from harness.archive import RankingFile, RunReader, find_run, list_runs
-from harness.cli.output import print_run, stdout
+from harness.cli.output import print_run, runs_dir_of, stdout
 from harness.errors import UsageError, did_you_mean
 from harness.records import Query
 from harness.report import write_page
 from harness.report.tables import path_lines, runs_table
-from harness.settings import chosen, load
-from harness.wiring import environment
 
 
 def show_command(
     *, run: str, rollout: int | None, query: str | None, ranking: str | None, runs_dir: Path | None, as_json: bool
 ) -> None:
     """Do `harness show`."""
-    reader = RunReader(find_run(run, _runs_dir(runs_dir)))
+    reader = RunReader(find_run(run, runs_dir_of(runs_dir)))
     if rollout is not None:
         _show_rollout(reader, _query(reader, query), rollout, as_json=as_json)
         return
@@ -44,7 +42,7 @@ def _show_rollout(reader: RunReader, query: Query, rollout: int, *, as_json: boo
 
 def ls_command(*, runs_dir: Path | None, as_json: bool) -> None:
     """Do `harness ls`."""
-    folder = _runs_dir(runs_dir)
+    folder = runs_dir_of(runs_dir)
     readers = [RunReader(p) for p in list_runs(folder)]
     if as_json:
         typer.echo(json.dumps([r.info.model_dump(mode="json") for r in readers], indent=1))
@@ -56,7 +54,7 @@ def ls_command(*, runs_dir: Path | None, as_json: bool) -> None:
 
 def report_command(*, run: str, ranking: str | None, runs_dir: Path | None) -> None:
     """Do `harness report`."""
-    reader = RunReader(find_run(run, _runs_dir(runs_dir)))
+    reader = RunReader(find_run(run, runs_dir_of(runs_dir)))
     target = reader.folder / "report.html"
     write_page(reader, reader.ranking(ranking), target)
     typer.echo(str(target))
@@ -82,7 +80,3 @@ def _only(ranking: RankingFile, query: Query) -> RankingFile:
     if not groups:
         raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; `harness rescore` ranks it")
     return replace(ranking, groups=groups)
-
-
-def _runs_dir(given: Path | None) -> Path:
-    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir
