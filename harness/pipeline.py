@@ -190,7 +190,7 @@ async def resume(
         if missing.nothing:
             return None
         progress.opened(folder)
-        _check_prices(prepared.settings, [("the judge", prepared.judge.priced)])
+        _check_prices(prepared.settings, _judge_prices(prepared.judge))
         ceiling = _ceiling(prepared.settings, prepared.judge)
         with _one_reason(store, new=False):
             async with AsyncExitStack() as held:
@@ -612,14 +612,13 @@ async def _ranking(
     store: RunStore,
     progress: Progress,
     clock: Clock,
-    buying: "Buying | None" = None,
+    buying: Buying,
 ) -> AsyncGenerator[_Ranking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
     settings, at, counter = prepared.settings, clock(), judge_counter(prepared.judge)
     before = store.reader.newest_ranking()
     if before:  # the newest counts, also if the clock has jumped back
         at = max(at, before.head.created_at + timedelta(microseconds=1))
-    buying = buying or Buying((), _ceiling(settings, prepared.judge))
     jury, close = make_jury(
         prepared.judge,
         prepared.rubric,
@@ -782,7 +781,7 @@ def _info(prepared: Prepared, clock: Clock, queries: int | None) -> RunInfo:
         agent_file=loaded.file.name if loaded.file else None, settings=_plain(prepared.settings),
         judge=prepared.judge.model_dump(mode="json"), offline=prepared.offline,
         agent_offline=prepared.agent.offline,
-        agent_api=prepared.agent.endpoint.api if prepared.agent.endpoint else None,
+        agent_api=endpoint.api if endpoint else None,
         endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
         agent_word=loaded.word, rubric=prepared.rubric.label, queries=queries, versions=_versions(),
     )  # fmt: skip

@@ -108,7 +108,8 @@ async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: rando
     played = await _play_all(fields, *map(asking, range(rules.repeats)), averaging=jury.averaging)
     matches, open_keys = tuple(m for own, _, _ in played for m in own), tuple(k for _, keys, _ in played for k in keys)
     absent = tuple(k for *_, keys in played for k in keys)
-    found = _conclude(fields, played, failed_last(group, rules), rules)
+    last = failed_last(group, rules)
+    found = _conclude(fields, played, last, rules)
     later = rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
     return GroupRanking(
         query=group.query.id, topology=fields[0].name if fields else rules.topology, estimator=rules.estimator,
@@ -118,7 +119,7 @@ async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: rando
         judged=sum(isinstance(v, Judged) for v in purse.bought.values()), reused=len(purse.reused),
         judge_usage=sum((v.usage for v in purse.bought.values()), Usage()), judge_usd=bill(purse),
         notes=(
-            *_notes(group, ok, classes, failed_last(group, rules), rules), *([found.note] if found.note else []),
+            *_notes(group, ok, classes, last, rules), *([found.note] if found.note else []),
             *jurors_missing(absent, purse), *cuts(texts),
         ),
         absent_verdicts=absent, agreement=agreement(match_margins(matches, lambda key: _found(purse, key))),

@@ -1,6 +1,5 @@
 """`harness best`: the best of N answers, and nothing else on stdout."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,21 +8,12 @@ from harness.cli import options as o
 
 
 def best(
-    query: Annotated[
-        str | None, typer.Argument(help="What to ask. [default: the agent's first EXAMPLES entry]")
-    ] = None,
+    query: o.OneQuery = None,
     agent: o.Agent = "search",
-    n: Annotated[
-        int | None, typer.Option("-n", "--n", help="Rollouts a query, the anchor included. [default: 8]")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="The samples' temperature, 0 to 2; the anchor's is 0. [default: 0.8]")
-    ] = None,
-    top_p: Annotated[float | None, typer.Option(help="The samples' top_p. [default: the agent's own]")] = None,
-    strict_temperature: Annotated[
-        bool | None,
-        typer.Option("--strict-temperature", help="Stop where a model refuses a temperature. [default: go on]"),
-    ] = None,
+    n: o.N = None,
+    temperature: o.Temperature = None,
+    top_p: o.TopP = None,
+    strict_temperature: o.StrictTemperature = None,
     model: o.Model = None,
     base_url: o.BaseUrl = None,
     api: o.Api = None,
@@ -40,23 +30,17 @@ def best(
         ),
     ] = None,
     show_instructions: o.ShowInstructions = None,
-    concurrency: Annotated[int | None, typer.Option(help="Rollouts at a time. [default: 16]")] = None,
+    concurrency: o.Concurrency = None,
     judge_concurrency: o.JudgeConcurrency = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds a rollout may take. [default: 300]")] = None,
+    timeout: o.Timeout = None,
     judge_timeout: o.JudgeTimeout = None,
-    max_turns: Annotated[int | None, typer.Option(help="Model turns a rollout may take. [default: 20]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of every draw the harness makes. [default: 0]")] = None,
-    offline: Annotated[
-        bool | None, typer.Option("--offline", help="Use the embedded model and judge: a self-test.")
-    ] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Search your own .txt/.md files instead of the packaged ones.")
-    ] = None,
+    max_turns: o.MaxTurns = None,
+    seed: o.Seed = None,
+    offline: o.Offline = None,
+    corpus: o.Corpus = None,
     config: o.Config = None,
     runs_dir: o.RunsDir = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, say what it would take, and stop.")
-    ] = False,
+    dry_run: o.DryRun = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,

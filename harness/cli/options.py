@@ -11,6 +11,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON o
 Config = Annotated[Path | None, typer.Option(help="A YAML file of settings, named as the options here.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr; errors still.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Let the SDK's and the retries' own log through.")]
+N = Annotated[int | None, typer.Option("-n", "--n", help="Rollouts a query, the anchor included. [default: 8]")]
+Temperature = Annotated[
+    float | None, typer.Option(help="The samples' temperature, 0 to 2; the anchor's is 0. [default: 0.8]")
+]
+TopP = Annotated[float | None, typer.Option(help="The samples' top_p. [default: the agent's own]")]
+StrictTemperature = Annotated[
+    bool | None,
+    typer.Option("--strict-temperature", help="Stop where a model refuses a temperature. [default: go on]"),
+]
+Concurrency = Annotated[int | None, typer.Option(help="Rollouts at a time. [default: 16]")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds a rollout may take. [default: 300]")]
+MaxTurns = Annotated[int | None, typer.Option(help="Model turns a rollout may take. [default: 20]")]
+Seed = Annotated[int | None, typer.Option(help="Of every draw the harness makes. [default: 0]")]
+Offline = Annotated[bool | None, typer.Option("--offline", help="Use the embedded model and judge: a self-test.")]
+Corpus = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Search your own .txt/.md files instead of the packaged ones.")
+]
+OneQuery = Annotated[str | None, typer.Argument(help="What to ask. [default: the agent's first EXAMPLES entry]")]
 JudgeModel = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
+from harness.ranking.honesty.agreement import kappa as kappa_of_labels
 from harness.records import Agreement, Judged, Match
 
 Margins = Mapping[str, Mapping[Hashable, float]]
@@ -21,7 +22,14 @@ def agreement(margins: Margins) -> tuple[Agreement, ...]:
     for one, other in combinations(margins, 2):
         both = [item for item in margins[one] if item in margins[other]]
         a, b = [margins[one][i] for i in both], [margins[other][i] for i in both]
-        found.append(Agreement(jurors=(one, other), items=len(both), kappa=kappa(a, b), spearman=spearman(a, b)))
+        found.append(
+            Agreement(
+                jurors=(one, other),
+                items=len(both),
+                kappa=kappa(a, b),
+                spearman=spearman(a, b),
+            )
+        )
     return tuple(found)
 
 
@@ -61,18 +69,8 @@ def _weighted(figures: Iterable[tuple[float | None, int]]) -> float | None:
 
 
 def kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Return Cohen's kappa of the margins' signs: (agreed - by chance) / (1 - by chance).
-
-    Agreement by chance is the sum over first, second and tie of the product of both shares (Cohen 1960). None where
-    chance alone explains everything: no items, or one and the same outcome throughout.
-    """
-    if not a:
-        return None
-    ours, theirs = [_sign(x) for x in a], [_sign(x) for x in b]
-    agreed = sum(x == y for x, y in zip(ours, theirs, strict=True)) / len(a)
-    counts, others = Counter(ours), Counter(theirs)
-    chance = sum(counts[sign] * others[sign] for sign in counts) / len(a) ** 2
-    return None if chance == 1 else (agreed - chance) / (1 - chance)
+    """Return Cohen's kappa of the margins' signs: first, second, tie. None where chance alone explains everything."""
+    return kappa_of_labels(zip(map(_sign, a), map(_sign, b), strict=True))
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
