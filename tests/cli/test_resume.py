@@ -1,14 +1,12 @@
 """`harness resume`, as a user runs it: what is missing is done, what is there is kept."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.archive import RunReader, list_runs
-from tests.cli.nursery import Nursery
 from tests.cli.test_sigkill import Bill, by_seed
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
@@ -24,17 +22,6 @@ agent = Agent(name="own", instructions="Search, then answer.", tools=[search], m
 EXAMPLES = ["Why?"]
 """
 RUN = ("run", "--agent", "own.py:agent", "-n", "4", "-q")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as started:
-        yield started
-
-
-@pytest.fixture
-def harness(nursery: Nursery, tmp_path: Path) -> Harness:
-    return nursery.run(tmp_path)
 
 
 @pytest.fixture
@@ -187,9 +174,8 @@ def test_an_agent_that_is_elsewhere_now_is_named_with_agent(harness: Harness, ow
 
 
 def test_a_disk_that_fills_up_is_one_clear_line_and_resume_goes_on_once_there_is_room(
-    nursery: Nursery, own: Path, tmp_path: Path
+    harness: Harness, own: Path, tmp_path: Path
 ):
-    harness = nursery.run(tmp_path)
     with FakeEndpoint(by_seed, fair_judge()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         full = harness(*RUN, "Why?", "--concurrency", "1", env=env, room=6000)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from harness.archive import RunReader, list_runs
-from tests.cli.nursery import Nursery
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
+from tests.nursery import Nursery
 
 KILLS = int(os.environ.get("HARNESS_TEST_KILLS", "25"))
 AT_ONCE = 3
@@ -112,19 +112,16 @@ def never_killed(harness: Harness, tmp_path: Path) -> Any:
 
 
 def test_what_was_billed_is_on_disk_and_bought_once_however_often_the_process_is_killed(
-    never_killed: Any, tmp_path: Path
+    never_killed: Any, harness: Harness, nursery: Nursery, tmp_path: Path
 ):
     rng, kills, rounds = random.Random(int(os.environ.get("HARNESS_TEST_SEED", "6"))), 0, 0
-    with Nursery() as nursery:
-        while kills < KILLS:
-            rounds += 1
-            kills += one_run(nursery, rng, tmp_path, f"runs{rounds}", KILLS - kills)
-            folder = tmp_path / f"runs{rounds}"
-            (run,) = list_runs(folder)
-            for command in (["validate", str(run)], ["show", str(run), "--json"]):
-                code = nursery.wait(nursery.start(command, tmp_path, {}))
-                assert code == 0, (tmp_path / "out.txt").read_text() + (tmp_path / "err.txt").read_text()
-            assert ranks(json.loads((tmp_path / "out.txt").read_text())) == never_killed
+    while kills < KILLS:
+        rounds += 1
+        kills += one_run(nursery, rng, tmp_path, f"runs{rounds}", KILLS - kills)
+        (run,) = list_runs(tmp_path / f"runs{rounds}")
+        sound, shown = harness("validate", str(run)), harness("show", str(run), "--json")
+        assert (sound.code, shown.code) == (0, 0), sound.out + shown.err
+        assert ranks(shown.json) == never_killed
 
 
 def one_run(nursery: Nursery, rng: random.Random, tmp_path: Path, runs: str, most: int) -> int:
@@ -136,20 +133,20 @@ def one_run(nursery: Nursery, rng: random.Random, tmp_path: Path, runs: str, mos
             begun = list_runs(tmp_path / runs)
             command = ("resume", "-q") if begun else RUN
             moment = a_moment(rng)(endpoint) if kills < most else iter(lambda: False, None)
-            pid = nursery.start([*command, "--runs-dir", runs], tmp_path, env)
-            killed = kill_at(pid, moment)
-            code = nursery.wait(pid)
+            born = nursery.start([*command, "--runs-dir", runs], tmp_path, env)
+            killed = kill_at(born.pid, moment)
+            ended = nursery.wait(born)
             folder = next(iter(list_runs(tmp_path / runs)), None)
             time.sleep(0.02)  # what was sent before the kill has come in
             bill = Bill(endpoint)
             for tally, billed, there in zip(tallies, (bill.rollouts, bill.verdicts), on_disk(folder), strict=True):
                 tally.check(billed, there)
             if not killed:
-                assert code == 0, (tmp_path / "err.txt").read_text()
+                assert ended.code == 0, ended.err
                 assert all(tally.lost == 0 for tally in tallies)
                 return kills
-            assert code in {0, -signal.SIGKILL}, (tmp_path / "err.txt").read_text()
-            kills += code != 0
+            assert ended.code in {0, -signal.SIGKILL}, ended.err
+            kills += ended.code != 0
 
 
 def kill_at(pid: int, moment: Iterator[bool]) -> bool:

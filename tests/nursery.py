@@ -1,0 +1,146 @@
+"""Starts `harness` processes that have imported everything already: a test that starts many must not wait for imports.
+
+`python -m tests.nursery` reads a JSON line for each, forks, and prints the child's pid; the child does what
+`python -m harness ARGS` does, with the folder, environment and streams that it was told. On {"ended": PID} the answer
+is how that one ended, or null.
+"""
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = ("OPENAI_", "HARNESS_")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended. `code` is minus the signal's number if it was killed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Born:
+    """A command under way, and where it writes."""
+
+    pid: int
+    out: Path
+    err: Path
+
+
+class Nursery:
+    """The forking process, seen from the test."""
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
+        self._numbers = count()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.nursery"], cwd=ROOT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(),
+        )  # fmt: skip
+        assert self._ask({"ready": True}) is True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def start(
+        self, args: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, *, stdin: str | None = None,
+        room: int | None = None,
+    ) -> Born:  # fmt: skip
+        """Start a command with `env` beside a clean environment. No file of its may grow beyond `room` bytes."""
+        at = Path(self._folder.name) / str(next(self._numbers))
+        streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]
+        streams[0].write_text(stdin or "")
+        told = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
+        return Born(self._ask(told | {"env": clean_environment() | dict(env or {})}), *streams[1:])
+
+    def wait(self, born: Born, timeout_s: float = 120) -> Done:
+        """Wait for the end of a command; one that takes too long is killed, and that fails the test."""
+        until = time.monotonic() + timeout_s
+        while (code := self._ask({"ended": born.pid})) is None:
+            if time.monotonic() > until:
+                os.kill(born.pid, signal.SIGKILL)
+                raise AssertionError(f"not ended after {timeout_s} s: {born.err.read_text()}")
+            time.sleep(0.005)
+        return Done(code, born.out.read_text(), born.err.read_text())
+
+    def _ask(self, told: Mapping[str, Any]) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(told) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this process's environment without the keys and settings of whoever runs the tests."""
+    return {n: v for n, v in os.environ.items() if not n.startswith(OURS)} | {"PYTHONPATH": str(ROOT)}
+
+
+def child(told: Mapping[str, Any]) -> None:
+    """Be `python -m harness`; ends by SystemExit, as that does."""
+    os.chdir(told["cwd"])
+    os.environ.clear()
+    os.environ.update(told["env"])
+    modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)
+    for number, (name, mode) in enumerate(zip(told["streams"], modes, strict=True)):
+        os.dup2(os.open(name, mode, 0o600), number)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the old one has read ahead in the nursery's orders
+    if told["room"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (told["room"], resource.RLIM_INFINITY))
+    sys.argv = ["harness", *told["args"]]
+    sys.path[0] = told["cwd"]
+    sys.path[1:1] = [p for p in os.environ["PYTHONPATH"].split(os.pathsep) if p not in sys.path]
+    runpy.run_module("harness", run_name="__main__", alter_sys=True)
+
+
+def serve() -> None:
+    """Import what commands import, then fork one a line."""
+    import harness  # noqa: PLC0415
+
+    for found in pkgutil.walk_packages(harness.__path__, "harness."):
+        if found.name != "harness.__main__":
+            importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for line in sys.stdin:
+        told = json.loads(line)
+        answer: Any = True
+        if "args" in told:
+            answer = os.fork()
+            if answer == 0:
+                return child(told)
+        elif "ended" in told:
+            pid, status = os.waitpid(told["ended"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    return None
+
+
+if __name__ == "__main__":
+    serve()
