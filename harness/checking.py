@@ -107,13 +107,16 @@ class _OnRecord(Buyer):
     def __init__(self, verdicts: Sequence[Judged]) -> None:
         self._known = {(v.first, v.second, v.repeat): v for v in verdicts}
 
-    async def get(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | Unjudged:
+    def at_hand(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | None:
         del purse
         for hidden in _HIDDEN:
             shown = replace(first, **hidden).hash, replace(second, **hidden).hash
             if known := self._known.get((*shown, task.repeat)):
                 return known
-        return Unjudged(
+        return None
+
+    async def get(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | Unjudged:
+        return self.at_hand(task, first, second, purse) or Unjudged(
             key=f"{first.hash}/{second.hash}", query="", first=first.hash, second=second.hash, rubric="", judge="",
             started_at=now(), duration_s=0.0,
             failure=Failure(kind="internal", type="NotThere", message="no match of this ranking has that verdict"),

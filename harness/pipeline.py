@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import anyio.lowlevel
+
 from harness.archive import (
     MemoryStore,
     RankingHead,
@@ -246,6 +248,7 @@ async def rescore(
         with _one_reason(store, new=False):
             async with _ranking(prepared, store, progress, clock, buying) as ranking:
                 for query in store.reader.queries():
+                    await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                     await ranking.rank(store.reader.group(query))
         return Ran(folder, ranking.head.id, buying.ceiling.stopped)
 

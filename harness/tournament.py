@@ -1,17 +1,16 @@
-"""From a group of rollouts to its ranking: rank_group(group, jury) and, under it, play(topology, ask)."""
+"""From a group of rollouts to its ranking: who meets whom, what the judge is told, what the outcome says."""
 
 import math
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import count, takewhile
 from typing import Any, Literal
 
 import anyio
 
-from harness.judging import Averaging, Buyer, Jury, Purse, Task, average
+from harness.judging import Averaging, Buyer, Jury, Purse, Task
+from harness.playing import Ask, AtHand, Bench, Outcome, play
 from harness.ranking import (
     NEED_ANCHOR,
     Conclusion,
@@ -19,8 +18,6 @@ from harness.ranking import (
     Decided,
     Estimator,
     OrderPolicy,
-    Pairing,
-    Played,
     RewardFrom,
     Rule,
     Topology,
@@ -28,7 +25,6 @@ from harness.ranking import (
     agreement,
     classes_of,
     conclude,
-    exact,
     make_topology,
     match_margins,
     stacked,
@@ -38,27 +34,11 @@ from harness.records import (
     Group,
     GroupRanking,
     Judged,
-    Match,
     Ranked,
     Rollout,
-    Unjudged,
     Usage,
 )
 from harness.transcript import Budget, Transcript, transcribe
-
-Bench = tuple[Judged | Unjudged, ...]
-"""What each juror said of one order of a pair; a single judge is a jury of one."""
-Ask = Callable[[int, int], Awaitable[Bench]]
-"""Judges two rollouts, the first named shown first."""
-_Found = dict[tuple[tuple[int, int], int], Bench]
-"""What was said, by order and repeat."""
-_Whole = Mapping[tuple[int, int], Sequence[tuple[Judged, ...]]]
-"""What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
-
-
-Outcome = tuple[tuple[Match, ...], tuple[str, ...], tuple[str, ...]]
-"""What a tournament left: its matches, the keys of the failed verdicts that left a match open, and of those of jurors
-that others stood in for."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +85,11 @@ async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: rando
 
         return ask
 
-    played = await _play_all(fields, *map(asking, range(rules.repeats)), averaging=jury.averaging)
+    def at_hand(first: int, second: int, repeat: int) -> Bench | None:
+        return jury.at_hand(replace(task, repeat=repeat), texts[first], texts[second], purse)
+
+    asks = [asking(repeat) for repeat in range(rules.repeats)]
+    played = await _play_all(fields, *asks, averaging=jury.averaging, at_hand=at_hand)
     matches, open_keys = tuple(m for own, _, _ in played for m in own), tuple(k for _, keys, _ in played for k in keys)
     absent = tuple(k for *_, keys in played for k in keys)
     last = failed_last(group, rules)
@@ -260,139 +244,14 @@ def _without_anchor(group: Group, rules: Rules) -> str:
     return f"the anchor failed: the others were ranked {how}"
 
 
-async def _play_all(fields: Sequence[Topology], *asks: Ask, averaging: Averaging) -> list[Outcome]:
+async def _play_all(fields: Sequence[Topology], *asks: Ask, averaging: Averaging, at_hand: AtHand) -> list[Outcome]:
     """Play tournaments side by side; they share no entrant."""
     found: dict[int, Outcome] = {}
 
     async def one(at: int) -> None:
-        found[at] = await play(fields[at], *asks, averaging=averaging)
+        found[at] = await play(fields[at], *asks, averaging=averaging, at_hand=at_hand)
 
     async with anyio.create_task_group() as tasks:
         for at in range(len(fields)):
             tasks.start_soon(one, at)
     return [found[at] for at in range(len(fields))]
-
-
-async def play(topology: Topology, *asks: Ask, averaging: Averaging = "mean") -> Outcome:
-    """Play `topology` to its end, or as far as verdicts can be had.
-
-    Each of `asks` judges every pair and order; the means of their scores count, averaged over jurors by `averaging`.
-    Returns the matches in the design's own order. A pair on which no juror gave every verdict leaves its match open,
-    and only what depends on that match is not played. The outcome does not depend on which reply comes first.
-    """
-    verdicts: _Found = {}
-    opened = set[str]()
-    started, recorded = set[Pairing](), set[Pairing]()
-
-    async def one(pairing: Pairing) -> None:
-        async with anyio.create_task_group() as both:
-            for order in pairing.orders:
-                for repeat in range(len(asks)):
-                    both.start_soon(judge, order, repeat)
-        said = {order: [verdicts[order, k] for k in range(len(asks))] for order in pairing.orders}
-        means = _means(pairing, _whole(said), averaging)
-        if means is None:
-            opened.update(v.key for benches in said.values() for v in _failed(benches))
-        else:
-            topology.record(pairing, *means)
-            recorded.add(pairing)
-            start_open()
-
-    async def judge(order: tuple[int, int], repeat: int) -> None:
-        verdicts[order, repeat] = await asks[repeat](*order)
-
-    def start_open() -> None:
-        found = topology.pairings()
-        if len(found) == len(started) - len(recorded):  # all under way: not looked through, there may be thousands
-            return
-        for pairing in found:
-            if pairing not in started:
-                started.add(pairing)
-                tasks.start_soon(one, pairing)
-
-    async with anyio.create_task_group() as tasks:
-        start_open()
-    failed = {v.key for v in _failed(verdicts.values())}
-    matches = tuple(_match(p, verdicts, averaging) for p in topology.matches)
-    return matches, tuple(sorted(opened)), tuple(sorted(failed - opened))
-
-
-def _failed(benches: Iterable[Bench]) -> list[Unjudged]:
-    return [v for bench in benches for v in bench if isinstance(v, Unjudged)]
-
-
-def _whole(said: Mapping[tuple[int, int], Sequence[Bench]]) -> _Whole:
-    """Return the verdicts of the jurors that gave every one.
-
-    A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
-    """
-    seats = [
-        n for n, own in enumerate(zip(*(bench for benches in said.values() for bench in benches), strict=True))
-        if all(isinstance(v, Judged) for v in own)
-    ]  # fmt: skip
-    return {
-        order: [tuple(v for n in seats if isinstance(v := bench[n], Judged)) for bench in benches]
-        for order, benches in said.items()
-    }
-
-
-def _means(pairing: Pairing, whole: _Whole, averaging: Averaging) -> tuple[Fraction, Fraction] | None:
-    """Return each side's score, exact: a juror's mean over orders and repeats, averaged over jurors.
-
-    None without a juror.
-    """
-    rows = [_scores(pairing, first, bench) for (first, _), benches in whole.items() for bench in benches]
-    jurors = list(zip(*rows, strict=True))  # by juror, then by verdict: the scores of a and b
-    if not jurors:
-        return None
-    a, b = ([sum((pair[side] for pair in said), Fraction()) / len(said) for said in jurors] for side in (0, 1))
-    return average(a, averaging), average(b, averaging)
-
-
-def _scores(pairing: Pairing, first: int, bench: Sequence[Judged]) -> list[tuple[Fraction, Fraction]]:
-    """Return the scores of the pairing's a and b by each juror, in one order."""
-    shown = [(exact(v.a.combined), exact(v.b.combined)) for v in bench]
-    return shown if first == pairing.a else [(b, a) for a, b in shown]
-
-
-def _match(played: Played, verdicts: _Found, averaging: Averaging) -> Match:
-    pairing = played.pairing
-    found = _judged(played, verdicts)
-    used = [(v, first) for (first, _), benches in found.items() for bench in benches for v in bench]
-    winners = [_winner(pairing, order, benches, averaging) for order, benches in found.items()]
-    a, b = played.score_a, played.score_b
-    return Match(
-        round=pairing.round, a=pairing.a, b=pairing.b, verdicts=tuple(v.key for v, _ in used),
-        shown_first=tuple(first for _, first in used),
-        score_a=float(a), score_b=float(b), winner=None if a == b else pairing.a if a > b else pairing.b,
-        flipped=_differ(found) and len({w for w in winners if w is not None}) > 1,
-        inconsistent=None in winners and any(w is not None for w in winners), repeated=played.repeated,
-        scores=tuple((v.a.combined, v.b.combined) for v, _ in used), cut=any(v.cut for v, _ in used),
-    )  # fmt: skip
-
-
-def _judged(played: Played, verdicts: _Found) -> _Whole:
-    """Return the verdicts that a match rests on: a repeated pair may have met the other way round before."""
-    pairing = played.pairing
-    both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
-    said = dict[tuple[int, int], list[Bench]]()
-    for order in dict.fromkeys((*pairing.orders, *(both if played.repeated else ()))):
-        benches = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
-        if any(_whole({order: benches})[order]):
-            said[order] = benches
-    return _whole(said)
-
-
-def _differ(found: _Whole) -> bool:
-    """Tell whether the orders rest on different verdicts: two identical transcripts have the same in both."""
-    return len({tuple(v.key for bench in benches for v in bench) for benches in found.values()}) > 1
-
-
-def _winner(
-    pairing: Pairing, order: tuple[int, int], benches: Sequence[tuple[Judged, ...]], averaging: Averaging
-) -> int | None:
-    """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
-    means = _means(pairing, {order: benches}, averaging)
-    if means is None or means[0] == means[1]:
-        return None
-    return pairing.a if means[0] > means[1] else pairing.b

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.playing import Bench, play
 from harness.ranking import OrderPolicy, Standing, TopologyName, calls_bounds, make_topology
 from harness.records import Match
-from harness.tournament import Bench, play
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)

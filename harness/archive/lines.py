@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic_core import from_json
+
 from harness.errors import ArchiveDamaged, UsageError
 
 SCHEMA_VERSION = 1
@@ -30,7 +32,10 @@ def decode(line: bytes, where: str) -> dict[str, Any]:
     rest = line[_PREFIX:-1]
     if line[8:16] != b"%08x" % zlib.crc32(rest):
         raise ArchiveDamaged(f"{where}: the checksum does not match the line")
-    members: dict[str, Any] = json.loads(line)
+    try:
+        members: dict[str, Any] = from_json(line)
+    except ValueError:  # a lone surrogate, which only the slower parser takes
+        members = json.loads(line)
     refuse_newer(members["schema_version"], where)
     return members
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -25,9 +26,10 @@ class RankingHead(Record):
 class GroupsOnDisk(Sequence[GroupRanking]):
     """The groups of a ranking, each read when it is asked for: a large run's do not fit into memory."""
 
-    def __init__(self, path: Path, offsets: Sequence[int]) -> None:
-        """Read from `path`, where the groups' lines begin at `offsets`."""
+    def __init__(self, path: Path, offsets: Sequence[int], queries: Sequence[str]) -> None:
+        """Read from `path`, where the lines of the groups of `queries` begin at `offsets`."""
         self._path, self._offsets = path, offsets
+        self.queries = queries
 
     def __len__(self) -> int:
         """How many groups were ranked."""
@@ -65,11 +67,23 @@ class RankingFile:
     groups: Sequence[GroupRanking]
     finished: bool
 
+    def of(self, query: str) -> GroupRanking | None:
+        """Return the ranking of one query's group, or None."""
+        at = self._places.get(query)
+        return None if at is None else self.groups[at]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        groups = self.groups
+        names = groups.queries if isinstance(groups, GroupsOnDisk) else [g.query for g in groups]
+        return {name: at for at, name in enumerate(names)}
+
 
 def read_ranking(path: Path) -> RankingFile | None:
     """Return the ranking in a file, or None for one that was torn before its header was whole."""
     head: RankingHead | None = None
     offsets: list[int] = []
+    queries: list[str] = []
     finished = False
     for at in read_lines(path):
         kind: Any = at.members["kind"]
@@ -77,9 +91,10 @@ def read_ranking(path: Path) -> RankingFile | None:
             head = RankingHead.model_validate(at.members)
         elif kind == "group":
             offsets.append(at.offset)
+            queries.append(at.members["query"])
         else:
             finished = True
-    return RankingFile(head, GroupsOnDisk(path, offsets), finished) if head else None
+    return RankingFile(head, GroupsOnDisk(path, offsets, queries), finished) if head else None
 
 
 def read_head(path: Path) -> RankingHead | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harness.archive.blobs import Blobs
 from harness.archive.index import Index, build
@@ -45,17 +46,17 @@ class RunReader:
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict bought under `key`, or None."""
-        found = self._bought(key)
-        return found if isinstance(found, Judged) else None
+        members = self._bought(key)
+        return None if members is None or "transcripts" in members else Judged.model_validate(members)
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""
-        found = self._bought(key)
-        return found if isinstance(found, Scored) else None
+        members = self._bought(key)
+        return Scored.model_validate(members) if members and "transcripts" in members else None
 
-    def _bought(self, key: str) -> AnyVerdict | None:
-        place = self.index.verdicts.get(key)
-        return VERDICT.validate_python(read_at(*place)) if place else None
+    def _bought(self, key: str) -> dict[str, Any] | None:
+        place = self.index.verdicts.get(key)  # of those that came out: a pair's, or a list's
+        return read_at(*place) if place else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""

@@ -14,6 +14,7 @@ from rich.text import Text
 from harness.archive import RankingFile, RunReader, find_run
 from harness.cli.output import runs_dir_of, stdout
 from harness.report.machine import is_offline
+from harness.report.survey import Survey, survey
 from harness.report.trust import Trust, as_json, trusts
 
 
@@ -32,24 +33,25 @@ def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_js
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
+    found = survey(reader, ranking)
     return {
         "ranking": ranking.head.id, "finished": ranking.finished, "offline": is_offline(reader, ranking),
-        "rubric": ranking.head.rubric, "groups": len(ranking.groups), "signals": _signals(ranking),
-        "judges": [as_json(t) for t in trusts(reader, ranking)],
+        "rubric": ranking.head.rubric, "groups": len(ranking.groups), "signals": _signals(found),
+        "judges": [as_json(t) for t in trusts(reader, ranking, found)],
     }  # fmt: skip
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    signals = ", ".join(f"{name} {n}" for name, n in _signals(ranking).items())
+    looked = survey(reader, ranking)
+    signals = ", ".join(f"{name} {n}" for name, n in _signals(looked).items())
     groups = f"{len(ranking.groups)} {'query' if len(ranking.groups) == 1 else 'queries'}"
     console.print(Text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
-    found = trusts(reader, ranking)
+    found = trusts(reader, ranking, looked)
     if not found:
-        listwise = any(ranked.verdicts for ranked in ranking.groups)
-        why = "a listwise judge's scores have no orders to compare" if listwise else "there was nothing to judge"
-        console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n", highlight=False)
+        why = "a listwise judge's scores have no orders to compare" if looked.listwise else "there was nothing to judge"
+        console.print(f"  no verdict{' on pairs' if looked.listwise else ''}: {why}\n", highlight=False)
     for trust in found:
         console.print(_table(trust))
         for warning in trust.warnings:
@@ -66,6 +68,5 @@ def _table(trust: Trust) -> Table:
     return table
 
 
-def _signals(ranking: RankingFile) -> dict[str, int]:
-    names = [g.signal for g in ranking.groups]
-    return {name: names.count(name) for name in ("ok", "weak", "none") if name in names}
+def _signals(found: Survey) -> dict[str, int]:
+    return {name: n for name in ("ok", "weak", "none") if (n := found.signals[name])}

@@ -1,7 +1,6 @@
 """Results on stdout, chatter on stderr."""
 
 import json
-import math
 import shlex
 import shutil
 import sys
@@ -12,9 +11,9 @@ import typer
 from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
-from harness.records import Ranked
 from harness.report.machine import as_json as to_json
 from harness.report.machine import is_offline
+from harness.report.survey import Survey, survey
 from harness.report.tables import overview
 from harness.settings import chosen, environment, load
 
@@ -31,8 +30,8 @@ def stderr(*, quiet: bool = False) -> Console:
     return Console(stderr=True, quiet=quiet)
 
 
-def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None:
-    """Print a run with one of its rankings."""
+def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool, found: Survey | None = None) -> None:
+    """Print a run with one of its rankings; `found` saves surveying it again."""
     if as_json:
         typer.echo(json.dumps(to_json(reader, ranking), ensure_ascii=False, indent=1))
         return
@@ -41,18 +40,17 @@ def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None
         console.print(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
-    console.print(overview(reader, ranking, console.width))
+    console.print(overview(reader, ranking, found or survey(reader, ranking), console.width))
     console.print(f"run: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
-def next_commands(reader: RunReader, ranking: RankingFile, typed: Sequence[str]) -> None:
+def next_commands(reader: RunReader, ranking: RankingFile, best: int | None, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
     command = f"{shlex.quote(python_here())} -m harness"
     run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
-    best = min((r for g in ranking.groups for r in g.rollouts if r.rank is not None), key=rank_of, default=None)
     lines = [
-        f"{command} show {run} --rollout {best.index if best else 0}",
+        f"{command} show {run} --rollout {best or 0}",
         f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
     ]
     if reader.info.agent_offline and typed[:1] == ["run"]:
@@ -66,11 +64,6 @@ def next_commands(reader: RunReader, ranking: RankingFile, typed: Sequence[str])
 
 def _unjudged(ranking: RankingFile) -> bool:
     return ranking.head.settings.get("topology") == "none"
-
-
-def rank_of(ranked: Ranked) -> float:
-    """Return a rank to sort by; unranked last."""
-    return math.inf if ranked.rank is None else ranked.rank
 
 
 def python_here() -> str:

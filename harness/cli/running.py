@@ -22,6 +22,7 @@ from harness.errors import ExitCode, Interrupted, UsageError
 from harness.queries import query_from, read_queries
 from harness.records import Query
 from harness.report import write_page
+from harness.report.survey import Survey, survey
 from harness.rollouts import LoadedAgent, load_agent
 from harness.settings import Settings, changed, chosen, environment, load
 
@@ -182,41 +183,35 @@ def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = Fa
     """Write the page, print the result, and exit with what became of it."""
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)
-    write_page(reader, ranking, ran.path / "report.html")
-    print_run(reader, ranking, as_json=as_json)
+    found = survey(reader, ranking)
+    write_page(reader, ranking, ran.path / "report.html", found)
+    print_run(reader, ranking, as_json=as_json, found=found)
     if not as_json:
         if rescored:
-            print_reuse(ranking)
-        next_commands(reader, ranking, sys.argv[1:])
+            typer.echo(f"reused {found.judge.reused}, bought {found.judge.bought}")
+        next_commands(reader, ranking, found.best, sys.argv[1:])
     if ran.stopped:
         typer.echo(f"stopped: {ran.stopped}. {pipeline.what_is_kept(ran.path)}; --max-cost USD sets another ceiling. "
                    f"`harness rescore {ran.path}` ranks what is there", err=True)  # fmt: skip
         raise typer.Exit(ExitCode.BUDGET)
-    code = _exit_code(reader, ranking, most, rescored=rescored)
+    code = _exit_code(reader, ranking, found, most, rescored=rescored)
     if code is not ExitCode.DONE:
         raise typer.Exit(code)
 
 
-def print_reuse(ranking: RankingFile) -> None:
-    """Say what a rescoring cost in verdicts."""
-    reused, bought = sum(g.reused for g in ranking.groups), sum(g.judged for g in ranking.groups)
-    typer.echo(f"reused {reused}, bought {bought}")
-
-
-def _exit_code(reader: RunReader, ranking: RankingFile, most: int, *, rescored: bool) -> ExitCode:
-    failures = [r.failure for q in reader.queries() for r in reader.group(q).rollouts if r.failure]
-    if not rescored and any(f.kind == "quota" for f in failures):
+def _exit_code(reader: RunReader, ranking: RankingFile, found: Survey, most: int, *, rescored: bool) -> ExitCode:
+    failed = found.agents.failed
+    if not rescored and failed["quota"]:
         return ExitCode.BUDGET
-    missing = {key for g in ranking.groups for key in g.failed_verdicts}
+    missing = found.failed_verdicts
     if missing and any(
         v.status == "failed" and v.key in missing and v.failure.kind == "quota" for v in reader.verdicts()
     ):
         return ExitCode.BUDGET
-    rollouts = sum(len(g.rollouts) for g in ranking.groups)
-    later = ranking.head.settings.get("topology") == "none" and len(failures) < rollouts
-    if not later and not any(r.rank is not None for g in ranking.groups for r in g.rollouts):
+    later = ranking.head.settings.get("topology") == "none" and failed.total() < found.agents.runs
+    if not later and found.best is None:
         return ExitCode.NOTHING_RANKABLE
-    bad = len(failures) + (0 if later else sum(g.status == "incomplete" for g in ranking.groups))
+    bad = failed.total() + (0 if later else found.incomplete)
     return ExitCode.FAILURES if bad > most else ExitCode.DONE
 
 

@@ -151,22 +151,18 @@ def report_command(*, run: str, ranking: str | None, runs_dir: Path | None) -> N
 
 
 def _query(reader: RunReader, wanted: str | None) -> Query:
-    queries = list(reader.queries())
-    if wanted is None:
-        if len(queries) > 1:
-            raise UsageError(
-                f"run {reader.info.id} has {len(queries)} queries: name one with --query, e.g. {queries[0].id}"
-            )
-        return queries[0]
-    found = next((q for q in queries if q.id == wanted), None)
+    ids = list(reader.index.queries)
+    if wanted is None and len(ids) > 1:
+        raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
+    found = reader.query(ids[0] if wanted is None else wanted)
     if found is None:
-        raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(wanted, [q.id for q in queries])}")
+        raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(str(wanted), ids)}")
     return found
 
 
 def _only(ranking: RankingFile, query: Query) -> RankingFile:
     """Return a ranking with nothing but one query's group."""
-    groups = tuple(group for group in ranking.groups if group.query == query.id)
-    if not groups:
+    ranked = ranking.of(query.id)
+    if ranked is None:
         raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; `harness resume` ranks it")
-    return replace(ranking, groups=groups)
+    return replace(ranking, groups=(ranked,))

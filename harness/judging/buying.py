@@ -76,6 +76,14 @@ class _Till(Generic[Good, Bad]):
             done.set()
         return verdict
 
+    def at_hand(self, key: str, purse: Purse) -> Good | None:
+        """Return what the store holds and nobody has to wait for: a fresh copy of another run's is not on disk yet."""
+        known = None if key in purse.bought else self.find(self.store, key)
+        if known is None or known.source:
+            return None
+        purse.reused[key] = known
+        return known
+
     async def _buy(self, ask: Callable[[], Awaitable[Good | Bad]]) -> Good | Bad:
         usd: float | None = 0.0
         self.progress.expect("judging", 1)
@@ -122,6 +130,10 @@ class Buyer:
             return Unjudged.model_validate(said)
 
         return await self._till.get(key, purse, lambda: self._judge(task, first, second), unbought)
+
+    def at_hand(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | None:
+        """Return the verdict on a pair if the store holds it: nothing is waited for then, and none of `get` is due."""
+        return self._till.at_hand(self._judge.key(task, first, second), purse)
 
 
 class ListBuyer:

@@ -33,6 +33,15 @@ class Jury:
         """Return each member's verdict, in the members' order; all are asked at once."""
         return await _all_of(partial(member.get, task, first, second, purse) for member in self._members)
 
+    def at_hand(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> tuple[Judged, ...] | None:
+        """Return what `hear` would where the store holds every member's verdict, and None otherwise."""
+        found: list[Judged] = []
+        for member in self._members:
+            if (verdict := member.at_hand(task, first, second, purse)) is None:
+                return None
+            found.append(verdict)
+        return tuple(found)
+
 
 class ListJury:
     """One listwise judge or more. A judge that fails fails only its own verdict."""
@@ -51,17 +60,21 @@ class ListJury:
 
 async def _all_of(asks: Iterable[Callable[[], Awaitable[Said]]]) -> tuple[Said, ...]:
     """Do all at once and return the results in the order given."""
+    if len(waiting := list(asks)) == 1:
+        return (await waiting[0](),)
     found: dict[int, Said] = {}
 
     async def one(number: int, ask: Callable[[], Awaitable[Said]]) -> None:
         found[number] = await ask()
 
     async with anyio.create_task_group() as asked:
-        for number, ask in enumerate(asks):
+        for number, ask in enumerate(waiting):
             asked.start_soon(one, number, ask)
     return tuple(found[number] for number in sorted(found))
 
 
 def average(scores: Sequence[Number], averaging: Averaging) -> Number:
     """Return the mean or the median (of an even number: the mean of the middle two). At least one score."""
+    if len(scores) == 1:  # nearly always, and statistics.mean is slow
+        return scores[0]
     return statistics.median(scores) if averaging == "median" else statistics.mean(scores)

@@ -1,14 +1,13 @@
 """Figures with their names: of the run, of one query, of many together."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from harness.archive import RankingFile, RunReader
 from harness.records import GroupRanking
-from harness.report.figures import AgentFigures, JudgeFigures, Verdicts, judge_figures
-from harness.report.glance import Glance, Models, Span
+from harness.report.figures import AgentFigures, JudgeFigures
+from harness.report.survey import Look, Models, Span, Survey
 from harness.report.words import count, date, dollars, fixed, percent, seconds, signed, words
 
 _SIGNAL = {
@@ -27,12 +26,11 @@ class Fact:
     note: str = ""
 
 
-def run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance]) -> list[Fact]:
+def run_facts(reader: RunReader, ranking: RankingFile, found: Survey) -> list[Fact]:
     """Return what ran, what judged it and how: the particulars at the head of a page."""
     info, head = reader.info, ranking.head
-    models = sum((glance.models for glance in glances), Models())
+    models = found.models
     order = head.settings.get("order")
-    design = dict.fromkeys((g.ranking.topology, g.ranking.estimator) for g in glances)
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
         Fact("Model", _model(models)),
@@ -40,7 +38,7 @@ def run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance]
         Fact("Rubric", head.rubric),
         *(
             Fact("Tournament", f"{t}, ranked by {e}", f"orders judged: {order}" if order and t != "listwise" else "")
-            for t, e in design
+            for t, e in found.designs
         ),
         Fact("Run", info.id, date(info.created_at)),
         Fact("Ranking", head.id, date(head.created_at)),
@@ -48,31 +46,30 @@ def run_facts(reader: RunReader, ranking: RankingFile, glances: Sequence[Glance]
     ]
 
 
-def summary_facts(reader: RunReader, glances: Sequence[Glance]) -> list[Fact]:
+def summary_facts(found: Survey) -> list[Fact]:
     """Return the figures of many queries together."""
-    rankings = [glance.ranking for glance in glances]
-    signals = Counter(ranked.signal for ranked in rankings)
+    queries, signals = len(found.glances), found.signals
     unclear = f"{signals['weak']} weak, {signals['none']} without"
-    complete = sum(ranked.status == "complete" for ranked in rankings)
-    beat, samples = (sum(g.beaten[i] for g in glances) for i in (0, 1))
+    beat, samples = found.beaten
+    ranked = f"{queries - found.incomplete} ranked in full, {found.incomplete} incomplete"
     return [
-        Fact("Queries", count(len(glances)), f"{complete} ranked in full, {len(glances) - complete} incomplete"),
-        Fact("With signal", percent(signals["ok"], len(glances)), unclear),
+        Fact("Queries", count(queries), ranked),
+        Fact("With signal", percent(signals["ok"], queries), unclear),
         Fact("Samples above the anchor", percent(beat, samples), f"{beat} of {samples} ranked samples"),
-        *_agent_facts(sum((g.agents for g in glances), AgentFigures.none())),
-        *_judge_facts(judge_figures(rankings, reader.verdict)),
-        _wall_time(s for g in glances for s in g.spans),
+        *_agent_facts(found.agents),
+        *_judge_facts(found.judge),
+        _wall_time(found.spans),
     ]
 
 
-def group_facts(glance: Glance, verdicts: Verdicts) -> list[Fact]:
+def group_facts(one: Look, ranking: GroupRanking) -> list[Fact]:
     """Return the figures of one query."""
     return [
-        Fact("Signal", glance.ranking.signal, _SIGNAL[glance.ranking.signal]),
-        *_noise_facts(glance.ranking),
-        *_judge_facts(judge_figures([glance.ranking], verdicts)),
-        *_agent_facts(glance.agents),
-        _wall_time(glance.spans),
+        Fact("Signal", ranking.signal, _SIGNAL[ranking.signal]),
+        *_noise_facts(ranking),
+        *_judge_facts(one.judge),
+        *_agent_facts(one.agents),
+        _wall_time(one.spans),
     ]
 
 
@@ -120,12 +117,7 @@ def _noise_facts(ranking: GroupRanking) -> list[Fact]:
     ]
 
 
-def _wall_time(spans: Iterable[Span]) -> Fact:
-    """Return the time covered by at least one span: what was waited for, without the days before a rescoring."""
-    covered, until = timedelta(), None
-    for start, end in sorted(spans):
-        if until is None or start >= until:
-            covered, until = covered + (end - start), end
-        elif end > until:
-            covered, until = covered + (end - until), end
+def _wall_time(apart: Iterable[Span]) -> Fact:
+    """Return the time covered by spans: what was waited for, without the days before a rescoring."""
+    covered = sum((end - start for start, end in apart), timedelta())
     return Fact("Wall time", seconds(covered.total_seconds()), "while a run or a verdict was under way")

@@ -1,9 +1,10 @@
 """What people want to know first, computed from an archive's records. Pure; tables and page draw it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from harness.ranking.honesty import Tally, calls_of, tally
 from harness.records import (
     Agreement,
     AnyVerdict,
@@ -24,6 +25,8 @@ _NOISE: dict[str, str] = {
 }
 Verdicts = Callable[[str], Judged | None]
 """Finds a verdict by its key."""
+Tallies = Mapping[str, Tally]
+"""By judge."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,23 @@ def _one_group(ranking: GroupRanking, verdicts: Verdicts) -> JudgeFigures:
         failed=len(ranking.failed_verdicts), bought=ranking.judged, reused=ranking.reused,
         calls=ranking.judge_usage.requests, cached=ranking.judge_usage.cached or 0, usd=ranking.judge_usd,
     )  # fmt: skip
+
+
+def tallies(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> dict[str, Tally]:
+    """Sum up one group's verdicts by judge."""
+    keys = dict.fromkeys(key for match in ranking.matches for key in match.verdicts)
+    lengths = {r.index: len(r.trajectory.answer.split()) for r in group.rollouts}
+    found = calls_of(ranking, (v for key in keys if (v := verdicts(key))), lengths)
+    return {judge: tally(calls) for judge, calls in found.items()}
+
+
+def together(parts: Iterable[Tallies]) -> dict[str, Tally]:
+    """Add up groups."""
+    sums: dict[str, Tally] = {}
+    for part in parts:
+        for judge, one in part.items():
+            sums[judge] = sums.get(judge, Tally()) + one
+    return sums
 
 
 def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:

@@ -16,9 +16,9 @@ from markupsafe import Markup
 from harness.archive import RankingFile, RunReader
 from harness.report import words
 from harness.report.facts import run_facts, summary_facts
-from harness.report.glance import glances
 from harness.report.machine import is_offline
 from harness.report.sections import sections
+from harness.report.survey import Survey, survey
 from harness.report.trust import trusts
 from harness.transcript import clean
 
@@ -26,9 +26,9 @@ _SUMMARY_ABOVE = 3
 _DETAILED = 50
 
 
-def write_page(reader: RunReader, ranking: RankingFile, target: Path) -> None:
-    """Write the page of `ranking` to `target` (mode 0600), whole or not at all."""
-    page = render_page(reader, ranking)
+def write_page(reader: RunReader, ranking: RankingFile, target: Path, found: Survey | None = None) -> None:
+    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `found` saves surveying it again."""
+    page = render_page(reader, ranking, found)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -41,22 +41,22 @@ def write_page(reader: RunReader, ranking: RankingFile, target: Path) -> None:
         raise
 
 
-def render_page(reader: RunReader, ranking: RankingFile) -> str:
+def render_page(reader: RunReader, ranking: RankingFile, found: Survey | None = None) -> str:
     """Return the page of `ranking`: the same archive gives the same text.
 
     Above 3 queries it opens with a summary; above 50 only the first 50 are shown in full, and the page says so.
     """
-    all_of_them = glances(reader, ranking)
+    found = found or survey(reader, ranking)
     return _template().render(
         info=reader.info,
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
-        about=run_facts(reader, ranking, all_of_them),
-        groups=sections(reader, ranking.head, all_of_them[:_DETAILED]),
-        glances=all_of_them,
-        summary=summary_facts(reader, all_of_them) if len(all_of_them) > _SUMMARY_ABOVE else None,
-        rollouts=sum(glance.agents.runs for glance in all_of_them),
-        trusts=trusts(reader, ranking),
+        about=run_facts(reader, ranking, found),
+        groups=sections(reader, ranking, _DETAILED),
+        glances=found.glances,
+        summary=summary_facts(found) if len(found.glances) > _SUMMARY_ABOVE else None,
+        rollouts=found.agents.runs,
+        trusts=trusts(reader, ranking, found),
     )
 
 

@@ -1,18 +1,19 @@
 """What the page tells of one query, put together from its records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
-from harness.archive import RankingHead, RunReader
-from harness.records import Rollout, Unjudged, Unscored
+from harness.archive import RankingFile, RunReader
+from harness.records import GroupRanking, Query, Rollout, Unjudged, Unscored
 from harness.report.bracket import FLAGS, Bracket, Seed, drawn_bracket, seeding_lines, seeding_scale
 from harness.report.excerpts import ALONE, BESIDE_A_MATCH, Shown, excerpt
 from harness.report.facts import Fact, group_facts
 from harness.report.figures import certainty, jury_lines, notes
-from harness.report.glance import Glance
 from harness.report.meetings import Meeting, Missing, failures, meetings, missing_verdicts
 from harness.report.standings import Line, headline, lines
+from harness.report.survey import look, ranked_queries
 from harness.tokens import recorded_budget
 from harness.transcript import Budget
 
@@ -21,8 +22,9 @@ from harness.transcript import Budget
 class Section:
     """All that is told of one query."""
 
-    id: str
-    glance: Glance
+    number: int
+    query: Query
+    ranking: GroupRanking
     headline: str
     because: str
     certainty: str | None
@@ -46,6 +48,11 @@ class Section:
     brief: str | None
     """The instructions that the agent worked under."""
 
+    @property
+    def id(self) -> str:
+        """What links on the page name it by."""
+        return f"q{self.number}"
+
 
 @dataclass(frozen=True)
 class _Rooms:
@@ -55,35 +62,40 @@ class _Rooms:
     alone: int
 
 
-def sections(reader: RunReader, head: RankingHead, glances: Sequence[Glance]) -> list[Section]:
-    """Return a section a query; the more there are on the page, the less room has each path."""
+def sections(reader: RunReader, ranking: RankingFile, most: int) -> list[Section]:
+    """Return a section a query, of the first `most`; the more there are on the page, the less room has each path."""
+    found = list(islice(ranked_queries(reader, ranking), most))
+    runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in found)
     rooms = _Rooms(
-        beside=BESIDE_A_MATCH.each(2 * sum(len(glance.ranking.matches) for glance in glances)),
-        alone=ALONE.each(sum(glance.agents.runs for glance in glances)),
+        beside=BESIDE_A_MATCH.each(2 * sum(len(ranked.matches) for _, ranked in found)), alone=ALONE.each(runs)
     )
-    failed = failures(reader, [glance.ranking for glance in glances])
-    budget = recorded_budget(head.settings, head.judge)
-    return [_section(reader, glance, rooms, failed, budget) for glance in glances]
+    failed = failures(reader, [ranked for _, ranked in found])
+    budget = recorded_budget(ranking.head.settings, ranking.head.judge)
+    return [
+        _section(reader, number, query, ranked, rooms, failed, budget)
+        for number, (query, ranked) in enumerate(found, 1)
+    ]
 
 
 def _section(
-    reader: RunReader, glance: Glance, rooms: _Rooms, failed: Mapping[str, Unjudged | Unscored], budget: Budget | None
-) -> Section:
-    ranked = glance.ranking
-    group, verdicts = reader.group(glance.query), cache(reader.verdict)
+    reader: RunReader, number: int, query: Query, ranked: GroupRanking, rooms: _Rooms,
+    failed: Mapping[str, Unjudged | Unscored], budget: Budget | None,
+) -> Section:  # fmt: skip
+    group, verdicts = reader.group(query), cache(reader.verdict)
     said, because = headline(group, ranked, verdicts)
     bracket = drawn_bracket(group, ranked)
     met = list(meetings(group, ranked, bracket, verdicts, rooms.beside))
     flags = {flag for meeting in met for flag in meeting.flags}
     return Section(
-        id=f"q{glance.number}",
-        glance=glance,
+        number=number,
+        query=query,
+        ranking=ranked,
         headline=said,
         because=because,
         certainty=certainty(group, ranked),
         notes=[*jury_lines(ranked), *notes(group, ranked)],
         explanations={r.index: r.explanation for r in ranked.rollouts if r.explanation},
-        facts=group_facts(glance, verdicts),
+        facts=group_facts(look(number, group, ranked, verdicts, reader.scored), ranked),
         lines=lines(group, ranked),
         failed=[r for r in group.rollouts if r.status == "failed"],
         seeding=seeding_lines(group, ranked),

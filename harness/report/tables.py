@@ -1,7 +1,6 @@
 """What a run prints: a table a query, what people want to know first under it, a summary when there are many."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from rich import box
@@ -13,12 +12,11 @@ from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
 from harness.ranking import mean_agreement
-from harness.records import Agreement, Group, GroupRanking, Ranked, Step
+from harness.records import Group, GroupRanking, Ranked, Step
 from harness.report.figures import (
     AgentFigures,
     JudgeFigures,
     Row,
-    agent_figures,
     agreement_line,
     certainty,
     judge_figures,
@@ -31,11 +29,11 @@ from harness.report.figures import (
     place_of,
     places_by_margins,
     rows,
-    samples_beat_anchor,
     total,
 )
 from harness.report.flagged import flagged
-from harness.report.trust import Tallies, judge_lines, tallies, together
+from harness.report.survey import Survey
+from harness.report.trust import judge_lines
 from harness.report.words import dollars, money, temperature_words
 
 TABLES_UP_TO = 3
@@ -44,25 +42,22 @@ _OTHER_COLUMNS = 81
 
 
 def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
-    """Yield each query's rollouts with their ranking, one at a time, in the order of the queries."""
-    places = {g.query: at for at, g in enumerate(ranking.groups)}  # where, not what: a large run's do not fit
+    """Yield each ranked query's rollouts with their ranking, one at a time, in the order of the queries."""
     for query in reader.queries():
-        if query.id in places:
-            yield reader.group(query), ranking.groups[places[query.id]]
+        if ranked := ranking.of(query.id):
+            yield reader.group(query), ranked
 
 
-def overview(reader: RunReader, ranking: RankingFile, width: int) -> RenderableType:
+def overview(reader: RunReader, ranking: RankingFile, found: Survey, width: int) -> RenderableType:
     """Return what a run prints on stdout, `width` characters wide, without the next commands."""
-    few = list(islice(groups_of(reader, ranking), TABLES_UP_TO + 1))
-    if len(few) > TABLES_UP_TO:
-        return _summary(reader, ranking)
+    order = str(ranking.head.settings.get("order"))
+    if len(found.glances) > TABLES_UP_TO:
+        return _summary(found, order)
     parts: list[RenderableType] = []
-    for group, ranked in few:
+    for group, ranked in groups_of(reader, ranking):
         parts += [group_table(group, ranked, width), *group_lines(group, ranked, reader)]
-    agent = agent_figures(r for g, _ in few for r in g.rollouts)
-    sums = together(tallies(group, ranked, reader.verdict) for group, ranked in few)
-    parts += [Text(line) for line in judge_lines(sums, str(ranking.head.settings.get("order")))]
-    return Lines(*parts, bill(judge_figures((r for _, r in few), reader.verdict), agent))
+    parts += [Text(line) for line in judge_lines(found.tallies, order)]
+    return Lines(*parts, bill(found.judge, found.agents))
 
 
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Table:
@@ -229,37 +224,23 @@ def _judge_line(figures: JudgeFigures, signal: str) -> str:
     return " · ".join([*parts, f"signal {signal}"])
 
 
-def _summary(reader: RunReader, ranking: RankingFile) -> RenderableType:
-    """Stream over all groups once, keeping only sums."""
-    agent, judge = AgentFigures.none(), JudgeFigures()
-    signals: dict[str, int] = {}
-    sums: Tallies = {}
-    incomplete = above = samples = count = 0
-    agreed: list[Agreement] = []
-    for group, ranked in groups_of(reader, ranking):
-        count += 1
-        agent += agent_figures(group.rollouts)
-        judge += judge_figures([ranked], reader.verdict)
-        sums = together([sums, tallies(group, ranked, reader.verdict)])
-        agreed += ranked.agreement
-        signals[ranked.signal] = signals.get(ranked.signal, 0) + 1
-        incomplete += ranked.status == "incomplete"
-        better, ranked_samples = samples_beat_anchor(group, ranked)
-        above, samples = above + better, samples + ranked_samples
+def _summary(found: Survey, order: str) -> RenderableType:
+    agent, signals, queries = found.agents, found.signals, len(found.glances)
+    above, samples = found.beaten
     causes = ", ".join(f"{n} {kind}" for kind, n in sorted(agent.failed.items()))
     told = [
-        f"{count} queries, {agent.runs} rollouts: {agent.runs - agent.failed.total()} ok, {agent.failed.total()} failed"
-        + (f" ({causes})" if causes else ""),
-        f"groups with signal: {signals.get('ok', 0) / count:.0%}"
-        + (f"; incomplete: {incomplete}" if incomplete else ""),
+        f"{queries} queries, {agent.runs} rollouts: {agent.runs - agent.failed.total()} ok, "
+        f"{agent.failed.total()} failed" + (f" ({causes})" if causes else ""),
+        f"groups with signal: {signals['ok'] / queries:.0%}"
+        + (f"; incomplete: {found.incomplete}" if found.incomplete else ""),
         f"samples above their anchor: {above} of {samples}" + (f" ({above / samples:.0%})" if samples else ""),
-        _judge_line(judge, ", ".join(f"{k} {n}" for k, n in sorted(signals.items()))),
-        *(f"{agreement_line(found)}, mean over groups" for found in mean_agreement(agreed)),
+        _judge_line(found.judge, ", ".join(f"{k} {n}" for k, n in sorted(signals.items()))),
+        *(f"{agreement_line(pair)}, mean over groups" for pair in mean_agreement(found.agreed)),
     ]
-    if noise := signals.get("weak", 0) + signals.get("none", 0):
-        told.append(f"the rankings of {noise} of {count} queries are noise, or close to it (signal weak or none)")
-    told += judge_lines(sums, str(ranking.head.settings.get("order")))
-    return Lines(*(Text(t) for t in told), bill(judge, agent))
+    if noise := signals["weak"] + signals["none"]:
+        told.append(f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)")
+    told += judge_lines(found.tallies, order)
+    return Lines(*(Text(t) for t in told), bill(found.judge, agent))
 
 
 def _step(number: str, step: Step) -> Text:

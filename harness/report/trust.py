@@ -1,13 +1,14 @@
 """How far to believe the judge: honesty figures in plain words, for terminal, page and JSON."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from harness.archive import RankingFile, RunReader
-from harness.ranking.honesty import Share, Tally, calls_of, tally
-from harness.records import Group, GroupRanking, Unjudged
-from harness.report.figures import Verdicts
+from harness.ranking.honesty import Share, Tally
+from harness.records import Unjudged
+from harness.report.figures import Tallies, together
+from harness.report.survey import Survey
 from harness.report.words import count, signed
 
 _ALWAYS_FROM = 3
@@ -41,33 +42,9 @@ class Trust:
     """For marks 0 to 10: how many sides got it, and that as a share of the commonest."""
 
 
-Tallies = Mapping[str, Tally]
-"""By judge."""
-
-
-def tallies(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> dict[str, Tally]:
-    """Sum up one group's verdicts by judge."""
-    keys = dict.fromkeys(key for match in ranking.matches for key in match.verdicts)
-    lengths = {r.index: len(r.trajectory.answer.split()) for r in group.rollouts}
-    found = calls_of(ranking, (v for key in keys if (v := verdicts(key))), lengths)
-    return {judge: tally(calls) for judge, calls in found.items()}
-
-
-def together(parts: Iterable[Tallies]) -> dict[str, Tally]:
-    """Add up groups."""
-    sums: dict[str, Tally] = {}
-    for part in parts:
-        for judge, one in part.items():
-            sums[judge] = sums.get(judge, Tally()) + one
-    return sums
-
-
-def trusts(reader: RunReader, ranking: RankingFile) -> list[Trust]:
-    """Return what is to be told of every judge of a ranking; the groups are read one at a time."""
-    ranked = {g.query: g for g in ranking.groups}
-    found = ((reader.group(q), ranked[q.id]) for q in reader.queries() if q.id in ranked)
-    sums = together(tallies(group, one, reader.verdict) for group, one in found)
-    sums = together([sums, _failures(reader, ranking.groups)])
+def trusts(reader: RunReader, ranking: RankingFile, found: Survey) -> list[Trust]:
+    """Return what is to be told of every judge of a ranking that was surveyed."""
+    sums = together([found.tallies, _failures(reader, found.failed_verdicts)])
     order = str(ranking.head.settings.get("order"))
     return [
         Trust(judge, ranking.head.rubric, one, tuple(warnings(one, order)), tuple(readings(one, order)), _bars(one))
@@ -75,8 +52,8 @@ def trusts(reader: RunReader, ranking: RankingFile) -> list[Trust]:
     ]
 
 
-def _failures(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, Tally]:
-    wanted = {key for ranking in rankings for key in ranking.failed_verdicts}
+def _failures(reader: RunReader, wanted: AbstractSet[str]) -> dict[str, Tally]:
+    """Count the failed verdicts that groups wait for, by judge; the archive is read only if there are any."""
     if not wanted:
         return {}
     judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in wanted}

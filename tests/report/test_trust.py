@@ -6,6 +6,7 @@ import json
 import pytest
 
 from harness.ranking.honesty import Call, Tally, tally
+from harness.report.survey import survey
 from harness.report.trust import Trust, as_json, judge_lines, readings, trusts, warnings
 from tests.report.test_page import EVIL, build, crowd, page_of
 
@@ -74,7 +75,7 @@ def test_the_judge_is_named_where_there_are_several():
 def test_the_page_has_a_table_a_judge_with_every_figure_and_its_reading(tmp_path):
     built = build(tmp_path, crowd(6), judge=f"judge {EVIL[:40]}")
     page = page_of(built)
-    (trust,) = trusts(built.reader, built.ranking)
+    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
     for r in trust.readings:
         assert r.label in page.text()
         assert r.says in page.text()
@@ -83,6 +84,6 @@ def test_the_page_has_a_table_a_judge_with_every_figure_and_its_reading(tmp_path
 
 def test_failed_verdicts_are_counted_for_the_judge_that_owes_them(tmp_path):
     built = build(tmp_path, crowd(4, refuse=lambda first, second: (first, second) == (2, 0)))
-    (trust,) = trusts(built.reader, built.ranking)
+    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
     assert trust.tally.failed == 1
     assert trust.tally.verdicts > 0
