@@ -23,9 +23,9 @@ import anyio
 import openai
 from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
 
+from harness.api import rollout
 from harness.archive import RunInfo, RunStore
 from harness.clock import now
-from harness.pipeline import rollout
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen

@@ -9,10 +9,11 @@ Importing this imports nothing else: the Agents SDK takes over a second, and com
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.api import best_of, rank, rollout
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.chats import TrajectoryScore, ruler
     from harness.errors import HarnessError, JudgeFailed, UsageError
-    from harness.pipeline import best_of, rank, rescore, resume, rollout
+    from harness.pipeline import rescore, resume
     from harness.ranking import rank_scores
     from harness.records import Group, GroupRanking, Query, Rollout
     from harness.rollouts import AgentEnv
@@ -52,12 +53,12 @@ _HOMES = {
     "RunStore": "harness.archive",
     "TrajectoryScore": "harness.chats",
     "UsageError": "harness.errors",
-    "best_of": "harness.pipeline",
-    "rank": "harness.pipeline",
+    "best_of": "harness.api",
+    "rank": "harness.api",
     "rank_scores": "harness.ranking",
     "rescore": "harness.pipeline",
     "resume": "harness.pipeline",
-    "rollout": "harness.pipeline",
+    "rollout": "harness.api",
     "ruler": "harness.chats",
 }
 

@@ -6,6 +6,7 @@ A message says what is wrong, which value, and what to do. `ExitCode` is the doc
 import difflib
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -79,3 +80,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def first_of(group: BaseExceptionGroup[Any]) -> Any:
+    """Return the first error in a group, however deep: concurrent tasks refused for one reason say it several times."""
+    first: Any = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]

@@ -187,6 +187,9 @@ def _winner(
     pairing: Pairing, order: tuple[int, int], benches: Sequence[tuple[Judged, ...]], averaging: Averaging
 ) -> int | None:
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
+    if len(benches) == len(benches[0]) == 1:
+        score_first, score_second = benches[0][0].a.combined, benches[0][0].b.combined
+        return None if score_first == score_second else order[score_first < score_second]
     means = _means(pairing, {order: benches}, averaging)
     if means is None or means[0] == means[1]:
         return None

@@ -340,3 +340,13 @@ def _checked(url: str | None, flag: str) -> str | None:
 def environment() -> Mapping[str, str]:
     """Return the process's environment, the one place where it is read."""
     return dict(os.environ)
+
+
+def as_written(settings: Settings) -> dict[str, Any]:
+    """Return settings fit to be written down: no user or password in an address."""
+    plain = settings.model_dump(mode="json")
+    return plain | {name: _bare(plain[name]) for name in ("base_url", "judge_base_url")}
+
+
+def _bare(url: str | list[str] | None) -> str | list[str | None] | None:
+    return [without_credentials(one) for one in url] if isinstance(url, list) else without_credentials(url)

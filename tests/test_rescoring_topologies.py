@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
+from harness import api, pipeline, planning
 from harness.archive import RunReader
 from harness.queries import query_from
 from harness.rollouts import load_agent
@@ -26,7 +26,7 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def go() -> Path:
         loaded = load_agent("search", Path.cwd())
-        prepared = await pipeline.prepare(loaded, settings)
+        prepared = await planning.prepare(loaded, settings)
         return (await pipeline.run(prepared, [query_from(loaded.examples[0])])).path
 
     return anyio.run(go)
@@ -41,7 +41,7 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
         reader = RunReader(everyone)
         (rescored,) = reader.ranking(ran.ranking_id).groups
         (query,) = reader.queries()
-        fresh = await pipeline.rank(reader.group(query), offline=True, **changes)
+        fresh = await api.rank(reader.group(query), offline=True, **changes)
         assert rescored.judged == 0
         assert rescored.reused == fresh.judged
         assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)

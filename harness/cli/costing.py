@@ -5,7 +5,8 @@ import json
 import typer
 
 from harness.costs import Bounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline import Prepared, Quote
+from harness.pipeline import Quote
+from harness.planning import Prepared
 from harness.report.words import dollars
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import anyio
 import typer
 
-from harness import pipeline
+from harness import api, pipeline
 from harness.archive import RunReader
 from harness.cli.output import print_run, stderr
 from harness.cli.running import announce, asked, hush, interruptible
 from harness.cli.watching import Watcher
+from harness.planning import prepare
 from harness.records import Group, GroupRanking
 from harness.report import write_page
 from harness.rollouts import load_agent
@@ -27,7 +28,7 @@ def best_command(
     settings = _settings(flags, config)
     loaded = load_agent(agent, Path.cwd())
     queries = asked(loaded, query, None)
-    prepared = anyio.run(pipeline.prepare, loaded, settings)
+    prepared = anyio.run(prepare, loaded, settings)
     console = stderr(quiet=quiet)
     announce(console, prepared, 1)
     if dry_run:
@@ -38,7 +39,7 @@ def best_command(
     ranking = reader.ranking(ran.ranking_id)
     write_page(reader, ranking, ran.path / "report.html")
     group, ranked = reader.group(queries[0]), ranking.groups[0]
-    best = pipeline.winner_of(group, ranked)
+    best = api.winner_of(group, ranked)
     if as_json:
         print_run(reader, ranking, as_json=True)
     else:
@@ -62,7 +63,7 @@ def why(group: Group, ranking: GroupRanking, best: int) -> str:
 def _settings(flags: Mapping[str, Any], config: Path | None) -> Settings:
     """Take the design from `for_best` whatever is set for runs; the rest as a run does."""
     given = chosen(flags, environment(), config)
-    design = pipeline.for_best(load(given).n)
+    design = api.for_best(load(given).n)
     if flags.get("sure") is not None and "sure" in design:
         design["sure"] = flags["sure"]
     return load(given | {"order": None, "budget": None} | design)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.panel import Panel
 
-from harness import pipeline
+from harness import pipeline, planning
 from harness.archive import RankingFile, RunReader, find_run, last_unfinished, missing_of
 from harness.cli.costing import cost_line, print_quote
 from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
@@ -40,7 +40,7 @@ def run_command(
     settings = load(wanted)
     loaded = load_agent(agent, Path.cwd())
     ask = asked(loaded, query, queries)
-    prepared = anyio.run(pipeline.prepare, loaded, settings)
+    prepared = anyio.run(planning.prepare, loaded, settings)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     _say_what_does_not_apply(console, settings, wanted)
@@ -147,7 +147,7 @@ def _say_what_does_not_apply(console: Console, settings: Settings, wanted: Mappi
                       "scores a whole group at once", highlight=False)  # fmt: skip
 
 
-def announce(console: Console, prepared: pipeline.Prepared, count: int) -> None:
+def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
     """Say what is about to be spent, and on whom."""
     if prepared.offline:
         console.print(
@@ -166,11 +166,11 @@ def announce(console: Console, prepared: pipeline.Prepared, count: int) -> None:
 
 
 def _tell_design(console: Console, settings: Settings) -> None:
-    if plan := pipeline.design(settings):
+    if plan := planning.design(settings):
         console.print(plan, highlight=False)
 
 
-def _offline_notice(prepared: pipeline.Prepared) -> str:
+def _offline_notice(prepared: planning.Prepared) -> str:
     parts = [p for p, there in (("model", prepared.agent.offline), ("judge", prepared.judge.offline)) if there]
     why = "" if prepared.settings.offline else " No OPENAI_API_KEY and no address is set."
     if not prepared.agent.offline:

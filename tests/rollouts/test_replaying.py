@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
+from harness import pipeline, planning
 from harness.errors import UsageError
 from harness.queries import query_from
 from harness.rollouts import Replayed, load_agent
@@ -26,7 +26,7 @@ async def archived(agent: str, query: str, script: Script, runs: Path, api: str 
     """Run an agent twice on a server that is gone afterwards, and return the run's folder."""
     with FakeEndpoint(agent=script, judge=fair_judge()).serving() as endpoint:
         at = {"base_url": endpoint.base_url, "api": api, "model": "m", "judge_api": "chat", "n": 2, "runs_dir": runs}
-        prepared = await pipeline.prepare(load_agent(agent, Path.cwd()), load(at | more))
+        prepared = await planning.prepare(load_agent(agent, Path.cwd()), load(at | more))
         return (await pipeline.run(prepared, [query_from(query)])).path
 
 
@@ -119,7 +119,7 @@ async def test_with_the_tools_run_again_every_example_is_identical_too(name: str
 async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_path: Path):
     loaded = load_agent(name, Path.cwd())
     settings = load({"offline": True, "n": 2, "runs_dir": tmp_path})
-    ran = await pipeline.run(await pipeline.prepare(loaded, settings), [query_from(loaded.examples[0])])
+    ran = await pipeline.run(await planning.prepare(loaded, settings), [query_from(loaded.examples[0])])
     await identical(ran.path)
 
 
@@ -300,7 +300,7 @@ async def test_a_replay_asks_no_model_even_where_a_guardrail_would(tmp_path: Pat
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
         settings = load({"model": "m", "n": 2, "runs_dir": tmp_path / "runs"})
         run = (
-            await pipeline.run(await pipeline.prepare(load_agent(agent, tmp_path), settings), [query_from("Q")])
+            await pipeline.run(await planning.prepare(load_agent(agent, tmp_path), settings), [query_from("Q")])
         ).path
         asked = len(endpoint.requests)
         for outcome in await replayed(run, agent):

@@ -1,0 +1,151 @@
+"""A ranking in the making: judges seated, groups ranked, each written down as it is."""
+
+import random
+import secrets
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from harness.archive import RankingHead, RunReader, RunStore
+from harness.ceiling import Ceiling
+from harness.clock import Clock
+from harness.judging import Jury, ListJury
+from harness.listwise import ESTIMATOR, TOPOLOGY, rank_list
+from harness.planning import Prepared, Rescoring
+from harness.progress import Progress
+from harness.ranking import usual_order
+from harness.records import Group, GroupRanking, Query, Ranked
+from harness.settings import Settings, as_written, environment
+from harness.tokens import ESTIMATE, counter_for, transcript_budget
+from harness.tournament import Rules, rank_group
+from harness.wiring import JudgeSpec, make_jury
+
+
+@dataclass(frozen=True)
+class Buying:
+    """Within what verdicts are bought: the runs to look in first, the ceiling, whether anything may be bought."""
+
+    lenders: Sequence[RunReader]
+    ceiling: Ceiling
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class OpenRanking:
+    """A rankings file being written."""
+
+    head: RankingHead
+    jury: Jury | ListJury
+    settings: Settings
+    rules: Rules
+    writer: Any
+
+    async def rank(self, group: Group) -> None:
+        """Rank a group and write that down."""
+        ranked = await rank_by(group, self.jury, self.rules, rng_of(self.settings, group.query))
+        self.writer.add(ranked.model_copy(update={"basis": group.basis}))
+
+    async def rank_or_leave(self, group: Group) -> None:
+        """Rank a group, unless --max-cost left some of its rollouts not begun."""
+        missing = self.settings.n - len(group.rollouts)
+        if missing > 0:
+            self.leave(group, f"--max-cost left {missing} rollouts not begun")
+        else:
+            await self.rank(group)
+
+    def leave(self, group: Group, why: str) -> None:
+        """Write a group down as not ranked, for the reason given."""
+        listed = isinstance(self.jury, ListJury)
+        self.writer.add(GroupRanking(
+            query=group.query.id, topology=TOPOLOGY if listed else self.settings.topology,
+            estimator=ESTIMATOR if listed else self.settings.estimator,
+            status="incomplete", signal="none", rollouts=tuple(Ranked(index=r.index) for r in group.rollouts),
+            notes=(why,), basis=group.basis,
+        ))  # fmt: skip
+
+
+@asynccontextmanager
+async def open_ranking(
+    prepared: Prepared | Rescoring,
+    store: RunStore,
+    progress: Progress,
+    clock: Clock,
+    buying: Buying,
+) -> AsyncGenerator[OpenRanking]:
+    """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
+    settings, at, counter = prepared.settings, clock(), judge_counter(prepared.judge)
+    before = store.reader.newest_ranking()
+    if before:  # the newest counts, also if the clock has jumped back
+        at = max(at, before.head.created_at + timedelta(microseconds=1))
+    jury, close = make_jury(
+        prepared.judge,
+        prepared.rubric,
+        settings,
+        environment(),
+        store=store,
+        clock=clock,
+        progress=progress,
+        lenders=buying.lenders,
+        ceiling=buying.ceiling,
+        free=buying.free,
+    )
+    head = RankingHead(
+        id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", created_at=at,
+        settings=as_written(settings) | {"order": settings.order or usual_order(settings.topology)},
+        judge=prepared.judge.model_dump(mode="json") | {"identity": prepared.judge.identity, "counter": counter},
+        rubric=prepared.rubric.label,
+    )  # fmt: skip
+    writer = store.open_ranking(head)
+    try:
+        yield OpenRanking(head, jury, settings, rules_of(settings, counter), writer)
+        if not buying.ceiling.stopped:
+            writer.finish()
+    finally:
+        writer.close()
+        await close()
+
+
+async def rank_by(group: Group, jury: Jury | ListJury, rules: Rules, rng: random.Random) -> GroupRanking:
+    """Rank a group by tournament, or in one list where its judges are listwise."""
+    if isinstance(jury, ListJury):
+        return await rank_list(group, jury, rules, rng)
+    return await rank_group(group, jury, rules, rng)
+
+
+def rules_of(settings: Settings, counter: str) -> Rules:
+    """Return what of the settings a tournament goes by; `counter` is what a judge budget is counted in."""
+    return Rules(
+        topology=settings.topology,
+        budget=settings.budget,
+        order=settings.order,
+        estimator=settings.estimator,
+        reward=settings.reward,
+        failed=settings.failed,
+        anchor_failed=settings.anchor_failed,
+        show_instructions=settings.show_instructions,
+        judge_when=settings.judge_when,
+        sure=settings.sure,
+        text_budget=transcript_budget(settings.judge_budget, counter),
+        repeats=settings.judge_repeats,
+    )
+
+
+def rng_of(settings: Settings, query: Query) -> random.Random:
+    """Return the chance of one query's tournament: the same for the same seed and query."""
+    return random.Random(f"{settings.seed}/{query.id}")
+
+
+def judge_counter(judge: JudgeSpec) -> str:
+    """Name how transcripts are counted for a judge, of a jury for its first; it stands in a ranking's header."""
+    return ESTIMATE if judge.offline else counter_for(judge.members[0].model)
+
+
+def lenders_of(folders: Iterable[Path]) -> list[RunReader]:
+    """Open the runs of --reuse, and read where their verdicts are: damage is found before anything is spent."""
+    readers = [RunReader(folder) for folder in folders]
+    for reader in readers:
+        _ = reader.index
+    return readers
