@@ -3,7 +3,8 @@
     python benchmarks/overhead.py [PAIRS]
 
 Both sides run the same agent (three tool turns, then an answer) against the same server in another process, with the
-same concurrency; they take turns, and the ratio is taken pair by pair. CPU is this process's own, user and system.
+same concurrency; they take turns (bare, captured, captured, bare), and the ratio is taken pair by pair. CPU is this
+process's own, user and system.
 
 After a warm-up pair the garbage collector is told to pass over what was imported (`gc.freeze`): to walk all of that
 takes a tenth of a side's time, is due about once in 64 rollouts on either side, and would fall on one side by chance.
@@ -96,30 +97,30 @@ def cpu(work: Any, *args: Any) -> float:
     return time.process_time() - before
 
 
-def pair(base_url: str, folder: Path, *, bare_first: bool) -> tuple[float, float]:
-    """Return the CPU seconds of both sides, captured and bare. Who goes first alternates: the machine's pace drifts."""
-    before = cpu(bare, base_url) if bare_first else 0.0
-    ours = cpu(captured, base_url, folder)
-    return ours, before or cpu(bare, base_url)
+def pair(base_url: str, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of both sides, captured and bare, each run twice, A B B A: the pace drifts."""
+    theirs = cpu(bare, base_url)
+    ours = cpu(captured, base_url, folder) + cpu(captured, base_url, folder)
+    return ours, theirs + cpu(bare, base_url)
 
 
 def main() -> None:
     """Print the ratio."""
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 12
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()
     base_url = ours.recv()
     with tempfile.TemporaryDirectory() as folder:
-        pair(base_url, Path(folder), bare_first=False)  # warm-up
+        pair(base_url, Path(folder))  # warm-up
         gc.collect()
         gc.freeze()
-        sides = [pair(base_url, Path(folder), bare_first=bool(i % 2)) for i in range(pairs)]
+        sides = [pair(base_url, Path(folder)) for _ in range(pairs)]
     ours.send("done")
     server.join()
     ratios = sorted(a / b for a, b in sides)
-    each = [1000 * statistics.median(side) / ROLLOUTS for side in zip(*sides, strict=True)]
-    print(f"{pairs} interleaved pairs of {ROLLOUTS} rollouts, {TURNS} tool turns each, started {now():%Y-%m-%d}")
+    each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
+    print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts, {TURNS} tool turns each, started {now():%Y-%m-%d}")
     print(f"CPU a rollout: captured and archived {each[0]:.1f} ms, bare {each[1]:.1f} ms")
     print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
 

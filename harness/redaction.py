@@ -64,7 +64,7 @@ class Redactor:
 
     def record(self, record: Model) -> Model:
         """Return a record with all of its texts redacted; ids, choices and hashes lose keys only."""
-        if self._is_clean(record):
+        if self._is_clean(_json_of(record)):
             return record
         fixed = _IDS.get(type(record).__name__, set())
         changes: dict[str, Any] = {}
@@ -76,15 +76,18 @@ class Redactor:
                 changes[name] = now
         return record.model_copy(update=changes) if changes else record
 
-    def _is_clean(self, record: BaseModel) -> bool:
+    def record_and_json(self, record: Model) -> tuple[Model, str | None]:
+        """Return a redacted record, and its JSON: None where that holds what UTF-8 cannot (half a surrogate pair)."""
+        if self._is_clean(told := _json_of(record)):
+            return record, told
+        kept = self.record(record)
+        return kept, _json_of(kept)
+
+    def _is_clean(self, told: str | None) -> bool:
         """Tell, by one look at its JSON, that a record holds nothing to take out, and need not be walked."""
-        if self._patterns or self._hook:
+        if told is None or self._patterns or self._hook:
             return False
-        try:
-            text = record.model_dump_json()
-        except PydanticSerializationError:  # half a surrogate pair
-            return False
-        return "uthorization" not in text.lower() and not any(start in text for start in self._beginnings)
+        return "uthorization" not in told.lower() and not any(start in told for start in self._beginnings)
 
     def blob(self, text: str) -> str:
         """Return a text for keeping. In JSON each string is redacted on its own, so that JSON it stays."""
@@ -132,6 +135,13 @@ class Redactor:
             found = [self._walk(v, scrub, in_json=in_json) for v in cast("list[Any]", value)]
             return tuple(found) if isinstance(value, tuple) else found
         return value
+
+
+def _json_of(record: BaseModel) -> str | None:
+    try:
+        return record.model_dump_json()
+    except PydanticSerializationError:
+        return None
 
 
 NOTHING = Redactor()

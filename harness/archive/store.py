@@ -49,8 +49,8 @@ class Store(Protocol):
         """Keep a query."""
         ...
 
-    def add_rollout(self, rollout: Rollout) -> None:
-        """Keep a rollout."""
+    def add_rollout(self, rollout: Rollout) -> Rollout:
+        """Keep a rollout, and return it as it is kept: redacted."""
         ...
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
@@ -96,9 +96,10 @@ class MemoryStore:
         """Keep a query."""
         self.queries.append(self.redact.record(query))
 
-    def add_rollout(self, rollout: Rollout) -> None:
-        """Keep a rollout."""
+    def add_rollout(self, rollout: Rollout) -> Rollout:
+        """Keep a rollout, and return it as it is kept: redacted."""
         self.rollouts.append(self.redact.record(rollout))
+        return self.rollouts[-1]
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
@@ -216,14 +217,16 @@ class RunStore:
             body = _json(_redacted(query, self.redact))
             self.reader.index.queries[query.id] = self._append("queries", "query", body)
 
-    def add_rollout(self, rollout: Rollout) -> None:
-        """Keep a rollout."""
-        self._append("rollouts", "rollout", _json(self.redact.record(rollout)))
+    def add_rollout(self, rollout: Rollout) -> Rollout:
+        """Keep a rollout, and return it as it is kept: redacted."""
+        kept, told = self.redact.record_and_json(rollout)
+        self._append("rollouts", "rollout", told or _json(kept))
+        return kept
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
         known = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
-        place = self._append("verdicts", "verdict", _json(self.redact.record(verdict)))
+        place = self._append("verdicts", "verdict", _clean(verdict, self.redact))
         if isinstance(verdict, Judged | Scored):
             known.setdefault(verdict.key, place)
 
@@ -339,7 +342,7 @@ class RankingWriter:
     def add(self, group: GroupRanking) -> None:
         """Write one group's ranking."""
         with _told(self._path.parents[1]):  # it counts with the footer, and costs nothing
-            self._open().append("group", _json(self._redact.record(group)), sync=False)
+            self._open().append("group", _clean(group, self._redact), sync=False)
         self._groups += 1
 
     def finish(self) -> None:
@@ -357,6 +360,11 @@ class RankingWriter:
             self._appender = Appender(self._path)
             self._appender.append("header", _json(self._head))
         return self._appender
+
+
+def _clean(record: Record, redact: Redactor) -> str:
+    kept, told = redact.record_and_json(record)
+    return told or _json(kept)
 
 
 def _json(record: Record) -> str:

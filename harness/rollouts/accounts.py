@@ -29,7 +29,7 @@ class Accounts:
     @property
     def usage(self) -> Usage:
         """The usage of all calls."""
-        return sum(self.usages, Usage())
+        return sum(self.usages[1:], self.usages[0]) if self.usages else Usage()
 
     def price_usd(self, base_url: str | None) -> float | None:
         """Return the price of all calls at an address, None if that of any is unknown."""
@@ -98,19 +98,23 @@ def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:
 def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
     if recorded and recorded.response:
         # The SDK counts the attempts before a reply as requests of that reply; here each attempt is a call of its own.
-        return from_sdk(recorded.response.usage).model_copy(update={"requests": 1})
+        return from_sdk(recorded.response.usage, requests=1)
     if recorded and recorded.error:
         return Usage()
     told: Any = getattr(span.span_data, "usage", None) or {}
     return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
 
 
-def from_sdk(usage: SdkUsage) -> Usage:
-    """Return the SDK's usage of one call. Zeros in and out mean that the endpoint told nothing."""
+def from_sdk(usage: SdkUsage, requests: int | None = None) -> Usage:
+    """Return the SDK's usage of one call, with its own count of `requests` or another.
+
+    Zeros in and out mean that the endpoint told nothing.
+    """
+    requests = usage.requests if requests is None else requests
     if not usage.input_tokens and not usage.output_tokens:
-        return Usage(requests=usage.requests)
+        return Usage(requests=requests)
     return Usage(
-        requests=usage.requests, input=usage.input_tokens, output=usage.output_tokens,
+        requests=requests, input=usage.input_tokens, output=usage.output_tokens,
         cached=usage.input_tokens_details.cached_tokens, reasoning=usage.output_tokens_details.reasoning_tokens,
     )  # fmt: skip
 

@@ -142,8 +142,7 @@ class Attempt:
         )  # fmt: skip
 
     def _keep(self, rollout: Rollout) -> Rollout:
-        rollout = self.bench.store.redact.record(rollout)  # what is judged is what is kept
-        self.bench.store.add_rollout(rollout)
+        rollout = self.bench.store.add_rollout(rollout)  # what is judged is what is kept
         for error in filter(None, (rollout.clean_up_error, rollout.verify_error)):
             self.bench.progress.note(f"rollout {self.index}: {error}")
         return rollout

@@ -1,6 +1,5 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
-import copy
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -191,7 +190,9 @@ def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
     """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
     if seed is None:
         return settings
-    seeded = copy.copy(settings)  # not dataclasses.replace(), which validates all the settings anew
+    # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
+    seeded = object.__new__(type(settings))
+    seeded.__dict__.update(settings.__dict__)
     seeded.extra_body = {**cast("dict[str, Any]", settings.extra_body or {}), "seed": seed}
     return seeded
 
@@ -221,4 +222,7 @@ def _fingerprint(request: dict[str, Any], settings: ModelSettings, model: str | 
     """Hash what makes the agent this agent: all it sends but the query and the sampling."""
     fixed = {k: v for k, v in request.items() if k != "input"}
     told = {k: v for k, v in settings.to_json_dict().items() if k not in {"temperature", "top_p", "extra_body"}}
-    return digest([fixed, json.loads(json.dumps(told, default=str)), model])
+    try:
+        return digest([fixed, told, model])
+    except TypeError:  # something that JSON has no form for
+        return digest([fixed, json.loads(json.dumps(told, default=str)), model])

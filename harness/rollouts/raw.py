@@ -13,11 +13,12 @@ from typing import Any, cast
 
 from agents import ModelResponse
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
-LONG = 1024
-"""Characters from which on a text is kept for itself: shorter ones cost as much in a line of their own."""
+LONG = 2048
+"""Characters from which on a text is kept for itself. What is shorter as a whole is not even looked through: that
+takes longer than all else that is done for a call."""
 _MARKS = {"$text", "$json", "$own"}
 
 
@@ -49,14 +50,11 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
         kept = _common(_items(before.get("input", ())), items)
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
         parts_ = {k: _part(v, keep, keep_text) for k, v in changed.items()}
-        new = {"input": _short(list(items[kept:]), keep_text), "changed": parts_}
-        told = {"text": isinstance(call.request["input"], str), "kept": kept} | new
-        head, reply = json.dumps(told, ensure_ascii=False, default=str), _reply(call.reply)
-        if len(reply) >= LONG or '"$' in reply:
-            reply = json.dumps(_short(json.loads(reply), keep_text), ensure_ascii=False)
-        packed.append(f'{head[:-1]}, "reply": {reply}}}')
+        text = "true" if isinstance(call.request["input"], str) else "false"
+        new, reply = _shortened(_dumped(list(items[kept:])), keep_text), _shortened(_reply(call.reply), keep_text)
+        packed.append(f'{{"text":{text},"kept":{kept},"changed":{_dumped(parts_)},"input":{new},"reply":{reply}}}')
         before = call.request
-    return f"[{', '.join(packed)}]"
+    return f"[{','.join(packed)}]"
 
 
 def unpack(text: str, get: Callable[[str], str]) -> list[RawCall]:
@@ -81,8 +79,20 @@ def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str
     """Shorten a part of the request: a text, or a structure that is kept as a whole (the tools)."""
     if value is None or isinstance(value, str):
         return _short(value, keep_text)
-    told = json.dumps(value, default=str)
-    return {"$json": keep(told)} if len(told) >= LONG else _short(value, keep_text)
+    told = _dumped(value)
+    return {"$json": keep(told)} if len(told) >= LONG else _short(json.loads(told), keep_text)
+
+
+def _dumped(value: Any) -> str:
+    try:
+        return to_json(value, fallback=str, inf_nan_mode="constants").decode()
+    except (PydanticSerializationError, ValueError):  # a lone surrogate, which UTF-8 cannot hold and an escape can
+        return json.dumps(value, default=str)
+
+
+def _shortened(told: str, keep: Callable[[str], str]) -> str:
+    """Return JSON with its long texts kept for themselves."""
+    return _dumped(_short(json.loads(told), keep)) if len(told) >= LONG or '"$' in told else told
 
 
 def _short(value: Any, keep: Callable[[str], str]) -> Any:

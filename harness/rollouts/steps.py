@@ -40,8 +40,10 @@ class _Reading:
         self._heard = heard
         self._by_id = {s.span_id: s for s in trace}
         self._inside: dict[str | None, list[Span[Any]]] = {}
+        self._under: dict[str | None, list[Span[Any]]] = {}
         for span in trace:
             self._inside.setdefault(self._tool_around(span), []).append(span)
+            self._under.setdefault(span.parent_id, []).append(span)
 
     def steps(self, tool: str | None, *, answered: bool) -> tuple[Step, ...]:
         """Return the steps of the run inside a function span, or of the outermost run for None."""
@@ -52,17 +54,17 @@ class _Reading:
         for reply in replies:
             if reply.span_id not in retried:
                 answers = answered and reply is replies[-1]
-                found += [(reply.started_at or "", s) for s in self._of_reply(reply, spans, answers=answers)]
+                found += [(reply.started_at or "", s) for s in self._of_reply(reply, answers=answers)]
         found += [(s.started_at or "", self._guardrail(s)) for s in spans if s.span_data.type == "guardrail"]
         return tuple(step for _, step in sorted(found, key=lambda f: f[0]))
 
-    def _of_reply(self, reply: Span[Any], spans: Sequence[Span[Any]], *, answers: bool) -> Iterator[Step]:
+    def _of_reply(self, reply: Span[Any], *, answers: bool) -> Iterator[Step]:
         """Yield a reply's steps. What was thought and said goes with the call that it led to.
 
         What is left after the last call is a step of its own, but for the text of a reply that answers.
         """
         agent, before = self._agent(reply), list[Said]()
-        beside = [s for s in spans if s.parent_id == reply.parent_id]
+        beside = self._under[reply.parent_id]
         functions = [s for s in beside if s.span_data.type == "function"]
         handoffs = [s for s in beside if s.span_data.type == "handoff"]
         for item in said_in(reply.span_data):

@@ -39,15 +39,22 @@ class Traffic:
         """Whether any model has answered in this run."""
         return bool(self._answered)
 
-    async def call(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
-        """Send a call with the settings that `model` takes. Raises what `send` raises; Refused when strict."""
+    def call(self, model: str | None, settings: ModelSettings, send: Send) -> Awaitable[ModelResponse]:
+        """Send a call with the settings that `model` takes. Raises what `send` raises; Refused when strict.
+
+        No coroutine of its own: every turn of the loop walks through all that await a call.
+        """
         kind = (model, *_present(settings))  # the samples may send a setting that the anchor did not
-        if kind not in self._answered:
-            async with self._first.setdefault(kind, anyio.Lock()):
-                if kind not in self._answered:
-                    response = await self._send(model, settings, send)
-                    self._answered.add(kind)
-                    return response
+        return (self._send if kind in self._answered else self._alone)(model, settings, send)
+
+    async def _alone(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
+        """Send the first call of its kind alone, and those that waited for it after it."""
+        kind = (model, *_present(settings))
+        async with self._first.setdefault(kind, anyio.Lock()):
+            if kind not in self._answered:
+                response = await self._send(model, settings, send)
+                self._answered.add(kind)
+                return response
         return await self._send(model, settings, send)
 
     async def _send(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:

@@ -78,7 +78,7 @@ def none_is_long(text: str) -> str:
     raise AssertionError(text)
 
 
-long_texts = st.builds(lambda t, n: t * n, st.text(st.characters(), min_size=1, max_size=3), st.integers(400, 1400))
+long_texts = st.builds(lambda t, n: t * n, st.text(st.characters(), min_size=1, max_size=3), st.integers(700, 2400))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | long_texts,
     lambda inner: (
@@ -92,13 +92,13 @@ values = st.recursive(
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.none() | long_texts, st.lists(values, max_size=3), values), max_size=3))
 def test_long_texts_are_kept_apart_once_and_every_request_is_rebuilt_exactly(told):
-    reply = ModelResponse(output=[], usage=_usage(), response_id="r" * 2000)
+    reply = ModelResponse(output=[], usage=_usage(), response_id="r" * 3000)
     requests: list[dict[str, Any]] = [{"instructions": i, "input": list(items), "tools": t} for i, items, t in told]
     store = harness.MemoryStore()
     packed = pack([RawCall(r, reply) for r in requests], store.put_blob)
     calls = unpack(packed, store.blobs.__getitem__)
     assert [c.request for c in calls] == requests
-    assert [c.reply.response_id for c in calls] == ["r" * 2000] * len(calls)
+    assert [c.reply.response_id for c in calls] == ["r" * 3000] * len(calls)
     assert set(parts(packed)) == store.blobs.keys()
 
 
@@ -107,9 +107,9 @@ async def test_what_the_rollouts_of_a_group_share_is_stored_once():
     passage = "A passage of some length. " * 100
     agent = Agent(name="a", instructions="Look up. " * 300, tools=[slow_then_fast])
     with FakeEndpoint(agent=lambda seen: Say(passage)).serving() as endpoint:
-        await harness.rollout(agent, "Go. " * 400, n=6, model="m", base_url=endpoint.base_url, store=store)
+        await harness.rollout(agent, "Go. " * 600, n=6, model="m", base_url=endpoint.base_url, store=store)
     kept = "".join(store.blobs.values())
-    assert kept.count(passage) == kept.count("Look up. " * 300) == kept.count("Go. " * 400) == 1
+    assert kept.count(passage) == kept.count("Look up. " * 300) == kept.count("Go. " * 600) == 1
 
 
 def _items(request: dict[str, Any]) -> list[dict[str, Any]]:
