@@ -77,9 +77,9 @@ async def open_ranking(
 ) -> AsyncGenerator[OpenRanking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
     settings, at, counter = prepared.settings, clock(), judge_counter(prepared.judge)
-    before = store.reader.newest_ranking()
+    before = store.reader.newest_head()
     if before:  # the newest counts, also if the clock has jumped back
-        at = max(at, before.head.created_at + timedelta(microseconds=1))
+        at = max(at, before.created_at + timedelta(microseconds=1))
     jury, close = make_jury(
         prepared.judge,
         prepared.rubric,

@@ -1,11 +1,12 @@
-"""Where everything in a run is: offsets only, so that memory grows by some hundred bytes a record, whatever its size.
+"""Where everything in a run is: offsets only, so that memory grows by some hundred bytes a rollout, whatever its size.
 
 For a large run the index is kept in `index.sqlite` beside the segments, as a cache: segments only grow, so what came
-since is read and the rest is not. It may be deleted at any time; what cannot be read or written is done without.
+since is read and the rest is not; verdicts are looked up there. It may be deleted at any time; what cannot be read or
+written is done without.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,28 +14,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.archive.lines import Located, read_lines
+from harness.archive.verdict_places import Place, VerdictPlaces
 
 CACHE = "index.sqlite"
 WORTH_KEEPING = 8_000_000
 """Bytes of segments from which on the cache is written: below, a scan takes a tenth of a second."""
-_LAYOUT = 1
+_LAYOUT = 2
 _TABLES = """
 create table meta(layout integer);
 create table files(path text primary key, seen integer);
 create table queries(at integer primary key, id text, path text, offset integer);
 create table rollouts(at integer primary key, query text, idx integer, path text, offset integer, status text,
                       kind text, started text, price real);
-create table verdicts(at integer primary key, key text, path text, offset integer);
+create table verdicts(at integer primary key, key text unique, path text, offset integer);
 create table spent(usd real, unknown integer);
 """
 _SEGMENTS = ("queries", "rollouts", "verdicts")
-
-
-class Place(NamedTuple):
-    """Where a record begins."""
-
-    path: Path
-    offset: int
 
 
 class RolloutPlace(NamedTuple):
@@ -60,7 +55,7 @@ class Index:
 
     queries: dict[str, Place] = field(default_factory=dict[str, Place])
     rollouts: dict[str, dict[int, RolloutPlace]] = field(default_factory=dict[str, dict[int, RolloutPlace]])
-    verdicts: dict[str, Place] = field(default_factory=dict[str, Place])
+    verdicts: VerdictPlaces = field(default_factory=VerdictPlaces)
     spent: float | None = 0.0
     seen: dict[Path, int] = field(default_factory=dict[Path, int])
     """How far each file has been read."""
@@ -74,6 +69,7 @@ def build(folder: Path) -> Index:
     fresh = _scan(index, paths)
     if size >= WORTH_KEEPING and fresh:
         _keep(folder, index)
+        return _cached(folder, paths) or index  # the one just written, most of which stays on disk
     return index
 
 
@@ -112,30 +108,39 @@ def _cached(folder: Path, paths: list[Path]) -> Index | None:
         return None
     try:
         with closing(sqlite3.connect(f"file:{folder / CACHE}?mode=ro", uri=True, timeout=1)) as base:
-            return _loaded(base, folder, {p: p.stat().st_size for p in paths})
+            return _loaded(base, folder, paths)
     except (sqlite3.Error, OSError, ValueError):
         return None
 
 
-def _loaded(base: sqlite3.Connection, folder: Path, sizes: dict[Path, int]) -> Index | None:
+def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index | None:
     if base.execute("select layout from meta").fetchone() != (_LAYOUT,):
         return None
     paths = {name: folder / name for (name,) in base.execute("select path from files")}
     seen = {paths[name]: int(size) for name, size in base.execute("select path, seen from files")}
+    sizes = {path: path.stat().st_size for path in files}
     if any(size > sizes.get(path, -1) for path, size in seen.items()):
         return None  # a file became shorter, or went: it was mended
-    index = Index(seen=seen)
+    index = Index(seen=seen, verdicts=VerdictPlaces(folder / CACHE, lambda: _verdicts_in(seen)))
     for name, path, offset in base.execute("select id, path, offset from queries order by at"):
         index.queries[name] = Place(paths[path], offset)
     for query, number, path, *rest in base.execute(
         "select query, idx, path, offset, status, kind, started, price from rollouts order by at"
     ):
         index.rollouts.setdefault(query, {})[number] = RolloutPlace(paths[path], *rest)
-    for key, path, offset in base.execute("select key, path, offset from verdicts order by at"):
-        index.verdicts[key] = Place(paths[path], offset)
     usd, unknown = base.execute("select usd, unknown from spent").fetchone()
     index.spent = None if unknown else usd
     return index
+
+
+def _verdicts_in(seen: Mapping[Path, int]) -> dict[str, Place]:
+    """Return the places of the verdicts in what has been `seen` of the segments, read anew."""
+    found: dict[str, Place] = {}
+    for path in sorted(p for p in seen if p.parent.name == "verdicts"):
+        for at in read_lines(path):
+            if at.offset < seen[path] and at.members.get("status") == "ok":
+                found.setdefault(at.members["key"], Place(path, at.offset))
+    return found
 
 
 def _keep(folder: Path, index: Index) -> None:

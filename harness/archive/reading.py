@@ -7,7 +7,7 @@ from typing import Any
 from harness.archive.blobs import Blobs
 from harness.archive.index import Index, build
 from harness.archive.layout import RunInfo, read_info
-from harness.archive.lines import Located, read_at, read_lines
+from harness.archive.lines import Lines, Located, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
 from harness.errors import UsageError
 from harness.records import VERDICT, AnyVerdict, Group, Judged, Query, Rollout, Scored, basis_of
@@ -22,21 +22,22 @@ class RunReader:
         self.info: RunInfo = read_info(folder)
         self.blobs = Blobs(folder / "blobs")
         self._index: Index | None = None
+        self._lines = Lines()
 
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
         for place in list(self.index.queries.values()):
-            yield Query.model_validate(read_at(*place))
+            yield Query.model_validate(self._lines.at(*place))
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
         place = self.index.queries.get(query_id)
-        return Query.model_validate(read_at(*place)) if place else None
+        return Query.model_validate(self._lines.at(*place)) if place else None
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
         places = self.index.rollouts.get(query.id, {})
-        found = [Rollout.model_validate(read_at(places[i].path, places[i].offset)) for i in sorted(places)]
+        found = [Rollout.model_validate(self._lines.at(places[i].path, places[i].offset)) for i in sorted(places)]
         return Group(query=query, rollouts=tuple(found))
 
     def basis(self, query_id: str) -> str:
@@ -56,7 +57,7 @@ class RunReader:
 
     def _bought(self, key: str) -> dict[str, Any] | None:
         place = self.index.verdicts.get(key)  # of those that came out: a pair's, or a list's
-        return read_at(*place) if place else None
+        return self._lines.at(*place) if place else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""
@@ -67,6 +68,11 @@ class RunReader:
         """Return all rankings of the run, oldest first; their groups are read as they are asked for."""
         found = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
         return sorted(found, key=lambda r: r.head.created_at)
+
+    def newest_head(self) -> RankingHead | None:
+        """Return the head of the newest ranking, finished or not, or None."""
+        heads = self._heads()
+        return heads[-1][0] if heads else None
 
     def newest_ranking(self) -> RankingFile | None:
         """Return the newest ranking, finished or not, or None."""

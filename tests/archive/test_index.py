@@ -61,4 +61,22 @@ def test_a_segment_that_became_shorter_makes_the_cache_void(run: Path):
     told(run)
     (path,) = (run / "verdicts").glob("*.jsonl")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    assert told(run).verdicts == {}
+    assert len(told(run).verdicts) == 0
+
+
+def test_a_cache_that_turns_out_to_be_unreadable_while_it_is_used_is_done_without(run: Path):
+    told(run)
+    reader = RunReader(run)
+    assert len(reader.index.verdicts) == 1
+    (run / index.CACHE).write_bytes(b"no database any more" * 1000)
+    assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+    assert reader.verdict("unknown") is None
+
+
+def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_cache_holds_it(run: Path):
+    told(run)
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        store.add_verdict(a_judged("k", price_usd=0.5))
+    reader = RunReader(run)
+    assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+    assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
