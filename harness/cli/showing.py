@@ -14,6 +14,7 @@ from harness.errors import ExitCode, UsageError, did_you_mean
 from harness.records import Group, Judged, Query, Rollout
 from harness.report import write_page
 from harness.report.matches import match_lines, matches_table
+from harness.report.survey import group_of
 from harness.report.tables import path_lines, runs_table
 from harness.tokens import ESTIMATE, is_at_hand, recorded_budget
 from harness.transcript import transcribe
@@ -47,7 +48,8 @@ def show_command(
 
 
 def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number: int | None, *, as_json: bool) -> None:
-    (ranked,), group, verdicts = _only(ranking, query).groups, reader.group(query), cache(reader.verdict)
+    (ranked,), verdicts = _only(ranking, query).groups, cache(reader.verdict)
+    group = group_of(reader, query, ranked)
     if number is not None and not 1 <= number <= len(ranked.matches):
         raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches)}, numbered from 1")
     shown = ranked.matches if number is None else (ranked.matches[number - 1],)
@@ -152,6 +154,9 @@ def report_command(*, run: str, ranking: str | None, runs_dir: Path | None) -> N
 
 def _query(reader: RunReader, wanted: str | None) -> Query:
     ids = list(reader.index.queries)
+    if not ids:
+        raise UsageError(f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
+                         f"`harness validate {reader.folder}` tells")  # fmt: skip
     if wanted is None and len(ids) > 1:
         raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
     found = reader.query(ids[0] if wanted is None else wanted)

@@ -13,7 +13,7 @@ from harness.report.facts import Fact, group_facts
 from harness.report.figures import certainty, jury_lines, notes
 from harness.report.meetings import Meeting, Missing, failures, meetings, missing_verdicts
 from harness.report.standings import Line, headline, lines
-from harness.report.survey import look, ranked_queries
+from harness.report.survey import group_of, look, ranked_queries
 from harness.tokens import recorded_budget
 from harness.transcript import Budget
 
@@ -81,7 +81,7 @@ def _section(
     reader: RunReader, number: int, query: Query, ranked: GroupRanking, rooms: _Rooms,
     failed: Mapping[str, Unjudged | Unscored], budget: Budget | None,
 ) -> Section:  # fmt: skip
-    group, verdicts = reader.group(query), cache(reader.verdict)
+    group, verdicts = group_of(reader, query, ranked), cache(reader.verdict)
     said, because = headline(group, ranked, verdicts)
     bracket = drawn_bracket(group, ranked)
     met = list(meetings(group, ranked, bracket, verdicts, rooms.beside))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 from harness.archive import RankingFile, RunReader
+from harness.errors import ArchiveDamaged
 from harness.ranking.honesty import Tally
 from harness.records import Agreement, Group, GroupRanking, Judged, Query, Rollout, Scored
 from harness.report.figures import (
@@ -130,7 +131,7 @@ def survey(reader: RunReader, ranking: RankingFile) -> Survey:
     """Look through a ranking, in the order of the queries."""
     found = Survey()
     for number, (query, ranked) in enumerate(ranked_queries(reader, ranking), 1):
-        group = reader.group(query)
+        group = group_of(reader, query, ranked)
         found.add(look(number, group, ranked, reader.verdict, reader.scored), ranked)
     found.spans = list(_apart(found.spans))
     return found
@@ -144,6 +145,17 @@ def ranked_queries(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Qu
             yield query, ranked
         elif not ranking.finished:
             yield query, _owed(query, str(settings.get("topology")), str(settings.get("estimator")))
+
+
+def group_of(reader: RunReader, query: Query, ranked: GroupRanking) -> Group:
+    """Return the rollouts that a ranking is of. Raises ArchiveDamaged if one of them is no longer there."""
+    group = reader.group(query)
+    if lost := {r.index for r in ranked.rollouts} - {r.index for r in group.rollouts}:
+        raise ArchiveDamaged(
+            f"run {reader.info.id}: rollout {min(lost)} of query {query.id!r}, which is ranked, is no longer there; "
+            f"`harness validate {reader.folder}` tells what is damaged, `harness rescore` ranks the others"
+        )
+    return group
 
 
 def look(

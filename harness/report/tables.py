@@ -32,7 +32,7 @@ from harness.report.figures import (
     total,
 )
 from harness.report.flagged import flagged
-from harness.report.survey import Survey
+from harness.report.survey import Survey, group_of
 from harness.report.trust import judge_lines
 from harness.report.words import dollars, money, temperature_words
 
@@ -45,7 +45,7 @@ def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, 
     """Yield each ranked query's rollouts with their ranking, one at a time, in the order of the queries."""
     for query in reader.queries():
         if ranked := ranking.of(query.id):
-            yield reader.group(query), ranked
+            yield group_of(reader, query, ranked), ranked
 
 
 def overview(reader: RunReader, ranking: RankingFile, found: Survey, width: int) -> RenderableType:

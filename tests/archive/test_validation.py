@@ -1,6 +1,7 @@
 """An archive is whole or its damage is named; a repair moves just that aside."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness import pipeline
 from harness.archive import ASIDE, RunReader
-from harness.archive.lines import encode
+from harness.archive.lines import encode, read_lines
 from harness.checking import Checked
 from tests.archive.making import lines_of
 
@@ -84,6 +85,33 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
     torn = [f for f in checked.found if f.path == path]
     assert torn[0].kind == "notice"
     assert "never counted" in torn[0].reason
+
+
+def counted(reader: RunReader) -> Counter[str]:
+    """Count what a run's reader finds, all of it read."""
+    return Counter(
+        queries=len(list(reader.queries())), verdicts=len(list(reader.verdicts())),
+        rollouts=sum(len(reader.group(query).rollouts) for query in reader.queries()),
+        rankings=sum(len(list(one.groups)) + one.finished for one in reader.rankings()),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("segment", SEGMENTS)
+def test_a_file_cut_at_any_byte_of_its_last_record_loses_that_record_alone(segment: str, tmp_path: Path):
+    folder = copied(tmp_path)
+    path = next(p for p in files_of(folder) if p.parent.name == segment)
+    *before, last = lines_of(path)
+    others = [line for p in files_of(folder) if p != path for line in lines_of(p)]
+    expected = counted(RunReader(folder))
+    expected[segment] -= segment != "blobs"
+    if segment == "queries":
+        expected["rollouts"] = 0  # of a query that is no longer there
+    for cut in range(len(last)):
+        path.write_bytes(b"".join([*before, last[:cut]]))
+        assert [at.offset for at in read_lines(path)] == [sum(map(len, before[:i])) for i in range(len(before))]
+        if cut % 16 == 0 or len(last) < 2000:
+            assert counted(RunReader(folder)) == expected
+    assert [line for p in files_of(folder) if p != path for line in lines_of(p)] == others
 
 
 def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
