@@ -210,7 +210,8 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
             high += max(missing, most - found.reused) if missing else 0
     finally:
         await close()
-    return Quote(reused, (low, high), judge_cost(settings, prepared.judge, (low, high)), prepared.judge.model)
+    cost = judge_cost(settings, prepared.judge, (low, high)) if high else Bounds(0, 0)
+    return Quote(reused, (low, high), cost, prepared.judge.model)
 
 
 def validate(folder: Path, *, repair: bool = False) -> Checked:

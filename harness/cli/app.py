@@ -75,6 +75,8 @@ def main() -> None:
     except HarnessError as exc:
         code = exc.exit_code
         typer.echo(f"error: {exc}", err=True)
+        if code is ExitCode.DAMAGED and "harness validate" not in str(exc):
+            typer.echo("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)
         sys.exit(143 if terminated and code is ExitCode.INTERRUPTED else code)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone

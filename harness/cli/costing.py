@@ -35,13 +35,18 @@ def tokens_range(low: Tokens, high: Tokens) -> str:
 
 def print_quote(quote: Quote, *, as_json: bool) -> None:
     """Say what a rescoring would reuse and buy."""
-    low, high = quote.bought
     if as_json:
         cost = [quote.cost.low, quote.cost.high] if quote.cost else None
-        typer.echo(json.dumps({"reused": quote.reused, "would_buy": [low, high], "cost_usd": cost}))
-        return
+        typer.echo(json.dumps({"reused": quote.reused, "would_buy": list(quote.bought), "cost_usd": cost}))
+    else:
+        typer.echo(quote_line(quote))
+
+
+def quote_line(quote: Quote) -> str:
+    """Return in a line what a rescoring would reuse and buy."""
+    low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
-    typer.echo(f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}")
+    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}"
 
 
 def _range(bounds: Bounds | None) -> str:

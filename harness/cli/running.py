@@ -15,7 +15,7 @@ from rich.panel import Panel
 
 from harness import pipeline, planning
 from harness.archive import RankingFile, RunReader, find_run, last_unfinished, missing_of
-from harness.cli.costing import cost_line, print_quote
+from harness.cli.costing import cost_line, print_quote, quote_line
 from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
 from harness.errors import ExitCode, Interrupted, UsageError
@@ -23,6 +23,7 @@ from harness.queries import query_from, read_queries
 from harness.records import Query
 from harness.report import write_page
 from harness.report.survey import Survey, survey
+from harness.report.words import some
 from harness.rollouts import LoadedAgent, load_agent
 from harness.settings import Settings, changed, chosen, environment, load
 
@@ -61,12 +62,15 @@ def rescore_command(
     changes = chosen(flags, {}, config)
     where = runs_dir_of(runs_dir)
     folder, lenders = find_run(run, where), [find_run(word, where) for word in reuse]
-    if dry_run:
-        print_quote(anyio.run(partial(pipeline.quote, folder, changes, reuse=lenders)), as_json=as_json)
-        return
     settings, console = load(changed(RunReader(folder).info.settings, changes)), stderr(quiet=quiet)
     _say_what_does_not_apply(console, settings, changes)
     _tell_design(console, settings)
+    if dry_run or not (free or quiet):
+        quote = anyio.run(partial(pipeline.quote, folder, changes, reuse=lenders))
+        if dry_run:
+            print_quote(quote, as_json=as_json)
+            return
+        console.print(quote_line(quote), highlight=False)  # before anything is spent
     with Watcher(console, quiet=quiet) as watcher:
         ran = interruptible(
             lambda: pipeline.rescore(folder, changes, reuse=lenders, free=free, progress=watcher), watcher
@@ -157,9 +161,9 @@ def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
         console.print(f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
                       "Name another with --judge-model.", highlight=False)  # fmt: skip
     low, high = prepared.judge_calls(count)
-    calls = f"{low}" if low == high else f"{low} to {high}"
-    runs = prepared.settings.n * count
-    console.print(f"{count} {'query' if count == 1 else 'queries'}: {runs} agent runs, {calls} judge calls "
+    calls = some(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
+    runs = some(prepared.settings.n * count, "agent run")
+    console.print(f"{some(count, 'query', 'queries')}: {runs}, {calls} "
                   f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})", highlight=False)  # fmt: skip
     _tell_design(console, prepared.settings)
     console.print(cost_line(prepared, count), highlight=False)

@@ -31,6 +31,9 @@ def show_command(
     reader = RunReader(find_run(run, runs_dir_of(runs_dir)))
     if transcript and rollout is None:
         raise UsageError("--transcript shows one rollout: name it with --rollout K")
+    of_matches = "--matches" if matches else None if match is None else "--match"
+    if rollout is not None and of_matches:
+        raise UsageError(f"--rollout shows a rollout, {of_matches} what it was judged by: give one of them")
     if rollout is not None and transcript:
         found = _rollout(reader.group(_query(reader, query)), rollout, reader)
         _show_transcript(found, reader.ranking(ranking).head, as_json=as_json)
@@ -49,6 +52,9 @@ def show_command(
 
 def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number: int | None, *, as_json: bool) -> None:
     (ranked,), verdicts = _only(ranking, query).groups, cache(reader.verdict)
+    if ranked.verdicts:
+        raise UsageError("this ranking has no matches: a listwise judge scored the group as a whole; "
+                         "`harness show` has the scores and why")  # fmt: skip
     group = group_of(reader, query, ranked)
     if number is not None and not 1 <= number <= len(ranked.matches):
         raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches)}, numbered from 1")

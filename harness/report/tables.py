@@ -34,7 +34,7 @@ from harness.report.figures import (
 from harness.report.flagged import flagged
 from harness.report.survey import Survey, group_of
 from harness.report.trust import judge_lines
-from harness.report.words import dollars, money, temperature_words
+from harness.report.words import dollars, money, some, temperature_words
 
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
@@ -124,10 +124,11 @@ def _signal(ranking: GroupRanking) -> str:
 
 def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
     """Return what was paid for."""
-    failed = f" ({judge.failed} verdicts failed)" if judge.failed else ""
+    failed = f" ({some(judge.failed, 'verdict')} failed)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return Text(
-        f"judge: {judge.calls} calls{failed}{cached}, {money(judge.usd)} · agent: {agent.runs} runs, {money(agent.usd)}"
+        f"judge: {some(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
+        f"agent: {some(agent.runs, 'run')}, {money(agent.usd)}"
     )
 
 

@@ -26,6 +26,11 @@ def count(number: int | None) -> str:
     return "not told" if number is None else f"{number:,}"
 
 
+def some(number: int, one: str, many: str | None = None) -> str:
+    """Return a number of things: `1 run`, `2,000 runs`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def percent(part: int, whole: int) -> str:
     """Return a share in whole per cent; a dash for a share of nothing."""
     return f"{100 * part / whole:.0f} %" if whole else "\N{EN DASH}"
