@@ -14,7 +14,7 @@ from harness.progress import Progress, Silent
 from harness.queries import query_from
 from harness.records import Group, GroupRanking, Query, Rollout
 from harness.rollouts import from_object, load_agent
-from harness.scoring import judge_counter, rank_by, rng_of, rules_of
+from harness.scoring import judge_counter, rank_by
 from harness.settings import OFFLINE_MODEL, environment, load
 from harness.tokens import ESTIMATE
 from harness.wiring import make_jury, open_engine, redactor_of, resolve_agent, resolve_judge
@@ -72,7 +72,7 @@ async def rank(
     else:
         jury = Jury([Buyer(judge, store, progress, ceiling=ceiling)])
     try:
-        return await rank_by(group, jury, rules_of(chosen, counter), rng_of(chosen, group.query))
+        return await rank_by(group, jury, chosen, counter)
     except* UsageError as errors:
         raise first_of(errors) from None
     finally:

@@ -34,7 +34,7 @@ from harness.progress import Progress, Silent
 from harness.records import Group, GroupRanking, Query, Rollout
 from harness.rollouts import Engine, LoadedAgent, Replayed, replay_rollout, unpack
 from harness.scaling import for_each
-from harness.scoring import Buying, judge_counter, lenders_of, open_ranking, rank_by, rng_of, rules_of
+from harness.scoring import Buying, judge_counter, lenders_of, open_ranking, rank_by, taking_part
 from harness.settings import Settings, as_written, environment, load, without_credentials
 from harness.wiring import AgentSpec, agent_of, make_jury, open_engine, redactor_of, replay_env, resolve_agent
 
@@ -51,6 +51,8 @@ class Ran:
     ranking_id: str
     stopped: str | None = None
     """Why it was not brought to an end: --max-cost. What was paid for is kept, and the ranking has no footer."""
+    spent: float = 0.0
+    """USD that it took, as far as prices are known."""
 
 
 async def run(
@@ -186,7 +188,7 @@ async def rescore(
                 for query in store.reader.queries():
                     await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                     await ranking.rank(store.reader.group(query))
-        return Ran(folder, ranking.head.id, buying.ceiling.stopped)
+        return Ran(folder, ranking.head.id, buying.ceiling.stopped, buying.ceiling.spent)
 
 
 async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Path] = ()) -> Quote:
@@ -198,14 +200,14 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
         prepared.judge, prepared.rubric, settings, environment(), store=nowhere, clock=now,
         lenders=[reader, *lenders_of(reuse)], free=True,
     )  # fmt: skip
-    rules = rules_of(settings, judge_counter(prepared.judge))
+    counter = judge_counter(prepared.judge)
     reused = low = high = 0
     try:
         for query in reader.queries():
             group = reader.group(query)
-            found = await rank_by(group, jury, rules, rng_of(settings, query))
+            found = await rank_by(group, jury, settings, counter)
             missing = len(found.failed_verdicts) + len(found.absent_verdicts)
-            most = most_calls(settings, group, prepared.judge, missing + found.reused)
+            most = most_calls(settings, taking_part(group, settings), prepared.judge, missing + found.reused)
             reused, low = reused + found.reused, low + missing
             high += max(missing, most - found.reused) if missing else 0
     finally:
@@ -220,7 +222,7 @@ def validate(folder: Path, *, repair: bool = False) -> Checked:
 
 
 async def _rank_again(group: Group, jury: Jury, settings: Settings, counter: str) -> GroupRanking:
-    return await rank_by(group, jury, rules_of(settings, counter), rng_of(settings, group.query))
+    return await rank_by(group, jury, settings, counter)
 
 
 async def replay(

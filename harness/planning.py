@@ -8,7 +8,7 @@ from typing import Any
 from harness.archive import RankingHead, RunInfo, RunReader
 from harness.ceiling import Ceiling, Kind
 from harness.costs import Bounds, Priced, agent_tokens, both, bounds, judge_tokens
-from harness.errors import UsageError
+from harness.errors import UsageError, did_you_mean
 from harness.judging import ListRubric, Rubric, load_list_rubric, load_rubric
 from harness.ranking import calls_bounds, told
 from harness.records import Group
@@ -81,9 +81,24 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], *, free: bool = Fal
         judge = JudgeSpec.model_validate(reader.info.judge)
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), environment(), judge.model, offline=judge.offline)
+    _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
     return Rescoring(judge, rubric_of(settings), settings)
+
+
+def _check_parts(reader: RunReader, settings: Settings) -> None:
+    """Refuse an --include or --exclude that names no rollout of the run."""
+    rollouts, queries = reader.index.rollouts, reader.index.queries
+    for flag in ("include", "exclude"):
+        for word in getattr(settings, flag):
+            query, _, index = word.rpartition("/")
+            if query and query not in queries:
+                raise UsageError(f"--{flag} {word}: no query {query!r} in run {reader.info.id}"
+                                 f"{did_you_mean(query, queries)}")  # fmt: skip
+            places = [rollouts.get(query, {})] if query else rollouts.values()
+            if index and not any(int(index) in there for there in places):
+                raise UsageError(f"--{flag} {word}: no rollout {index} in run {reader.info.id}; they count from 0")
 
 
 def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None) -> Rescoring:

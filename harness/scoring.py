@@ -40,12 +40,12 @@ class OpenRanking:
     head: RankingHead
     jury: Jury | ListJury
     settings: Settings
-    rules: Rules
+    counter: str
     writer: Any
 
     async def rank(self, group: Group) -> None:
         """Rank a group and write that down."""
-        ranked = await rank_by(group, self.jury, self.rules, rng_of(self.settings, group.query))
+        ranked = await rank_by(group, self.jury, self.settings, self.counter)
         self.writer.add(ranked.model_copy(update={"basis": group.basis}))
 
     async def rank_or_leave(self, group: Group) -> None:
@@ -59,12 +59,7 @@ class OpenRanking:
     def leave(self, group: Group, why: str) -> None:
         """Write a group down as not ranked, for the reason given."""
         listed = isinstance(self.jury, ListJury)
-        self.writer.add(GroupRanking(
-            query=group.query.id, topology=TOPOLOGY if listed else self.settings.topology,
-            estimator=ESTIMATOR if listed else self.settings.estimator,
-            status="incomplete", signal="none", rollouts=tuple(Ranked(index=r.index) for r in group.rollouts),
-            notes=(why,), basis=group.basis,
-        ))  # fmt: skip
+        self.writer.add(_unranked(group, self.settings, why, listed=listed, open_=True))
 
 
 @asynccontextmanager
@@ -100,7 +95,7 @@ async def open_ranking(
     )  # fmt: skip
     writer = store.open_ranking(head)
     try:
-        yield OpenRanking(head, jury, settings, rules_of(settings, counter), writer)
+        yield OpenRanking(head, jury, settings, counter, writer)
         if not buying.ceiling.stopped:
             writer.finish()
     finally:
@@ -108,11 +103,47 @@ async def open_ranking(
         await close()
 
 
-async def rank_by(group: Group, jury: Jury | ListJury, rules: Rules, rng: random.Random) -> GroupRanking:
-    """Rank a group by tournament, or in one list where its judges are listwise."""
-    if isinstance(jury, ListJury):
-        return await rank_list(group, jury, rules, rng)
-    return await rank_group(group, jury, rules, rng)
+async def rank_by(group: Group, jury: Jury | ListJury, settings: Settings, counter: str) -> GroupRanking:
+    """Rank a group by tournament, or in one list where its judges are listwise; `counter` is as `rules_of` takes it.
+
+    The rollouts that --include and --exclude leave out have no place, and a note says so.
+    """
+    part, rules, rng = taking_part(group, settings), rules_of(settings, counter), rng_of(settings, group.query)
+    there = {r.index for r in part.rollouts}
+    left = [str(r.index) for r in group.rollouts if r.index not in there]
+    note = f"left out, as --include or --exclude asks: rollout{'s' if len(left) > 1 else ''} {', '.join(left)}"
+    if left and not part.rollouts:
+        return _unranked(group, settings, note, listed=isinstance(jury, ListJury))
+    found = await (rank_list if isinstance(jury, ListJury) else rank_group)(part, jury, rules, rng)  # pyright: ignore[reportArgumentType]
+    if not left:
+        return found
+    placed = {r.index: r for r in found.rollouts}
+    everyone = tuple(placed.get(r.index) or Ranked(index=r.index) for r in group.rollouts)
+    return found.model_copy(update={"rollouts": everyone, "notes": (*found.notes, note)})
+
+
+def taking_part(group: Group, settings: Settings) -> Group:
+    """Return a group less what --include and --exclude leave out of a ranking."""
+
+    def named(words: Iterable[str], index: int) -> bool:
+        parts = (word.rpartition("/") for word in words)
+        return any(query in {"", group.query.id} and at in {"", str(index)} for query, _, at in parts)
+
+    kept = tuple(
+        r for r in group.rollouts
+        if (not settings.include or named(settings.include, r.index)) and not named(settings.exclude, r.index)
+    )  # fmt: skip
+    return group if len(kept) == len(group.rollouts) else group.model_copy(update={"rollouts": kept})
+
+
+def _unranked(group: Group, settings: Settings, why: str, *, listed: bool, open_: bool = False) -> GroupRanking:
+    """Return the ranking of a group of which nobody has a place, for the reason given."""
+    return GroupRanking(
+        query=group.query.id, topology=TOPOLOGY if listed else settings.topology,
+        estimator=ESTIMATOR if listed else settings.estimator,
+        status="incomplete" if open_ else "complete", signal="none",
+        rollouts=tuple(Ranked(index=r.index) for r in group.rollouts), notes=(why,), basis=group.basis,
+    )  # fmt: skip
 
 
 def rules_of(settings: Settings, counter: str) -> Rules:

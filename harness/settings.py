@@ -49,6 +49,13 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _part(word: str) -> str:
+    query, slash, index = word.rpartition("/")
+    if not (index.isdecimal() or (slash and query and not index)):
+        raise ValueError("expected a rollout's index K, QUERY/K for that of one query, or QUERY/ for all of one")
+    return f"{query}{slash}{int(index) if index else ''}"
+
+
 class Settings(BaseSettings):
     """Everything about a run that a user may set, checked before anything is spent."""
 
@@ -91,6 +98,10 @@ class Settings(BaseSettings):
     judge_when: Literal["always", "tied"] = "always"
     """tied: the judge sees only rollouts that the agent's own `reward` leaves level."""
     failed: Literal["by-cause", "exclude", "last"] = "by-cause"
+    include: tuple[Annotated[str, AfterValidator(_part)], ...] = ()
+    """The rollouts that a ranking is of, each word K, QUERY/K or QUERY/; without any, all are."""
+    exclude: tuple[Annotated[str, AfterValidator(_part)], ...] = ()
+    """Rollouts that are left out of a ranking."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     timeout: Annotated[float, Field(gt=0)] = 300.0
     max_turns: Annotated[int, Field(ge=1)] = 20
@@ -127,8 +138,9 @@ def chosen(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | 
         k.removeprefix("HARNESS_").lower(): v for k, v in environ.items() if k.startswith("HARNESS_")
     }
     given = {k: v for k, v in flags.items() if v is not None and v != []}
-    if "redact" in env:
-        env["redact"] = [env["redact"]]
+    for name in ("redact", "include", "exclude"):
+        if name in env:
+            env[name] = [env[name]]
     return _yaml(config) | {k: v for k, v in env.items() if k in Settings.model_fields} | given
 
 

@@ -5,6 +5,13 @@ from typing import Annotated
 
 import typer
 
+Include = Annotated[
+    list[str] | None,
+    typer.Option(help="Rank only these rollouts: K (of every query), QUERY/K, or QUERY/ (all of one); repeatable."),
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Leave these rollouts out of the ranking; written as for --include.")
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a prefix of it, its folder, or `last`.")]
 RunsDir = Annotated[Path | None, typer.Option(help="Where runs are kept. [default: runs]")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]

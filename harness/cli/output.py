@@ -30,10 +30,12 @@ def stderr(*, quiet: bool = False) -> Console:
     return Console(stderr=True, quiet=quiet)
 
 
-def print_run(reader: RunReader, ranking: RankingFile, *, as_json: bool, found: Survey | None = None) -> None:
+def print_run(
+    reader: RunReader, ranking: RankingFile, *, as_json: bool, found: Survey | None = None, indent: int | None = 1
+) -> None:
     """Print a run with one of its rankings; `found` saves surveying it again."""
     if as_json:
-        typer.echo(json.dumps(to_json(reader, ranking), ensure_ascii=False, indent=1))
+        typer.echo(json.dumps(to_json(reader, ranking), ensure_ascii=False, indent=indent))
         return
     console = stdout()
     if is_offline(reader, ranking):

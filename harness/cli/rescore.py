@@ -8,7 +8,10 @@ from harness.cli import options as o
 
 
 def rescore(
-    run: o.Run = "last",
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Ids, prefixes of ids, folders, or `last`. [default: last]"),
+    ] = None,
     judge: o.Judge = None,
     judge_model: o.JudgeModel = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -26,6 +29,8 @@ def rescore(
     failed: o.Failed = None,
     anchor_failed: o.AnchorFailed = None,
     judge_when: o.JudgeWhen = None,
+    include: o.Include = None,
+    exclude: o.Exclude = None,
     show_instructions: o.ShowInstructions = None,
     judge_concurrency: o.JudgeConcurrency = None,
     judge_timeout: o.JudgeTimeout = None,
@@ -45,16 +50,17 @@ def rescore(
     """Judge an archived run again, with the run's own settings but for those given here.
 
     Verdicts that the archive holds are reused, only the others are bought; failed ones are asked for again. The
-    rollouts are not touched, and the new ranking stands beside the old ones.
+    rollouts are not touched, and the new ranking stands beside the old ones. Of several runs each gets its own, and
+    --max-cost holds for all together.
     """
     flags = {
         name: value
         for name, value in locals().items()
-        if name not in {"run", "reuse", "free", "dry_run", "config", "runs_dir", "as_json", "quiet", "verbose"}
+        if name not in {"runs", "reuse", "free", "dry_run", "config", "runs_dir", "as_json", "quiet", "verbose"}
     }
     from harness.cli.running import rescore_command
 
     rescore_command(
-        run=run, flags=flags, config=config, runs_dir=runs_dir, reuse=reuse or (), free=free, dry_run=dry_run,
-        as_json=as_json, quiet=quiet, verbose=verbose,
+        runs=runs or ["last"], flags=flags, config=config, runs_dir=runs_dir, reuse=reuse or (), free=free,
+        dry_run=dry_run, as_json=as_json, quiet=quiet, verbose=verbose,
     )  # fmt: skip

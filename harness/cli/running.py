@@ -50,32 +50,42 @@ def run_command(
         return
     with Watcher(console, quiet=quiet) as watcher:
         ran = interruptible(lambda: pipeline.run(prepared, ask, reuse=lenders, progress=watcher), watcher)
-    _deliver(ran, as_json=as_json, most=settings.max_failures)
+    _exit_with(_deliver(ran, as_json=as_json, most=settings.max_failures))
 
 
 def rescore_command(
-    *, run: str, flags: Mapping[str, Any], config: Path | None, runs_dir: Path | None, reuse: Sequence[str],
+    *, runs: Sequence[str], flags: Mapping[str, Any], config: Path | None, runs_dir: Path | None, reuse: Sequence[str],
     free: bool, dry_run: bool, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
     hush(verbose=verbose)
-    changes = chosen(flags, {}, config)
-    where = runs_dir_of(runs_dir)
-    folder, lenders = find_run(run, where), [find_run(word, where) for word in reuse]
-    settings, console = load(changed(RunReader(folder).info.settings, changes)), stderr(quiet=quiet)
-    _say_what_does_not_apply(console, settings, changes)
-    _tell_design(console, settings)
-    if dry_run or not (free or quiet):
-        quote = anyio.run(partial(pipeline.quote, folder, changes, reuse=lenders))
-        if dry_run:
-            print_quote(quote, as_json=as_json)
-            return
-        console.print(quote_line(quote), highlight=False)  # before anything is spent
-    with Watcher(console, quiet=quiet) as watcher:
-        ran = interruptible(
-            lambda: pipeline.rescore(folder, changes, reuse=lenders, free=free, progress=watcher), watcher
+    changes, where = chosen(flags, {}, config), runs_dir_of(runs_dir)
+    folders = list(dict.fromkeys(find_run(word, where) for word in runs))
+    lenders, console = [find_run(word, where) for word in reuse], stderr(quiet=quiet)
+    for folder in folders:
+        settings = load(changed(RunReader(folder).info.settings, changes))
+        _say_what_does_not_apply(console, settings, changes)
+        _tell_design(console, settings)
+        if dry_run or not (free or quiet):
+            quote = anyio.run(partial(pipeline.quote, folder, changes, reuse=lenders))
+            if dry_run:
+                print_quote(quote, as_json=as_json)
+            else:  # before anything is spent
+                console.print(f"{f'{folder.name}: ' if folders[1:] else ''}{quote_line(quote)}", highlight=False)
+    if dry_run:
+        return
+    codes: list[ExitCode] = []
+    for folder in folders:
+        settings = load(changed(RunReader(folder).info.settings, changes))
+        rescored = partial(pipeline.rescore, folder, changes, reuse=lenders, free=free)
+        with Watcher(console, quiet=quiet) as watcher:
+            ran = interruptible(partial(rescored, progress=watcher), watcher)
+        if changes.get("max_cost") is not None:  # what is left of it is for the others
+            changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - ran.spent)}
+        codes.append(
+            _deliver(ran, as_json=as_json, most=settings.max_failures, rescored=True, several=len(folders) > 1)
         )
-    _deliver(ran, as_json=as_json, most=settings.max_failures, rescored=True)
+    _exit_with(max(codes))
 
 
 def resume_command(
@@ -118,7 +128,7 @@ def resume_command(
     if ran is None:  # another process has just finished it
         _already_finished(RunReader(folder), as_json=as_json)
     else:
-        _deliver(ran, as_json=as_json, most=load(dict(reader.info.settings)).max_failures)
+        _exit_with(_deliver(ran, as_json=as_json, most=load(dict(reader.info.settings)).max_failures))
 
 
 def _already_finished(reader: RunReader, *, as_json: bool) -> None:
@@ -183,13 +193,13 @@ def _offline_notice(prepared: planning.Prepared) -> str:
             "its ranks say nothing of any LLM.")  # fmt: skip
 
 
-def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = False) -> None:
-    """Write the page, print the result, and exit with what became of it."""
+def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = False, several: bool = False) -> ExitCode:
+    """Write the page, print the result, and return what became of it. JSON of `several` runs is a line each."""
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)
     found = survey(reader, ranking)
     write_page(reader, ranking, ran.path / "report.html", found)
-    print_run(reader, ranking, as_json=as_json, found=found)
+    print_run(reader, ranking, as_json=as_json, found=found, indent=None if several else 1)
     if not as_json:
         if rescored:
             typer.echo(f"reused {found.judge.reused}, bought {found.judge.bought}")
@@ -197,8 +207,11 @@ def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = Fa
     if ran.stopped:
         typer.echo(f"stopped: {ran.stopped}. {pipeline.what_is_kept(ran.path)}; --max-cost USD sets another ceiling. "
                    f"`harness rescore {ran.path}` ranks what is there", err=True)  # fmt: skip
-        raise typer.Exit(ExitCode.BUDGET)
-    code = _exit_code(reader, ranking, found, most, rescored=rescored)
+        return ExitCode.BUDGET
+    return _exit_code(reader, ranking, found, most, rescored=rescored)
+
+
+def _exit_with(code: ExitCode) -> None:
     if code is not ExitCode.DONE:
         raise typer.Exit(code)
 
