@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import MemoryStore, RunInfo, RunReader, RunStore, missing_of, new_run_id
+from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, new_run_id
 from harness.checking import Checked, check
 from harness.clock import Clock, now
 from harness.costs import Bounds
@@ -195,21 +195,23 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
     """Tell what `rescore` would reuse and buy, without buying or writing anything. Raises as `rescore` does."""
     reader = RunReader(folder)
     prepared = rescoring(reader, changes)
-    settings, nowhere = prepared.settings, MemoryStore()
+    settings, counter = prepared.settings, judge_counter(prepared.judge)
     jury, close = make_jury(
-        prepared.judge, prepared.rubric, settings, environment(), store=nowhere, clock=now,
-        lenders=[reader, *lenders_of(reuse)], free=True,
+        prepared.judge, prepared.rubric, settings, environment(), store=ReadStore([reader, *lenders_of(reuse)]),
+        clock=now, free=True,
     )  # fmt: skip
-    counter = judge_counter(prepared.judge)
     reused = low = high = 0
     try:
         for query in reader.queries():
+            await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
             group = reader.group(query)
             found = await rank_by(group, jury, settings, counter)
             missing = len(found.failed_verdicts) + len(found.absent_verdicts)
             most = most_calls(settings, taking_part(group, settings), prepared.judge, missing + found.reused)
             reused, low = reused + found.reused, low + missing
             high += max(missing, most - found.reused) if missing else 0
+    except* HarnessError as errors:
+        raise first_of(errors) from None
     finally:
         await close()
     cost = judge_cost(settings, prepared.judge, (low, high)) if high else Bounds(0, 0)

@@ -9,7 +9,7 @@ from harness.archive.layout import RunInfo, find_run, list_runs, new_run_id
 from harness.archive.rankings import RankingFile, RankingHead
 from harness.archive.reading import RunReader
 from harness.archive.schema import schema_of, schemas
-from harness.archive.store import MemoryStore, RunStore, Store
+from harness.archive.store import MemoryStore, ReadStore, RunStore, Store
 from harness.archive.unfinished import Missing, last_unfinished, missing_of
 from harness.archive.validation import ASIDE, Finding, findings, move_aside
 
@@ -21,6 +21,7 @@ __all__ = [
     "Missing",
     "RankingFile",
     "RankingHead",
+    "ReadStore",
     "RunInfo",
     "RunReader",
     "RunStore",

@@ -67,9 +67,9 @@ def build(folder: Path) -> Index:
     index = _cached(folder, paths) or Index()
     size = sum(p.stat().st_size for p in paths)
     fresh = _scan(index, paths)
-    if size >= WORTH_KEEPING and fresh:
-        _keep(folder, index)
-        return _cached(folder, paths) or index  # the one just written, most of which stays on disk
+    if size >= WORTH_KEEPING and fresh and _keep(folder, index) and (kept := _cached(folder, paths)):
+        _scan(kept, paths)  # another process may have put its own in place, which knows less
+        return kept  # most of which stays on disk
     return index
 
 
@@ -143,8 +143,11 @@ def _verdicts_in(seen: Mapping[Path, int]) -> dict[str, Place]:
     return found
 
 
-def _keep(folder: Path, index: Index) -> None:
-    """Write the cache anew under another name, then put it in place: a reader sees the old or the new one."""
+def _keep(folder: Path, index: Index) -> bool:
+    """Write the cache anew under another name, then put it in place: a reader sees the old or the new one.
+
+    Tells whether that could be done: a folder that cannot be written to is read without a cache.
+    """
     part = folder / f".{CACHE}"
     try:
         part.unlink(missing_ok=True)
@@ -165,7 +168,8 @@ def _keep(folder: Path, index: Index) -> None:
             base.executemany("insert into verdicts(key, path, offset) values (?, ?, ?)", verdicts)
         part.replace(folder / CACHE)
     except (sqlite3.Error, OSError):
-        return  # a cache, no more: a folder that cannot be written to is read without
+        return False
+    return True
 
 
 def _rollout_rows(index: Index) -> Iterator[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ class Store(Protocol):
 
     @property
     def redact(self) -> Redactor:
-        """What is applied to all that is kept; whoever makes a record applies it first, and goes on with the result."""
+        """What is applied to all that is kept; whoever goes on with a record takes it as it was kept."""
         ...
 
     def put_blob(self, text: str) -> str:
@@ -120,6 +120,23 @@ class MemoryStore:
 
     async def commit(self) -> None:
         """Do nothing: there is no disk to wait for."""
+
+
+class ReadStore(MemoryStore):
+    """Finds the verdicts that runs hold, and writes to none of them; what is added is kept in memory."""
+
+    def __init__(self, readers: Sequence[RunReader]) -> None:
+        """Look into `readers`, in this order."""
+        super().__init__()
+        self._readers = readers
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict that was bought under `key` in any of the runs, or None."""
+        return next((found for reader in self._readers if (found := reader.verdict(key))), None)
+
+    def scored(self, key: str) -> Scored | None:
+        """Return the listwise verdict that was bought under `key` in any of the runs, or None."""
+        return next((found for reader in self._readers if (found := reader.scored(key))), None)
 
 
 class RunStore:

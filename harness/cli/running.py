@@ -67,7 +67,8 @@ def rescore_command(
         _say_what_does_not_apply(console, settings, changes)
         _tell_design(console, settings)
         if dry_run or not (free or quiet):
-            quote = anyio.run(partial(pipeline.quote, folder, changes, reuse=lenders))
+            with Watcher(console, quiet=True) as watcher:
+                quote = interruptible(partial(pipeline.quote, folder, changes, reuse=lenders), watcher)
             if dry_run:
                 print_quote(quote, as_json=as_json)
             else:  # before anything is spent

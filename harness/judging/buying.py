@@ -78,7 +78,8 @@ class _Till(Generic[Good, Bad]):
 
     def at_hand(self, key: str, purse: Purse) -> Good | None:
         """Return what the store holds and nobody has to wait for: a fresh copy of another run's is not on disk yet."""
-        known = None if key in purse.bought else self.find(self.store, key)
+        busy = key in purse.bought or key in self.in_flight  # one under way is in the store before it is on disk
+        known = None if busy else self.find(self.store, key)
         if known is None or known.source:
             return None
         purse.reused[key] = known

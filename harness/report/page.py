@@ -27,7 +27,7 @@ _DETAILED = 50
 
 
 def write_page(reader: RunReader, ranking: RankingFile, target: Path, found: Survey | None = None) -> None:
-    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `found` saves surveying it again."""
+    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `found` is its survey."""
     page = render_page(reader, ranking, found)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
@@ -46,7 +46,8 @@ def render_page(reader: RunReader, ranking: RankingFile, found: Survey | None = 
 
     Above 3 queries it opens with a summary; above 50 only the first 50 are shown in full, and the page says so.
     """
-    found = found or survey(reader, ranking)
+    if found is None or not ranking.finished:
+        found = survey(reader, ranking, owed=True)
     return _template().render(
         info=reader.info,
         offline=is_offline(reader, ranking),

@@ -64,7 +64,7 @@ class _Rooms:
 
 def sections(reader: RunReader, ranking: RankingFile, most: int) -> list[Section]:
     """Return a section a query, of the first `most`; the more there are on the page, the less room has each path."""
-    found = list(islice(ranked_queries(reader, ranking), most))
+    found = list(islice(ranked_queries(reader, ranking, owed=True), most))
     runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in found)
     rooms = _Rooms(
         beside=BESIDE_A_MATCH.each(2 * sum(len(ranked.matches) for _, ranked in found)), alone=ALONE.each(runs)

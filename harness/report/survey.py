@@ -1,7 +1,7 @@
 """A ranking looked through once, group by group: everything that page, terminal and exit code tell of all of it.
 
-A large run's records do not fit into memory, and to read one costs more than to rank it; so nobody reads them twice,
-and of each query only a line stays.
+A large run's records do not fit into memory, and to read one costs more than to rank it; so of each query only a line
+stays, and the sums.
 """
 
 from collections import Counter
@@ -127,24 +127,23 @@ class Survey:
         self.listwise |= bool(ranked.verdicts)
 
 
-def survey(reader: RunReader, ranking: RankingFile) -> Survey:
-    """Look through a ranking, in the order of the queries."""
+def survey(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> Survey:
+    """Look through a ranking, in the order of the queries; `owed` is as `ranked_queries` takes it."""
     found = Survey()
-    for number, (query, ranked) in enumerate(ranked_queries(reader, ranking), 1):
+    for number, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=owed), 1):
         group = group_of(reader, query, ranked)
         found.add(look(number, group, ranked, reader.verdict, reader.scored), ranked)
     found.spans = list(_apart(found.spans))
     return found
 
 
-def ranked_queries(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Query, GroupRanking]]:
-    """Yield the queries of a ranking. One still under way owes the rest: those count as incomplete."""
+def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> Iterator[tuple[Query, GroupRanking]]:
+    """Yield the queries of a ranking; with `owed` also those that one cut short has not come to, as incomplete."""
     settings = ranking.head.settings
-    for query in reader.queries():
-        if ranked := ranking.of(query.id):
-            yield query, ranked
-        elif not ranking.finished:
-            yield query, _owed(query, str(settings.get("topology")), str(settings.get("estimator")))
+    for name in list(reader.index.queries):
+        ranked = ranking.of(name)
+        if (ranked or (owed and not ranking.finished)) and (query := reader.query(name)):
+            yield query, ranked or _owed(query, str(settings.get("topology")), str(settings.get("estimator")))
 
 
 def group_of(reader: RunReader, query: Query, ranked: GroupRanking) -> Group:

@@ -32,7 +32,7 @@ from harness.report.figures import (
     total,
 )
 from harness.report.flagged import flagged
-from harness.report.survey import Survey, group_of
+from harness.report.survey import Survey, group_of, ranked_queries
 from harness.report.trust import judge_lines
 from harness.report.words import dollars, money, some, temperature_words
 
@@ -43,9 +43,8 @@ _OTHER_COLUMNS = 81
 
 def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
     """Yield each ranked query's rollouts with their ranking, one at a time, in the order of the queries."""
-    for query in reader.queries():
-        if ranked := ranking.of(query.id):
-            yield group_of(reader, query, ranked), ranked
+    for query, ranked in ranked_queries(reader, ranking, owed=False):
+        yield group_of(reader, query, ranked), ranked
 
 
 def overview(reader: RunReader, ranking: RankingFile, found: Survey, width: int) -> RenderableType:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from agents import ModelResponse
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError
 
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 LONG = 2048
@@ -83,11 +83,8 @@ def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str
     return {"$json": keep(told)} if len(told) >= LONG else _short(json.loads(told), keep_text)
 
 
-def _dumped(value: Any) -> str:
-    try:
-        return to_json(value, fallback=str, inf_nan_mode="constants").decode()
-    except (PydanticSerializationError, ValueError):  # a lone surrogate, which UTF-8 cannot hold and an escape can
-        return json.dumps(value, default=str)
+_dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
+"""As json.dumps, which makes an encoder for each call; a replay compares with what that would give."""
 
 
 def _shortened(told: str, keep: Callable[[str], str]) -> str:

@@ -80,3 +80,14 @@ def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_cache_holds_
     reader = RunReader(run)
     assert reader.verdict("k") == a_judged("k", price_usd=0.25)
     assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
+
+
+def test_where_the_cache_cannot_be_written_an_older_one_hides_nothing(run: Path):
+    told(run)
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        store.add_rollout(a_rollout(2))
+        store.add_verdict(a_judged("l"))
+    (run / f".{index.CACHE}").mkdir()  # where the new one would be written
+    reader = RunReader(run)
+    assert sorted(reader.index.rollouts["q"]) == [0, 1, 2]
+    assert reader.verdict("l")

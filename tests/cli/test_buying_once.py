@@ -127,6 +127,17 @@ def test_a_dry_run_of_rescore_tells_what_it_would_reuse_and_buy_and_writes_nothi
     assert low <= done.json["groups"][0]["judged"] <= high
 
 
+def test_what_will_be_reused_is_told_without_the_raw_replies_which_nothing_needs(
+    harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
+):
+    env = {"OPENAI_BASE_URL": endpoint.base_url}
+    folder = tmp_path / harness(*ALL, env=env).json["path"]
+    for path in (folder / "blobs").iterdir():
+        path.unlink()
+    done = harness("rescore", "--estimator", "bt", env=env)
+    assert (done.code, "would buy 0" in done.err) == (0, True), done.err
+
+
 def test_free_buys_nothing_and_leaves_incomplete_what_would_need_it(harness: Harness, endpoint: FakeEndpoint):
     env = {"OPENAI_BASE_URL": endpoint.base_url}
     harness(*ALL, env=env)

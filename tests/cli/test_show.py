@@ -83,3 +83,26 @@ def test_a_ranking_that_has_not_come_to_a_query_says_so(four, harness: Harness, 
     assert shown.code == 2
     assert "has not come to query 'cobol'" in shown.err
     assert "harness resume" in shown.err
+
+
+def cut_short(tmp_path: Path) -> None:
+    """Leave of the ranking its header and its first two groups."""
+    (ranking,) = tmp_path.glob("runs/*/rankings/*.jsonl")
+    ranking.write_text("".join(ranking.read_text().splitlines(keepends=True)[:3]))
+
+
+def test_of_a_ranking_cut_short_the_terminal_tells_what_was_ranked_and_no_more(four, harness: Harness, tmp_path: Path):
+    cut_short(tmp_path)
+    shown, stats = harness("show", "last"), harness("stats", "last", "--json").json
+    assert shown.code == 0, shown.err
+    assert "agent: 4 runs" in shown.out
+    assert "queries are noise" not in shown.out
+    (one,) = stats["rankings"]
+    assert (one["groups"], sum(one["signals"].values())) == (2, 2)
+
+
+def test_of_a_ranking_cut_short_a_query_that_was_ranked_is_shown_alone(four, harness: Harness, tmp_path: Path):
+    cut_short(tmp_path)
+    shown = harness("show", "last", "--query", "lisp")
+    assert shown.code == 0, shown.err
+    assert "agent: 2 runs" in shown.out

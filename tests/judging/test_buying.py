@@ -77,6 +77,34 @@ def test_of_groups_that_ask_at_the_same_time_one_pays_and_the_others_reuse() -> 
     assert sorted((len(p.bought), len(p.reused)) for p in purses) == [(0, 1)] * 3 + [(1, 0)]
 
 
+class SlowDisk(MemoryStore):
+    """A store whose `commit` ends when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing, self.written = anyio.Event(), anyio.Event()
+
+    async def commit(self) -> None:
+        self.writing.set()
+        await self.written.wait()
+
+
+@pytest.mark.anyio
+async def test_a_verdict_that_is_not_on_disk_yet_is_not_at_hand() -> None:
+    store, purse, other = SlowDisk(), Purse(), Purse()
+    buyer = Buyer(fair(), store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(buyer.get, TASK, ONE, TWO, purse)
+        await store.writing.wait()
+        assert buyer.at_hand(TASK, ONE, TWO, purse) is None
+        assert buyer.at_hand(TASK, ONE, TWO, other) is None
+        store.written.set()
+    assert (len(purse.bought), len(purse.reused)) == (1, 0)
+    assert buyer.at_hand(TASK, ONE, TWO, purse) is None  # it was bought here: `get` returns it
+    assert buyer.at_hand(TASK, ONE, TWO, other) is not None
+    assert len(other.reused) == 1
+
+
 def test_the_other_order_is_another_question() -> None:
     judge, purse = fair(), Purse()
     buyer = Buyer(judge, MemoryStore())
