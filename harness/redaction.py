@@ -25,7 +25,10 @@ _IDS = {
     "Rollout": {"run", "query", "raw_calls", "fingerprint"},
     "Judged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
     "Unjudged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
-    "Match": {"verdicts"}, "GroupRanking": {"query", "topology", "estimator", "failed_verdicts"},
+    "Scored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    "Unscored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    "Cap": {"dimension"}, "Agreement": {"jurors"}, "Match": {"verdicts"},
+    "GroupRanking": {"query", "topology", "estimator", "failed_verdicts", "verdicts", "absent_verdicts", "basis"},
     "RankingHead": {"id", "judge", "rubric", "settings"},
 }  # fmt: skip
 """Fields by which records find one another: patterns leave them alone, keys do not."""

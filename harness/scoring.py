@@ -91,7 +91,7 @@ async def open_ranking(
         id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", created_at=at,
         settings=as_written(settings) | {"order": settings.order or usual_order(settings.topology)},
         judge=prepared.judge.model_dump(mode="json") | {"identity": prepared.judge.identity, "counter": counter},
-        rubric=prepared.rubric.label,
+        rubric=prepared.rubric.label, free=buying.free,
     )  # fmt: skip
     writer = store.open_ranking(head)
     try:

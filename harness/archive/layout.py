@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from harness.archive.lines import refuse_newer
 from harness.errors import ArchiveDamaged, UsageError, did_you_mean
@@ -94,8 +94,15 @@ def read_info(folder: Path) -> RunInfo:
         data = path.read_bytes()
         refuse_newer(_Versioned.model_validate_json(data).schema_version, str(path))
         return RunInfo.model_validate_json(data)
-    except (OSError, ValueError) as exc:
-        raise ArchiveDamaged(f"{path}: {str(exc).splitlines()[0]}") from None
+    except OSError as exc:
+        raise ArchiveDamaged(f"{path}: {exc.strerror}") from None
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = f"{'.'.join(map(str, first['loc']))}: " if first["loc"] else ""
+        raise ArchiveDamaged(
+            f"{path}: {place}{first['msg']}. It holds the run's settings and is written once: no repair can make it "
+            "anew; restore it from a copy"
+        ) from None
 
 
 def _is_run(folder: Path) -> bool:

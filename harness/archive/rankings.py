@@ -21,6 +21,8 @@ class RankingHead(Record):
     settings: dict[str, JsonValue]
     judge: dict[str, JsonValue]
     rubric: str
+    free: bool = False
+    """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
 
 
 class GroupsOnDisk(Sequence[GroupRanking]):

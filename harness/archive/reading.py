@@ -72,14 +72,18 @@ class RunReader:
         found = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
         return sorted(found, key=lambda r: r.head.created_at)
 
+    def heads(self) -> list[RankingHead]:
+        """Return what is told of each ranking before its groups, oldest first."""
+        return [head for head, _ in self._heads()]
+
     def newest_head(self) -> RankingHead | None:
         """Return the head of the newest ranking, finished or not, or None."""
         heads = self._heads()
         return heads[-1][0] if heads else None
 
-    def newest_ranking(self) -> RankingFile | None:
-        """Return the newest ranking, finished or not, or None."""
-        heads = self._heads()
+    def newest_ranking(self, *, free: bool = True) -> RankingFile | None:
+        """Return the newest ranking, finished or not, or None; without `free` one that was allowed to buy."""
+        heads = [at for at in self._heads() if free or not at[0].free]
         return read_ranking(heads[-1][1]) if heads else None
 
     def ranking(self, ranking_id: str | None = None) -> RankingFile:
@@ -92,7 +96,12 @@ class RunReader:
             there = ", ".join(head.id for head, _ in heads)
             raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {there}")
         wanted = f"ranking {ranking_id!r}" if ranking_id else "ranking yet"
-        raise UsageError(f"run {self.info.id} has no {wanted}; make one with `harness resume {self.info.id}`")
+        how = (
+            f"harness resume {self.info.id}"
+            if self.info.judge
+            else f"harness rescore {self.info.id} --judge-model MODEL"
+        )
+        raise UsageError(f"run {self.info.id} has no {wanted}; make one with `{how}`")
 
     @property
     def index(self) -> Index:

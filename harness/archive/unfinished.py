@@ -41,7 +41,7 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
     rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
     if rollouts or not reader.index.queries:
         return Missing(rollouts, ranking=bool(rollouts))
-    newest = reader.newest_ranking()
+    newest = reader.newest_ranking(free=False)
     if newest is None:
         return Missing({}, ranking=bool(reader.info.judge))
     if not newest.finished or any(g.status == "incomplete" and g.topology != "none" for g in newest.groups):

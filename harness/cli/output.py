@@ -15,6 +15,7 @@ from harness.report.machine import as_json as to_json
 from harness.report.machine import is_offline
 from harness.report.survey import Survey, survey
 from harness.report.tables import overview
+from harness.report.words import some
 from harness.settings import chosen, environment, load
 
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -42,17 +43,25 @@ def print_run(
         console.print(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
-    console.print(overview(reader, ranking, found or survey(reader, ranking), console.width))
+    found = found or survey(reader, ranking)
+    console.print(overview(reader, ranking, found, console.width))
+    if not ranking.finished:
+        of = some(len(reader.index.queries), "query", "queries")
+        console.print(f"this ranking came to {len(ranking.groups)} of {of}: it was cut short, or is under way; "
+                      "`harness resume` does the rest")  # fmt: skip
+    elif found.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
+        console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
-def next_commands(reader: RunReader, ranking: RankingFile, best: int | None, typed: Sequence[str]) -> None:
+def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
     command = f"{shlex.quote(python_here())} -m harness"
     run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
+    of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
     lines = [
-        f"{command} show {run} --rollout {best or 0}",
+        f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
         f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
     ]
     if reader.info.agent_offline and typed[:1] == ["run"]:

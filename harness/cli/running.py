@@ -105,8 +105,8 @@ def resume_command(
         _already_finished(reader, as_json=as_json)
         return
     console = stderr(quiet=quiet)
-    console.print(f"resuming {reader.info.id}: {missing.count} rollouts to run, then what is missing of the judging",
-                  highlight=False)  # fmt: skip
+    to_run = some(missing.count, "rollout")
+    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging", highlight=False)
 
     def loaded() -> LoadedAgent:
         word = agent or reader.info.agent_word

@@ -1,6 +1,7 @@
 """What `show`, `ls` and `report` do: read an archive and print."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 
 from harness.archive import ASIDE, RankingFile, RankingHead, RunReader, find_run, list_runs, schema_of, schemas
 from harness.cli.output import print_run, runs_dir_of, stderr, stdout
-from harness.errors import ExitCode, UsageError, did_you_mean
+from harness.errors import ArchiveDamaged, ExitCode, UsageError, did_you_mean
 from harness.records import Group, Judged, Query, Rollout
 from harness.report import write_page
 from harness.report.matches import match_lines, matches_table
@@ -110,13 +111,31 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
 def ls_command(*, runs_dir: Path | None, as_json: bool) -> None:
     """Do `harness ls`."""
     folder = runs_dir_of(runs_dir)
-    readers = [RunReader(p) for p in list_runs(folder)]
+    readers, damaged = _readable(list_runs(folder))
     if as_json:
         typer.echo(json.dumps([r.info.model_dump(mode="json") for r in readers], indent=1))
-    elif readers:
+    elif readers or damaged:
         stdout().print(runs_table(readers))
+        for path, why in damaged:
+            typer.echo(f"damaged: {why}; `harness validate {path}` tells more", err=True)
     else:
         typer.echo(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
+
+
+def _readable(folders: Sequence[Path]) -> tuple[list[RunReader], list[tuple[Path, ArchiveDamaged]]]:
+    """Return the runs that can be listed, and what is wrong with the others: one must not hide the rest."""
+    readers: list[RunReader] = []
+    damaged: list[tuple[Path, ArchiveDamaged]] = []
+    for folder in folders:
+        try:
+            reader = RunReader(folder)
+            _ = reader.index
+            reader.newest_ranking()
+        except ArchiveDamaged as exc:
+            damaged.append((folder, exc))
+        else:
+            readers.append(reader)
+    return readers, damaged
 
 
 def validate_command(*, run: str, repair: bool, runs_dir: Path | None, as_json: bool) -> None:
@@ -167,7 +186,8 @@ def _query(reader: RunReader, wanted: str | None) -> Query:
         raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
     found = reader.query(ids[0] if wanted is None else wanted)
     if found is None:
-        raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(str(wanted), ids)}")
+        some_of = f"; there are: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
+        raise UsageError(f"no query {wanted!r} in run {reader.info.id}{did_you_mean(str(wanted), ids) or some_of}")
     return found
 
 
@@ -176,4 +196,4 @@ def _only(ranking: RankingFile, query: Query) -> RankingFile:
     ranked = ranking.of(query.id)
     if ranked is None:
         raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; `harness resume` ranks it")
-    return replace(ranking, groups=(ranked,))
+    return replace(ranking, groups=(ranked,), finished=True)

@@ -109,9 +109,9 @@ class Survey:
         return sum(g.beaten[0] for g in self.glances), sum(g.beaten[1] for g in self.glances)
 
     @property
-    def best(self) -> int | None:
-        """A rollout that came first in its group, the first there is; None if nothing is ranked."""
-        return next((g.first[0] for g in self.glances if g.first), None)
+    def best(self) -> tuple[str, int] | None:
+        """A query and the rollout that came first in it, the first there is; None if nothing is ranked."""
+        return next(((g.id, g.first[0]) for g in self.glances if g.first), None)
 
     def add(self, one: Look, ranked: GroupRanking) -> None:
         """Take one more group in."""

@@ -1,5 +1,6 @@
 """What a run prints: a table a query, what people want to know first under it, a summary when there are many."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ from harness.report.words import dollars, money, some, temperature_words
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
 _OTHER_COLUMNS = 81
+_LISTED = 20
+"""Queries that the summary of many names one by one."""
 
 
 def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
@@ -99,11 +102,21 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
         if r.failure
     ]
     if ranking.failed_verdicts:
-        lines.append(Text(f"incomplete: {len(ranking.failed_verdicts)} verdicts failed, so {_unranked(ranking)}:"))
-        why = open_reasons(reader.verdicts(), [ranking]).most_common(3)
-        lines += [Text(f"  {count} x {_short(reason, 160)}") for reason, count in why]
-        lines.append(Text("  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"))
+        lines += _open_lines(ranking, open_reasons(reader.verdicts(), [ranking]))
     return lines
+
+
+def _open_lines(ranking: GroupRanking, why: Counter[str]) -> Iterator[Text]:
+    """Yield what a group waits for: verdicts that failed, and those that --free or --max-cost left unbought."""
+    failed = why.total()
+    if failed:
+        yield Text(f"incomplete: {some(failed, 'verdict')} failed, so {_unranked(ranking)}:")
+        for reason, count in why.most_common(3):
+            yield Text(f"  {count} x {_short(reason, 160)}")
+        yield Text("  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge")
+    if unbought := len(ranking.failed_verdicts) - failed:
+        yield Text(f"incomplete: {some(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
+                   "`harness rescore RUN` buys them")  # fmt: skip
 
 
 def _unranked(ranking: GroupRanking) -> str:
@@ -123,7 +136,7 @@ def _signal(ranking: GroupRanking) -> str:
 
 def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
     """Return what was paid for."""
-    failed = f" ({some(judge.failed, 'verdict')} failed)" if judge.failed else ""
+    failed = f" ({some(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return Text(
         f"judge: {some(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
@@ -246,7 +259,22 @@ def _summary(found: Survey, order: str) -> RenderableType:
     if noise := signals["weak"] + signals["none"]:
         told.append(f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)")
     told += judge_lines(found.tallies, order)
-    return Lines(*(Text(t) for t in told), bill(found.judge, agent))
+    return Lines(_queries(found), *(Text(t) for t in told), bill(found.judge, agent))
+
+
+def _queries(found: Survey) -> Table:
+    """Return the queries, a line each, as many as a screen holds."""
+    left = len(found.glances) - _LISTED
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
+                  caption=f"and {left:,} more; --query ID shows one" if left > 0 else None)  # fmt: skip
+    for name in ("id", "first place", "signal", "query"):
+        table.add_column(name, no_wrap=True)
+    for g in found.glances[:_LISTED]:
+        first = ", ".join(map(str, g.first)) if len(g.first) <= 3 else f"{len(g.first)} share it"
+        table.add_row(
+            escape(g.id), first or ("–" if g.complete else "incomplete"), g.signal, escape(_short(g.title, 60))
+        )
+    return table
 
 
 def _step(number: str, step: Step) -> Text:
