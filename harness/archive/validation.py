@@ -63,13 +63,16 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
         yield Finding("damage", folder / "run.json", _reason(exc, folder / "run.json"))
     known = _Known()
     for segment in SEGMENTS:
-        for path in sorted((folder / segment).glob("*.jsonl")):
-            yield from _file(path, segment, known, parts_of)
+        paths = sorted((folder / segment).glob("*.jsonl"))
+        for path in paths:
+            yield from _file(path, segment, known, parts_of, newest=path == paths[-1])
     if spare := len(known.blobs - known.used):
         yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
 
 
-def _file(path: Path, segment: str, known: _Known, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
+def _file(
+    path: Path, segment: str, known: _Known, parts_of: Callable[[str], Iterable[str]], *, newest: bool
+) -> Iterator[Finding]:
     counted: Counter[str] = Counter()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -86,7 +89,8 @@ def _file(path: Path, segment: str, known: _Known, parts_of: Callable[[str], Ite
     if not counted["header"]:
         yield Finding("notice", path, "it has no header")
     elif segment == "rankings" and not counted["footer"]:
-        yield Finding("notice", path, "this ranking was cut short; `harness resume` makes a new one")
+        then = "`harness resume` makes a new one" if newest else "later ones stand in for it"
+        yield Finding("notice", path, f"this ranking was cut short; {then}")
 
 
 def _tail(path: Path, number: int, line: bytes) -> Finding:
