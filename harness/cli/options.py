@@ -140,5 +140,8 @@ ShowInstructions = Annotated[
 ]
 Redact = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", help="A regex, case counts unless it begins with (?i): what fits is neither kept nor judged. Repeatable."),
+    typer.Option(
+        metavar="PATTERN",
+        help="A regex, case counts unless it begins with (?i): what fits is neither kept nor judged. Repeatable.",
+    ),
 ]
