@@ -256,7 +256,7 @@ def _summary(found: Survey, order: str) -> RenderableType:
         _judge_line(found.judge, ", ".join(f"{k} {n}" for k, n in sorted(signals.items()))),
         *(f"{agreement_line(pair)}, mean over groups" for pair in mean_agreement(found.agreed)),
     ]
-    if noise := signals["weak"] + signals["none"]:
+    if noise := sum(g.complete and g.signal in {"weak", "none"} for g in found.glances):
         told.append(f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)")
     told += judge_lines(found.tallies, order)
     return Lines(_queries(found), *(Text(t) for t in told), bill(found.judge, agent))
