@@ -50,10 +50,13 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
 
 
 def last_unfinished(runs_dir: Path) -> Path | None:
-    """Return the newest run of which something is missing; those that cannot be read are passed over."""
+    """Return the newest run of which something is missing that can be done; what cannot be read is passed over."""
     for folder in reversed(list_runs(runs_dir)):
         try:
-            if not missing_of(RunReader(folder)).nothing:
+            reader = RunReader(folder)
+            missing = missing_of(reader)
+            lost = any(query.redacted for name in missing.rollouts if (query := reader.query(name)))
+            if not missing.nothing and not lost:  # a redacted query's true text is nowhere: nobody can run it
                 return folder
         except (ArchiveDamaged, UsageError):
             continue
