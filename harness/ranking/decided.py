@@ -12,6 +12,8 @@ from harness.ranking.topology import Pairing, Played, Standing
 
 SPAN = 10.0
 """The widest margin that one call can give: scores run from 0 to 10."""
+_TINY = 1e-9
+"""A lead below this is a draw, and floating point: scores are given to a tenth."""
 
 
 class Decided:
@@ -87,4 +89,4 @@ def leads_for_certain(plan: Calls, made: "np.ndarray[tuple[int], np.dtype[np.boo
     leader = int(known.argmax())
     ahead = known[leader] - known
     at_risk = SPAN * np.abs(weights[leader] - weights)[:, ~made].sum(axis=1)
-    return bool(np.all(np.delete(ahead > at_risk, leader)))
+    return bool(np.all(np.delete(ahead > at_risk + _TINY, leader)))
