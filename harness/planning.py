@@ -113,7 +113,7 @@ def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None) ->
     if max_cost is not None:
         settings = load(settings.model_dump() | {"max_cost": max_cost})
     settings = settings.model_copy(update={"offline": info.agent_offline, "api": place.get("api", settings.api)})
-    rubric, before = load_rubric(settings.rubric), like.rubric if like else info.rubric
+    rubric, before = rubric_of(settings), like.rubric if like else info.rubric
     if before not in (None, rubric.label):
         raise UsageError(
             f"the rubric is no longer {before}, but {rubric.label}: restore it, or judge anew with `harness rescore`"

@@ -143,3 +143,14 @@ def test_a_jury_with_a_member_whose_key_is_refused_says_which(harness: Harness, 
     done = harness("run", "Why?", "--model", "m", "-n", "2", "--judge-model", "j", "--judge-model", "k", env=env)
     assert done.code == 2
     assert "'k'" in done.err
+
+
+def test_a_run_whose_listwise_judge_had_no_money_is_finished_by_resume(harness: Harness, endpoint: FakeEndpoint):
+    env = {"OPENAI_BASE_URL": endpoint.base_url}
+    endpoint.judge = lambda _: Refuse(429, "no quota", code="insufficient_quota")
+    assert harness("run", "Why?", "--model", "m", "-n", "3", "--judge", "ruler", "-q", env=env).code == 4
+    endpoint.judge = list_judge()
+    done = harness("resume", "--json", env=env)
+    assert done.code == 0, done.err
+    (group,) = done.json["groups"]
+    assert (group["topology"], group["status"]) == ("listwise", "complete")
