@@ -13,13 +13,12 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, new_run_id
+from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, new_run_id, redacted_of
 from harness.checking import Checked, check
 from harness.clock import Clock, now
 from harness.costs import Bounds
 from harness.errors import CannotWrite, HarnessError, Refused, UsageError, did_you_mean, first_of
 from harness.formats import Format, Importing, read_foreign
-from harness.judging import Jury
 from harness.planning import (
     Prepared,
     as_begun,
@@ -31,7 +30,7 @@ from harness.planning import (
     rescoring,
 )
 from harness.progress import Progress, Silent
-from harness.records import Group, GroupRanking, Query, Rollout
+from harness.records import Query, Rollout
 from harness.rollouts import Engine, LoadedAgent, Replayed, replay_rollout, unpack
 from harness.scaling import for_each
 from harness.scoring import Buying, judge_counter, lenders_of, open_ranking, rank_by, taking_part
@@ -220,11 +219,7 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
 
 def validate(folder: Path, *, repair: bool = False) -> Checked:
     """Look at everything in a run's archive, and play its rankings again; see `harness.checking`."""
-    return check(folder, _rank_again, repair=repair)
-
-
-async def _rank_again(group: Group, jury: Jury, settings: Settings, counter: str) -> GroupRanking:
-    return await rank_by(group, jury, settings, counter)
+    return check(folder, rank_by, repair=repair)
 
 
 async def replay(
@@ -311,12 +306,11 @@ def _one_reason(store: RunStore, *, new: bool) -> Generator[None]:
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:
     """Refuse to run an agent on a query of which only the redacted text is there."""
-    for query in filter(None, map(reader.query, missing)):
-        if query.redacted:
-            raise UsageError(
-                f"query {query.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
-                f"rollouts cannot be run; `harness rescore {reader.folder}` ranks those that are there"
-            )
+    if lost := redacted_of(reader, missing):
+        raise UsageError(
+            f"query {lost.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
+            f"rollouts cannot be run; `harness rescore {reader.folder}` ranks those that are there"
+        )
 
 
 async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings) -> AgentSpec:

@@ -10,7 +10,7 @@ from harness.archive.rankings import RankingFile, RankingHead
 from harness.archive.reading import RunReader
 from harness.archive.schema import schema_of, schemas
 from harness.archive.store import MemoryStore, ReadStore, RunStore, Store
-from harness.archive.unfinished import Missing, last_unfinished, missing_of
+from harness.archive.unfinished import Missing, last_unfinished, missing_of, redacted_of
 from harness.archive.validation import ASIDE, Finding, findings, move_aside
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "missing_of",
     "move_aside",
     "new_run_id",
+    "redacted_of",
     "schema_of",
     "schemas",
 ]

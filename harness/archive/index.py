@@ -6,7 +6,7 @@ written is done without.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -133,14 +133,11 @@ def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index 
     return index
 
 
-def _verdicts_in(seen: Mapping[Path, int]) -> dict[str, Place]:
-    """Return the places of the verdicts in what has been `seen` of the segments, read anew."""
-    found: dict[str, Place] = {}
-    for path in sorted(p for p in seen if p.parent.name == "verdicts"):
-        for at in read_lines(path):
-            if at.offset < seen[path] and at.members.get("status") == "ok":
-                found.setdefault(at.members["key"], Place(path, at.offset))
-    return found
+def _verdicts_in(paths: Iterable[Path]) -> dict[str, Place]:
+    """Return the places of the verdicts in segments, read anew."""
+    index = Index()
+    _scan(index, sorted(path for path in paths if path.parent.name == "verdicts"))
+    return dict(index.verdicts.items())
 
 
 def _keep(folder: Path, index: Index) -> bool:

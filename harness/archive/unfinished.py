@@ -1,14 +1,15 @@
 """What is missing of a run: rollouts that never ended, a ranking that was cut short or is out of date."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import list_runs
-from harness.archive.rankings import RankingFile, RankingHead
+from harness.archive.rankings import RankingHead
 from harness.archive.reading import RunReader
 from harness.errors import ArchiveDamaged, UsageError
+from harness.records import Query
 
 CUT_SHORT = frozenset({"cancelled", "quota"})
 """A rollout that was stopped, or for which no money was left, did not fail: it is still to be run."""
@@ -44,9 +45,15 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
     newest = reader.newest_ranking(free=False)
     if newest is None:
         return Missing({}, ranking=bool(reader.info.judge))
-    if not newest.finished or any(g.status == "incomplete" and g.topology != "none" for g in newest.groups):
-        return Missing({}, ranking=True, like=newest.head)
-    return Missing({}, ranking=_out_of_date(reader, newest))
+    again = Missing({}, ranking=True, like=newest.head)
+    if not newest.finished:
+        return again
+    basis: dict[str, str] = {}
+    for group in newest.groups:  # each is read from disk: once is enough
+        if group.status == "incomplete" and group.topology != "none":
+            return again
+        basis[group.query] = group.basis
+    return Missing({}, ranking=_out_of_date(reader, basis))
 
 
 def last_unfinished(runs_dir: Path) -> Path | None:
@@ -55,12 +62,16 @@ def last_unfinished(runs_dir: Path) -> Path | None:
         try:
             reader = RunReader(folder)
             missing = missing_of(reader)
-            lost = any(query.redacted for name in missing.rollouts if (query := reader.query(name)))
-            if not missing.nothing and not lost:  # a redacted query's true text is nowhere: nobody can run it
+            if not missing.nothing and not redacted_of(reader, missing.rollouts):
                 return folder
         except (ArchiveDamaged, UsageError):
             continue
     return None
+
+
+def redacted_of(reader: RunReader, queries: Iterable[str]) -> Query | None:
+    """Return the first of `queries` that was redacted, or None: its true text is nowhere, so nobody can run it."""
+    return next((query for name in queries if (query := reader.query(name)) and query.redacted), None)
 
 
 def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
@@ -79,7 +90,6 @@ def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
     return found
 
 
-def _out_of_date(reader: RunReader, ranking: RankingFile) -> bool:
-    """Tell whether a finished ranking lacks a query, or rests on records that newer ones replaced."""
-    ranked = {g.query: g.basis for g in ranking.groups}
+def _out_of_date(reader: RunReader, ranked: Mapping[str, str]) -> bool:
+    """Tell whether a finished ranking, a basis by query, lacks one or rests on records that newer ones replaced."""
     return any(q not in ranked or ranked[q] not in {"", reader.basis(q)} for q in reader.index.queries)

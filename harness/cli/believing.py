@@ -16,6 +16,7 @@ from harness.cli.output import runs_dir_of, stdout
 from harness.report.machine import is_offline
 from harness.report.survey import Survey, survey
 from harness.report.trust import Trust, as_json, trusts
+from harness.report.words import some
 
 
 def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_json: bool) -> None:
@@ -44,7 +45,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     looked = survey(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(looked).items())
-    groups = f"{len(ranking.groups)} {'query' if len(ranking.groups) == 1 else 'queries'}"
+    groups = some(len(ranking.groups), "query", "queries")
     console.print(Text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")

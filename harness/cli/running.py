@@ -62,8 +62,10 @@ def rescore_command(
     changes, where = chosen(flags, {}, config), runs_dir_of(runs_dir)
     folders = list(dict.fromkeys(find_run(word, where) for word in runs))
     lenders, console = [find_run(word, where) for word in reuse], stderr(quiet=quiet)
+    most: dict[Path, int] = {}
     for folder in folders:
         settings = load(changed(RunReader(folder).info.settings, changes))
+        most[folder] = settings.max_failures
         _say_what_does_not_apply(console, settings, changes)
         _tell_design(console, settings)
         if dry_run or not (free or quiet):
@@ -77,15 +79,12 @@ def rescore_command(
         return
     codes: list[ExitCode] = []
     for folder in folders:
-        settings = load(changed(RunReader(folder).info.settings, changes))
         rescored = partial(pipeline.rescore, folder, changes, reuse=lenders, free=free)
         with Watcher(console, quiet=quiet) as watcher:
             ran = interruptible(partial(rescored, progress=watcher), watcher)
         if changes.get("max_cost") is not None:  # what is left of it is for the others
             changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - ran.spent)}
-        codes.append(
-            _deliver(ran, as_json=as_json, most=settings.max_failures, rescored=True, several=len(folders) > 1)
-        )
+        codes.append(_deliver(ran, as_json=as_json, most=most[folder], rescored=True, several=len(folders) > 1))
     _exit_with(max(codes))
 
 

@@ -1,7 +1,6 @@
 """What `show`, `ls` and `report` do: read an archive and print."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from harness.records import Group, Judged, Query, Rollout
 from harness.report import write_page
 from harness.report.matches import match_lines, matches_table
 from harness.report.survey import group_of
-from harness.report.tables import path_lines, runs_table
+from harness.report.tables import path_lines, run_cells, runs_table
 from harness.tokens import ESTIMATE, is_at_hand, recorded_budget
 from harness.transcript import transcribe
 
@@ -111,31 +110,21 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
 def ls_command(*, runs_dir: Path | None, as_json: bool) -> None:
     """Do `harness ls`."""
     folder = runs_dir_of(runs_dir)
-    readers, damaged = _readable(list_runs(folder))
+    runs: list[tuple[RunReader, list[Any]]] = []
+    damaged: list[tuple[Path, ArchiveDamaged]] = []
+    for path in list_runs(folder):
+        try:
+            runs.append((reader := RunReader(path), run_cells(reader)))
+        except ArchiveDamaged as exc:  # one must not hide the rest
+            damaged.append((path, exc))
     if as_json:
-        typer.echo(json.dumps([r.info.model_dump(mode="json") for r in readers], indent=1))
-    elif readers or damaged:
-        stdout().print(runs_table(readers))
+        typer.echo(json.dumps([reader.info.model_dump(mode="json") for reader, _ in runs], indent=1))
+    elif runs or damaged:
+        stdout().print(runs_table(cells for _, cells in runs))
         for path, why in damaged:
             typer.echo(f"damaged: {why}; `harness validate {path}` tells more", err=True)
     else:
         typer.echo(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
-
-
-def _readable(folders: Sequence[Path]) -> tuple[list[RunReader], list[tuple[Path, ArchiveDamaged]]]:
-    """Return the runs that can be listed, and what is wrong with the others: one must not hide the rest."""
-    readers: list[RunReader] = []
-    damaged: list[tuple[Path, ArchiveDamaged]] = []
-    for folder in folders:
-        try:
-            reader = RunReader(folder)
-            _ = reader.index
-            reader.newest_ranking()
-        except ArchiveDamaged as exc:
-            damaged.append((folder, exc))
-        else:
-            readers.append(reader)
-    return readers, damaged
 
 
 def validate_command(*, run: str, repair: bool, runs_dir: Path | None, as_json: bool) -> None:

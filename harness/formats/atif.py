@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from harness.formats.foreign import Foreign
+from harness.formats.foreign import Foreign, joined, uncalled
 from harness.formats.messages import content_text
 from harness.records import Step, Usage
 
@@ -71,15 +71,13 @@ def _path(steps: Sequence[Told]) -> tuple[tuple[Step, ...], str]:
             if said:
                 path.append(Step(kind="message", reasoning=f"The {step['source']} said: {said}"))
             continue
-        did = _did(step, "\n".join(filter(None, [thought, said])) or None)
+        did = _did(step, joined(thought, said))
         path += did
         if did:
             continue
         if at == last:
             answer, said = said, ""
-        if thought or said:
-            both = "\n".join(filter(None, [thought, said]))
-            path.append(Step(kind="reasoning" if thought else "message", reasoning=both))
+        path += uncalled(thought, said)
     return tuple(path), answer
 
 

@@ -70,6 +70,17 @@ class Importing:
         )  # fmt: skip
 
 
+def joined(thought: str | None, said: str | None) -> str | None:
+    """Return what was thought, then what was said; None for neither."""
+    return "\n".join(filter(None, [thought, said])) or None
+
+
+def uncalled(thought: str | None, said: str | None) -> list[Step]:
+    """Return what was thought and said without a call as a step, or none."""
+    both = joined(thought, said)
+    return [Step(kind="reasoning" if thought else "message", reasoning=both)] if both else []
+
+
 def _query(told: Foreign) -> Query:
     given = told.query_id or "q" + hashlib.sha256(told.query.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return query_from(told.query, reference=told.reference, id=given)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from harness.formats.foreign import Foreign
+from harness.formats.foreign import Foreign, joined, uncalled
 from harness.records import Step
 from harness.rollouts import split_think
 
@@ -56,13 +56,11 @@ def steps_of_messages(talk: Sequence[Message]) -> tuple[tuple[Step, ...], str]:
             thought, said = _said(message)
             calls = cast("list[Message]", message.get("tool_calls") or [])
             if calls:
-                steps += _calls(calls, results, "\n".join(filter(None, [thought, said])) or None)
+                steps += _calls(calls, results, joined(thought, said))
                 continue
             if at == last:
                 answer, said = said, ""
-            if thought or said:
-                both = "\n".join(filter(None, [thought, said]))
-                steps.append(Step(kind="reasoning" if thought else "message", reasoning=both))
+            steps += uncalled(thought, said)
     return tuple(steps), answer
 
 

@@ -1,7 +1,7 @@
 """What a run prints: a table a query, what people want to know first under it, a summary when there are many."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -161,19 +161,20 @@ def path_lines(group: Group, index: int) -> RenderableType:
     return Lines(*parts)
 
 
-def runs_table(readers: Sequence[RunReader]) -> Table:
-    """Return the runs there are, newest last."""
+def runs_table(runs: Iterable[Sequence[Any]]) -> Table:
+    """Return the runs there are, newest last, each as `run_cells` tells it."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("run", "agent", "model", "n", "queries", "rollouts", "failed", "ranked", "best", "cost", "judge"):
         table.add_column(
             name, justify="right" if name in {"n", "queries", "rollouts", "failed"} else "left", no_wrap=True
         )
-    for reader in readers:
-        table.add_row(*(escape(str(cell)) for cell in _run_cells(reader)))
+    for cells in runs:
+        table.add_row(*(escape(str(cell)) for cell in cells))
     return table
 
 
-def _run_cells(reader: RunReader) -> list[Any]:
+def run_cells(reader: RunReader) -> list[Any]:
+    """Return what a list of runs tells of one. Raises ArchiveDamaged."""
     info = reader.info
     found = [place for group in reader.index.rollouts.values() for place in group.values()]
     ranking = reader.newest_ranking()

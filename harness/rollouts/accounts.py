@@ -1,6 +1,6 @@
 """What a rollout's model calls were really sent and really cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from harness.prices import price_usd
 from harness.records import Effective, ModelCall, Usage
 from harness.rollouts.models import RecordedCall, Recorder
 from harness.rollouts.raw import RawCall
+from harness.rollouts.steps import agent_around
 from harness.rollouts.traffic import seed_of
 
 
@@ -57,7 +58,7 @@ def account(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float |
         if recorded:
             left.remove(recorded)
         replied = recorded is not None and recorded.response is not None
-        calls.append(_call(span, recorded, len(raw) if replied else None, _agent(span, by_id)))
+        calls.append(_call(span, recorded, len(raw) if replied else None, agent_around(span, by_id)))
         if recorded and recorded.response:
             raw.append(RawCall(recorded.request, recorded.response))
         usages.append(_usage(span, recorded))
@@ -81,13 +82,6 @@ def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent
         raw=raw,
         agent=agent,
     )
-
-
-def _agent(span: Span[Any], by_id: Mapping[str, Span[Any]]) -> str | None:
-    at: Span[Any] | None = span
-    while at is not None and at.span_data.type != "agent":
-        at = by_id.get(at.parent_id or "")
-    return at.span_data.name if at is not None else None
 
 
 def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:

@@ -63,7 +63,7 @@ class _Reading:
 
         What is left after the last call is a step of its own, but for the text of a reply that answers.
         """
-        agent, before = self._agent(reply), list[Said]()
+        agent, before = agent_around(reply, self._by_id), list[Said]()
         beside = self._under[reply.parent_id]
         functions = [s for s in beside if s.span_data.type == "function"]
         handoffs = [s for s in beside if s.span_data.type == "handoff"]
@@ -120,21 +120,23 @@ class _Reading:
     def _guardrail(self, span: Span[Any]) -> Step:
         verdict = "tripped" if span.span_data.triggered else "passed"
         return Step(
-            kind="guardrail", tool_name=span.span_data.name, tool_output=verdict, agent=self._agent(span),
+            kind="guardrail", tool_name=span.span_data.name, tool_output=verdict, agent=agent_around(span, self._by_id),
             started_at=_when(span.started_at), duration_s=_seconds(span), error=_error(span),
         )  # fmt: skip
-
-    def _agent(self, span: Span[Any]) -> str | None:
-        at: Span[Any] | None = span
-        while at is not None and at.span_data.type != "agent":
-            at = self._by_id.get(at.parent_id or "")
-        return at.span_data.name if at is not None else None
 
     def _tool_around(self, span: Span[Any]) -> str | None:
         at = self._by_id.get(span.parent_id or "")
         while at is not None and at.span_data.type != "function":
             at = self._by_id.get(at.parent_id or "")
         return at.span_id if at is not None else None
+
+
+def agent_around(span: Span[Any], by_id: Mapping[str, Span[Any]]) -> str | None:
+    """Return the name of the agent that a span happened in; `by_id` finds the trace's spans."""
+    at: Span[Any] | None = span
+    while at is not None and at.span_data.type != "agent":
+        at = by_id.get(at.parent_id or "")
+    return at.span_data.name if at is not None else None
 
 
 def as_text(value: Any) -> str | None:
