@@ -3,11 +3,11 @@
     python benchmarks/overhead.py [PAIRS]
 
 Both sides run the same agent (three tool turns, then an answer) against the same server in another process, with the
-same concurrency; they take turns (bare, captured, captured, bare), and the ratio is taken pair by pair. CPU is this
-process's own, user and system.
+same concurrency, and neither reads the certificates anew. They take turns (bare, captured, captured, bare), and the
+ratio is taken pair by pair. CPU is this process's own, user and system.
 
 After a warm-up pair the garbage collector is told to pass over what was imported (`gc.freeze`): to walk all of that
-takes a tenth of a side's time, is due about once in 64 rollouts on either side, and would fall on one side by chance.
+takes a tenth of a side's time, is due about once a side, and would fall on one side by chance.
 """
 
 import gc
@@ -27,11 +27,12 @@ from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, func
 from harness.api import rollout
 from harness.archive import RunInfo, RunStore
 from harness.clock import now
+from harness.connections import http_client
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 
-ROLLOUTS = 64
+ROLLOUTS = 128
 CONCURRENCY = 16
 TURNS = 3
 
@@ -65,7 +66,7 @@ def serve(pipe: Any) -> None:
 async def bare(base_url: str) -> None:
     """Run the agent as often, with nothing around it."""
     limiter = anyio.CapacityLimiter(CONCURRENCY)
-    async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as client:
+    async with openai.AsyncOpenAI(base_url=base_url, api_key="none", http_client=http_client()) as client:
         provider = OpenAIProvider(openai_client=client, use_responses=False)
         config = RunConfig(
             model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)

@@ -1,8 +1,10 @@
 """Group commit: whoever waits for the disk at the same time waits for one fsync.
 
-Where the disk is quick (most SSDs: a fifth of a millisecond) the fsync is made at once, for a hop to a thread and back
-costs as much CPU as all the rest of archiving a rollout. Where it has lately been slow, it is made in a worker thread:
-the event loop goes on, and all that is written meanwhile shares the next one.
+The fsync waits for the loop's next turn, so that all who end in this one share it: a wait for the disk lets the
+processor's caches go cold, which costs more than the fsync does. Where the disk is quick (most SSDs: a fifth of a
+millisecond) it is then made on the loop, for a hop to a thread and back costs as much CPU as all the rest of archiving
+a rollout. Where it has lately been slow, it is made in a worker thread: the event loop goes on, and all that is written
+meanwhile shares the next one.
 """
 
 import asyncio
@@ -36,25 +38,21 @@ class GroupCommit:
         """
         mine = self._added
         while self._safe < mine:
-            if self._flush is None and self._took_s < SLOW_S:
-                self._now()
-                return
             if self._flush is None:
-                self._flush = asyncio.create_task(self._in_a_thread())
+                self._flush = asyncio.create_task(self._soon())
             flush = self._flush
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([flush])
             flush.result()
 
-    def _now(self) -> None:
-        added = self._added
-        self._timed()
-        self._safe = max(self._safe, added)
-
-    async def _in_a_thread(self) -> None:
+    async def _soon(self) -> None:
         try:
+            await asyncio.sleep(0)
             added = self._added
-            await asyncio.to_thread(self._timed)
+            if self._took_s < SLOW_S:
+                self._timed()
+            else:
+                await asyncio.to_thread(self._timed)
             self._safe = max(self._safe, added)
         finally:
             self._flush = None

@@ -13,6 +13,7 @@ import openai
 import stamina
 
 from harness.api_errors import failure_of, refused
+from harness.connections import http_client
 from harness.errors import Refused
 from harness.judging.judge import AskFailed, Question, Reply
 from harness.records import Failure, Usage
@@ -35,7 +36,7 @@ class EndpointAsk:
         self._endpoint, self._model, self._timeout_s = endpoint, model, timeout_s
         self._client = openai.AsyncOpenAI(
             base_url=endpoint.base_url or "https://api.openai.com/v1", api_key=endpoint.key.get_secret_value(),
-            max_retries=0, timeout=timeout_s,
+            max_retries=0, timeout=timeout_s, http_client=http_client(),
         )  # fmt: skip
         self._limiter = anyio.CapacityLimiter(limit)
         self._first = anyio.Lock()

@@ -51,7 +51,7 @@ class Bench:
     clock: Clock
     traffic: Traffic
     ceiling: Ceiling = field(default_factory=Ceiling)
-    configs: dict[Sampling, RunConfig] = field(default_factory=dict[Sampling, RunConfig])
+    configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
 
 
@@ -177,10 +177,10 @@ class Attempt:
         )  # fmt: skip
 
     def _config(self, env: AgentEnv) -> RunConfig:
-        bench, asked = self.bench, self.requested.model_copy(update={"seed": None})
-        if asked not in bench.configs:
-            bench.configs[asked] = _run_config(bench, asked)
-        config = copy.copy(bench.configs[asked])
+        bench = self.bench
+        if self.role not in bench.configs:
+            bench.configs[self.role] = _run_config(bench, self.requested)
+        config = copy.copy(bench.configs[self.role])
         if bench.offline:
             config.model = RecordedModel(OfflineModel(env.rng), self.recorder)
         config.model_provider = RecordedProvider(bench.provider, self.recorder)

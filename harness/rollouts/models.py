@@ -15,7 +15,7 @@ from agents.tracing import get_current_span
 from harness.records import digest
 from harness.rollouts.hearing import Hearing
 from harness.rollouts.traffic import Traffic
-from harness.rollouts.wire import Reply, http_client, listen, stop_listening
+from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
 from harness.settings import Endpoint
 
 
@@ -163,7 +163,7 @@ def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.Async
         base_url=endpoint.base_url or "https://api.openai.com/v1",
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,
-        http_client=http_client(),
+        http_client=listening_client(),
     )
     responses = endpoint.api == "responses"
     if endpoint.base_url:

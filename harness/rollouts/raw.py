@@ -49,10 +49,10 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
         items = _items(call.request["input"])
         kept = _common(_items(before.get("input", ())), items)
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
-        parts_ = {k: _part(v, keep, keep_text) for k, v in changed.items()}
+        told = ",".join(f'"{k}":{_part(v, keep, keep_text)}' for k, v in changed.items())
         text = "true" if isinstance(call.request["input"], str) else "false"
         new, reply = _shortened(_dumped(list(items[kept:])), keep_text), _shortened(_reply(call.reply), keep_text)
-        packed.append(f'{{"text":{text},"kept":{kept},"changed":{_dumped(parts_)},"input":{new},"reply":{reply}}}')
+        packed.append(f'{{"text":{text},"kept":{kept},"changed":{{{told}}},"input":{new},"reply":{reply}}}')
         before = call.request
     return f"[{','.join(packed)}]"
 
@@ -75,12 +75,12 @@ def parts(text: str) -> Iterator[str]:
         yield from _names(json.loads(text))
 
 
-def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> Any:
-    """Shorten a part of the request: a text, or a structure that is kept as a whole (the tools)."""
-    if value is None or isinstance(value, str):
-        return _short(value, keep_text)
+def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> str:
+    """Return a part of the request as JSON: a text, or a structure that is kept as a whole (the tools)."""
     told = _dumped(value)
-    return {"$json": keep(told)} if len(told) >= LONG else _short(json.loads(told), keep_text)
+    if len(told) >= LONG and not isinstance(value, str):
+        return f'{{"$json":"{keep(told)}"}}'
+    return _shortened(told, keep_text)
 
 
 _dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode

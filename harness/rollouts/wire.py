@@ -7,6 +7,8 @@ from typing import Any, Literal
 import openai
 from pydantic_core import from_json
 
+from harness.connections import http_client
+
 Finish = Literal["length", "content_filter"]
 
 _listening: ContextVar["Reply | None"] = ContextVar("harness_wire", default=None)
@@ -32,9 +34,9 @@ def stop_listening(token: Token[Reply | None]) -> None:
     _listening.reset(token)
 
 
-def http_client() -> openai.DefaultAsyncHttpxClient:
-    """Return an HTTP client that listens, with the openai client's own defaults."""
-    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_hear]})
+def listening_client() -> openai.DefaultAsyncHttpxClient:
+    """Return an HTTP client that listens."""
+    return http_client(_hear)
 
 
 async def _hear(response: Any) -> None:

@@ -53,6 +53,16 @@ async def test_on_a_quick_disk_there_is_no_hop_to_a_thread(monkeypatch: pytest.M
     assert disk.threads == {threading.get_ident()}
 
 
+async def test_on_a_quick_disk_too_records_that_arrive_together_share_a_sync(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(commit, "SLOW_S", 10.0)
+    disk = Disk()
+    group = GroupCommit(disk.sync)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(50):
+            tasks.start_soon(write, disk, group)
+    assert (disk.safe, disk.syncs) == (50, 1)
+
+
 async def test_a_cancelled_writer_waits_for_the_disk_all_the_same():
     disk = Disk(0.01)
     group = GroupCommit(disk.sync)
