@@ -231,7 +231,12 @@ class FakeEndpoint:
             error = {"message": said.message, "code": said.code, "param": said.param, "type": "error"}
             return said.status, {"error": error}, said.headers
         shape = _responses if seen.path.endswith("/responses") else _chat
-        return 200, shape(said, seen.body, number), {}
+        whole = shape(said, seen.body, number)
+        return (
+            (200, _events(whole), {"content-type": "text/event-stream"})
+            if seen.body.get("stream")
+            else (200, whole, {})
+        )
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self
@@ -292,6 +297,26 @@ def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": said.model or body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage,
     }  # fmt: skip
+
+
+def _events(whole: dict[str, Any]) -> str:
+    """Return a reply as server-sent events: the words one by one on Chat, the whole as it ends on Responses."""
+    if whole["object"] == "response":
+        kind = f"response.{whole['status']}"
+        data = json.dumps({"type": kind, "sequence_number": 0, "response": whole})
+        return f"event: {kind}\ndata: {data}\n\n"
+    (choice,) = whole["choices"]
+    message = choice["message"]
+    deltas: list[dict[str, Any]] = [{"role": "assistant"}]
+    if message.get("reasoning_content"):
+        deltas.append({"reasoning_content": message["reasoning_content"]})
+    deltas += [{"content": word} for word in re.findall(r"\S+\s*", message["content"] or "")]
+    deltas += [{"tool_calls": [call | {"index": i}]} for i, call in enumerate(message.get("tool_calls", ()))]
+    head = {k: whole[k] for k in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    chunks = [head | {"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+    chunks.append(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    chunks.append(head | {"choices": [], "usage": whole["usage"]})
+    return "".join(f"data: {json.dumps(c)}\n\n" for c in chunks) + "data: [DONE]\n\n"
 
 
 def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:

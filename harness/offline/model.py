@@ -18,6 +18,7 @@ from openai.types.responses.response_reasoning_item import Summary
 from harness.offline.tool import parse
 from harness.offline.writer import Chooser, Found, plan, write
 from harness.settings import OFFLINE_MODEL
+from harness.streams import completed
 
 
 class OfflineModel(Model):
@@ -53,9 +54,9 @@ class OfflineModel(Model):
             span.span_data.output = [_as_message(output)]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
-    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """Not offered: a harness has no one to stream to."""
-        raise NotImplementedError("offline-extractive does not stream")
+    async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+        """Stream what `get_response` returns, as one event."""
+        yield completed(await self.get_response(*args, **more))
 
 
 def _respond(items: Sequence[dict[str, Any]], tool: FunctionTool | None, choose: Chooser) -> list[TResponseOutputItem]:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from contextvars import Token
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import anyio
@@ -17,6 +18,7 @@ from harness.rollouts.hearing import Hearing
 from harness.rollouts.traffic import Traffic
 from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
 from harness.settings import Endpoint
+from harness.streams import StreamedReply
 
 
 @dataclass(frozen=True)
@@ -85,33 +87,25 @@ class RecordedModel(Model):
         **more: Any,
     ) -> ModelResponse:
         """Call the inner model."""
-        request = request_of(system_instructions, input, tools, output_schema, handoffs)
-        if self._recorder.fingerprint is None:
-            self._recorder.fingerprint = _fingerprint(request, model_settings, self.model)
-        if self._recorder.only_look:
-            raise Looked
+        self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            self._recorder.attempt()
-            span, (wire, token) = get_current_span(), listen()
-            sent = (span.span_id if span else None, settings, self.model, request, wire)
+            sent, token = self._begin(settings, request)
             try:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
             except BaseException as exc:
-                self._recorder.calls.append(RecordedCall(*sent, error=exc))
-                self._recorder.failed()
+                self._end(sent, error=exc)
                 raise
             finally:
                 stop_listening(token)
-            self._recorder.calls.append(RecordedCall(*sent, response=response))
-            self._recorder.on_reply()
+            self._end(sent, response)
             return response
 
         return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
 
-    def stream_response(
+    async def stream_response(
         self,
         system_instructions: str | None,
         input: Any,  # noqa: A002 - the SDK's name
@@ -122,10 +116,61 @@ class RecordedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[Any]:
-        """Pass a streamed call through: only an agent's own nested runs stream, and their spans hold the reply."""
-        return self._inner.stream_response(
-            system_instructions, input, model_settings, tools, output_schema, handoffs, tracing, **more
-        )
+        """Stream from the inner model: only an agent's own nested runs do."""
+        self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
+
+        async def send(settings: ModelSettings) -> tuple[RecordedCall, Any, AsyncIterator[Any]]:
+            sent, token = self._begin(settings, request)
+            stop_listening(token)  # the events tell
+            events = self._inner.stream_response(
+                system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+            )
+            try:
+                return sent, await anext(events, None), events  # what an endpoint refuses, it refuses here
+            except BaseException as exc:
+                self._end(sent, error=exc)
+                raise
+
+        opened = self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+        sent, event, events = await opened
+        reply = StreamedReply()
+        try:
+            while event is not None:
+                if not reply.over and reply.hear(event):  # written down first: the SDK may close the stream at its end
+                    sent.wire.model = reply.model
+                    self._end(sent, reply.response, reply.error)
+                yield event
+                event = await anext(events, None)
+        except BaseException as exc:
+            if not reply.over:
+                self._end(sent, error=exc)
+            raise
+        finally:
+            if close := getattr(events, "aclose", None):
+                await close()
+
+    def _look(self, request: dict[str, Any], settings: ModelSettings) -> None:
+        """Take the fingerprint, if this is the first call. Raises Looked if that is all that is wanted."""
+        if self._recorder.fingerprint is None:
+            self._recorder.fingerprint = _fingerprint(request, settings, self.model)
+        if self._recorder.only_look:
+            raise Looked
+
+    def _begin(self, settings: ModelSettings, request: dict[str, Any]) -> tuple[RecordedCall, Token[Reply | None]]:
+        """An attempt begins; what it says on the wire is listened to."""
+        self._recorder.attempt()
+        span, (wire, token) = get_current_span(), listen()
+        return RecordedCall(span.span_id if span else None, settings, self.model, request, wire), token
+
+    def _end(
+        self, sent: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None
+    ) -> None:
+        """Write an attempt down."""
+        self._recorder.calls.append(replace(sent, response=response, error=error))
+        if response is None:
+            self._recorder.failed()
+        else:
+            self._recorder.on_reply()
 
     def get_retry_advice(self, request: Any) -> Any:
         """Pass on: without it the SDK's retries lose what the provider advises."""

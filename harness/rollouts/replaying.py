@@ -28,6 +28,7 @@ from harness.rollouts.said import split_think
 from harness.rollouts.scene import Scene, set_up
 from harness.rollouts.serverless import without_servers
 from harness.rollouts.traffic import Traffic
+from harness.streams import completed
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
 _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval"})
@@ -35,7 +36,7 @@ _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "too
 
 
 _UNRECORDED = (
-    "some nested model calls were not recorded (they ran on models of their own, or streamed): "
+    "some nested model calls were not recorded (they ran on models of their own): "
     "the outputs of agents used as tools were taken as recorded"
 )
 
@@ -211,9 +212,9 @@ class ReplayModel(Model):
         tools[:] = [self._stub(tool, call) for tool in tools]
         return copy.deepcopy(self._recording.calls[call].reply)
 
-    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """Not offered: streamed calls are not recorded."""
-        raise NotImplementedError("a replay does not stream")
+    async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+        """Stream the recorded reply, as one event. Raises as `get_response` does."""
+        yield completed(await self.get_response(*args, **more))
 
     def _stub(self, tool: Tool, call: int) -> Tool:
         if not isinstance(tool, FunctionTool):

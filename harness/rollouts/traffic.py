@@ -3,11 +3,11 @@
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import openai
-from agents import ModelResponse, ModelRetrySettings, ModelSettings, RetryDecision, RetryPolicyContext
+from agents import ModelRetrySettings, ModelSettings, RetryDecision, RetryPolicyContext
 
 from harness.errors import Refused
 
@@ -16,7 +16,8 @@ _LONGEST_WAIT_S = 60.0
 _SHORTEST_PAUSE_S = 0.5
 _TRANSIENT = {408, 409, 429}
 
-Send = Callable[[ModelSettings], Awaitable[ModelResponse]]
+Answer = TypeVar("Answer")
+Send = Callable[[ModelSettings], Awaitable[Answer]]
 
 
 class Traffic:
@@ -39,7 +40,7 @@ class Traffic:
         """Whether any model has answered in this run."""
         return bool(self._answered)
 
-    def call(self, model: str | None, settings: ModelSettings, send: Send) -> Awaitable[ModelResponse]:
+    def call(self, model: str | None, settings: ModelSettings, send: Send[Answer]) -> Awaitable[Answer]:
         """Send a call with the settings that `model` takes. Raises what `send` raises; Refused when strict.
 
         No coroutine of its own: every turn of the loop walks through all that await a call.
@@ -47,7 +48,7 @@ class Traffic:
         kind = (model, *_present(settings))  # the samples may send a setting that the anchor did not
         return (self._send if kind in self._answered else self._alone)(model, settings, send)
 
-    async def _alone(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
+    async def _alone(self, model: str | None, settings: ModelSettings, send: Send[Answer]) -> Answer:
         """Send the first call of its kind alone, and those that waited for it after it."""
         kind = (model, *_present(settings))
         async with self._first.setdefault(kind, anyio.Lock()):
@@ -57,7 +58,7 @@ class Traffic:
                 return response
         return await self._send(model, settings, send)
 
-    async def _send(self, model: str | None, settings: ModelSettings, send: Send) -> ModelResponse:
+    async def _send(self, model: str | None, settings: ModelSettings, send: Send[Answer]) -> Answer:
         while True:
             await self._wait_for_the_pause_to_end()
             allowed = without(settings, self._refused.get(model, {}))

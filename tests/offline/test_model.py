@@ -153,8 +153,3 @@ def test_the_search_tool_says_what_it_is_and_takes_one_text() -> None:
     assert isinstance(tool, FunctionTool)
     assert (tool.name, list(tool.params_json_schema["properties"])) == ("search", ["query"])
     assert "library of articles" in tool.description
-
-
-def test_it_does_not_pretend_to_stream() -> None:
-    with pytest.raises(NotImplementedError, match="does not stream"):
-        OfflineModel(random.Random(0)).stream_response()
