@@ -24,6 +24,7 @@ from harness.cli import (
     stats,
     validate,
 )
+from harness.cli.own_defaults import OfARun
 from harness.errors import ExitCode, HarnessError
 
 _EPILOG = (
@@ -44,7 +45,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("best")(best.best)
 app.command("resume")(resume.resume)
-app.command("rescore")(rescore.rescore)
+app.command("rescore", cls=OfARun)(rescore.rescore)
 app.command("replay")(replay.replay)
 app.command("import")(importing.import_)
 app.command("show")(show.show)

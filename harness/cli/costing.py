@@ -6,11 +6,38 @@ import typer
 
 from harness.costs import Bounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Quote
-from harness.planning import Prepared
-from harness.report.words import dollars
+from harness.planning import Prepared, design
+from harness.report.words import dollars, some
 
 
-def cost_line(prepared: Prepared, queries: int) -> str:
+def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
+    """Say what a run would take: the result of --dry-run."""
+    if as_json:
+        told = {
+            "queries": queries, "agent_runs": prepared.settings.n * queries,
+            "judge_calls": list(prepared.judge_calls(queries)), "judge": prepared.judge.model,
+            "cost_usd": _ends(prepared.cost(queries)), "offline": prepared.offline,
+        }  # fmt: skip
+        typer.echo(json.dumps(told))
+    else:
+        typer.echo("\n".join(plan_lines(prepared, queries)))
+
+
+def plan_lines(prepared: Prepared, queries: int) -> list[str]:
+    """Return what a run will take: agent runs, judge calls, their design, what they may cost."""
+    low, high = prepared.judge_calls(queries)
+    calls = some(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
+    runs = some(prepared.settings.n * queries, "agent run")
+    by = f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})"
+    plan = design(prepared.settings)
+    return [
+        f"{some(queries, 'query', 'queries')}: {runs}, {calls} {by}",
+        *([plan] if plan else []),
+        _cost_line(prepared, queries),
+    ]
+
+
+def _cost_line(prepared: Prepared, queries: int) -> str:
     """Return the estimate of a run's cost, and what it assumes."""
     agent, judge, whole = prepared.agent_cost(queries), prepared.judge_cost(queries), prepared.cost(queries)
     parts = f"(agent {_range(agent)}, judge {_range(judge)})"
@@ -33,13 +60,13 @@ def tokens_range(low: Tokens, high: Tokens) -> str:
     return f"{least.input:,} to {most.input:,} tokens in, {least.output:,} to {most.output:,} out"
 
 
-def print_quote(quote: Quote, *, as_json: bool) -> None:
-    """Say what a rescoring would reuse and buy."""
+def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool = False) -> None:
+    """Say what rescoring a run would reuse and buy; of `several` runs, which one it is."""
     if as_json:
-        cost = [quote.cost.low, quote.cost.high] if quote.cost else None
-        typer.echo(json.dumps({"reused": quote.reused, "would_buy": list(quote.bought), "cost_usd": cost}))
+        told = {"run": run, "reused": quote.reused, "would_buy": list(quote.bought), "cost_usd": _ends(quote.cost)}
+        typer.echo(json.dumps(told))
     else:
-        typer.echo(quote_line(quote))
+        typer.echo(f"{f'{run}: ' if several else ''}{quote_line(quote)}")
 
 
 def quote_line(quote: Quote) -> str:
@@ -47,6 +74,10 @@ def quote_line(quote: Quote) -> str:
     low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
     return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}"
+
+
+def _ends(bounds: Bounds | None) -> list[float] | None:
+    return [bounds.low, bounds.high] if bounds else None
 
 
 def _range(bounds: Bounds | None) -> str:

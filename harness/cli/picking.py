@@ -9,8 +9,9 @@ import typer
 
 from harness import api, pipeline
 from harness.archive import RunReader
+from harness.cli.costing import print_plan
 from harness.cli.output import print_run, stderr
-from harness.cli.running import announce, asked, hush, interruptible
+from harness.cli.running import announce, asked, hush, interruptible, warn
 from harness.cli.watching import Watcher
 from harness.planning import prepare
 from harness.records import Group, GroupRanking
@@ -30,9 +31,11 @@ def best_command(
     queries = asked(loaded, query, None)
     prepared = anyio.run(prepare, loaded, settings)
     console = stderr(quiet=quiet)
-    announce(console, prepared, 1)
     if dry_run:
+        warn(console, prepared)
+        print_plan(prepared, 1, as_json=as_json)
         return
+    announce(console, prepared, 1)
     with Watcher(console, quiet=quiet) as watcher:
         ran = interruptible(lambda: pipeline.run(prepared, queries, progress=watcher), watcher)
     reader = RunReader(ran.path)

@@ -15,7 +15,7 @@ from rich.panel import Panel
 
 from harness import pipeline, planning
 from harness.archive import RankingFile, RunReader, find_run, last_unfinished, missing_of
-from harness.cli.costing import cost_line, print_quote, quote_line
+from harness.cli.costing import plan_lines, print_plan, print_quote, quote_line
 from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
 from harness.errors import ExitCode, Interrupted, UsageError
@@ -45,9 +45,11 @@ def run_command(
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     _say_what_does_not_apply(console, settings, wanted)
-    announce(console, prepared, len(ask))
     if dry_run:
+        warn(console, prepared)
+        print_plan(prepared, len(ask), as_json=as_json)
         return
+    announce(console, prepared, len(ask))
     with Watcher(console, quiet=quiet) as watcher:
         ran = interruptible(lambda: pipeline.run(prepared, ask, reuse=lenders, progress=watcher), watcher)
     _exit_with(_deliver(ran, as_json=as_json, most=settings.max_failures))
@@ -72,7 +74,7 @@ def rescore_command(
             with Watcher(console, quiet=True) as watcher:
                 quote = interruptible(partial(pipeline.quote, folder, changes, reuse=lenders), watcher)
             if dry_run:
-                print_quote(quote, as_json=as_json)
+                print_quote(folder.name, quote, as_json=as_json, several=len(folders) > 1)
             else:  # before anything is spent
                 console.print(f"{f'{folder.name}: ' if folders[1:] else ''}{quote_line(quote)}", highlight=False)
     if dry_run:
@@ -163,6 +165,13 @@ def _say_what_does_not_apply(console: Console, settings: Settings, wanted: Mappi
 
 def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
     """Say what is about to be spent, and on whom."""
+    warn(console, prepared)
+    for line in plan_lines(prepared, count):
+        console.print(line, highlight=False)
+
+
+def warn(console: Console, prepared: planning.Prepared) -> None:
+    """Say what the results will not be worth."""
     if prepared.offline:
         console.print(
             Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False
@@ -170,13 +179,6 @@ def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
                       "Name another with --judge-model.", highlight=False)  # fmt: skip
-    low, high = prepared.judge_calls(count)
-    calls = some(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
-    runs = some(prepared.settings.n * count, "agent run")
-    console.print(f"{some(count, 'query', 'queries')}: {runs}, {calls} "
-                  f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})", highlight=False)  # fmt: skip
-    _tell_design(console, prepared.settings)
-    console.print(cost_line(prepared, count), highlight=False)
 
 
 def _tell_design(console: Console, settings: Settings) -> None:

@@ -118,7 +118,7 @@ def test_a_dry_run_of_rescore_tells_what_it_would_reuse_and_buy_and_writes_nothi
     same = harness("rescore", "--dry-run", env=env)
     assert (same.code, same.out) == (0, f"reused {judged}, would buy 0 (judge: m); estimated cost: $0.00\n")
     other = harness("rescore", "--dry-run", "--judge-label", "another", "--json", env=env)
-    assert other.json["reused"] == 0
+    assert (other.json["run"], other.json["reused"]) == (first.json["run"], 0)
     low, high = other.json["would_buy"]
     assert files == {p: p.stat().st_size for p in (tmp_path / "runs").rglob("*")}
     assert len(endpoint.requests) == before
@@ -167,14 +167,16 @@ def spent(path: Path) -> float:
 
 def test_the_estimate_is_told_before_anything_is_spent(harness: Harness, endpoint: FakeEndpoint):
     done = harness(*DEAR, "--dry-run", env=priced(endpoint))
-    told = " ".join(done.err.split())
+    told = harness(*DEAR[:-1], "--dry-run", env=priced(endpoint)).out
     assert done.code == 0, done.err
+    low, high = done.json["cost_usd"]
+    assert 0 < low < high
     assert "estimated cost: $" in told
     assert "assuming 500 to 50,000 tokens in" in told
     assert "a judge call" in told
     assert not endpoint.requests
     unknown = harness(*ALL, "--dry-run", env={"OPENAI_BASE_URL": endpoint.base_url})
-    assert "estimated cost: unknown" in unknown.err
+    assert unknown.json["cost_usd"] is None
 
 
 def test_a_ceiling_on_what_has_no_price_is_refused(harness: Harness, endpoint: FakeEndpoint):

@@ -135,8 +135,24 @@ def test_many_queries_end_in_a_summary(harness: Harness, tmp_path: Path):
 def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, tmp_path: Path):
     done = harness("run", "--dry-run")
     assert done.code == 0
-    assert "8 agent runs, 22 to 26 judge calls" in " ".join(done.err.split())
+    assert "1 query: 8 agent runs, 22 to 26 judge calls (judge: offline-features, rubric: writing)\n" in done.out
+    assert "OFFLINE SELF-TEST" in done.err
+    told = harness("run", "--dry-run", "--json", "-q")
+    assert told.json == {
+        "queries": 1, "agent_runs": 8, "judge_calls": [22, 26], "judge": "offline-features", "cost_usd": [0, 0],
+        "offline": True,
+    }  # fmt: skip
+    best = harness("best", "--dry-run", "--json")
+    assert best.json["agent_runs"] == 8
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_help_of_rescore_says_that_settings_default_to_the_runs_own(harness: Harness):
+    told = " ".join(harness("rescore", "--help").out.split())
+    assert "A packaged rubric's name, or your own FILE.md. [default: the run's own]" in told
+    assert "Where runs are kept. [default: runs]" in told
+    assert "[default: arena" not in told
+    assert "[default: arena; cyclic with --budget]" in " ".join(harness("run", "--help").out.split())
 
 
 def test_one_rollouts_path_can_be_read_in_the_terminal(first: Done, harness: Harness):
