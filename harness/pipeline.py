@@ -334,7 +334,8 @@ async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None
     if not accept:
         raise UsageError(
             f"the agent is no longer the one of run {reader.info.id}: its instructions, tools, handoffs, output "
-            "schema, model or settings have changed; restore it, or go on with --accept-changed-agent"
+            "schema, model or settings have changed (`harness replay` shows where a request first differs); restore "
+            "it, or go on with --accept-changed-agent"
         )
     store.accept("changed agent")
 

@@ -28,6 +28,7 @@ from harness.rollouts import LoadedAgent, load_agent
 from harness.settings import Settings, changed, chosen, environment, load
 
 _OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
+_OF_MODELS = ("model", "base_url", "api")
 _T = TypeVar("_T")
 
 
@@ -45,6 +46,7 @@ def run_command(
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     _say_what_does_not_apply(console, settings, wanted)
+    _say_what_the_agent_has_no_use_for(console, prepared, wanted)
     if dry_run:
         warn(console, prepared)
         print_plan(prepared, len(ask), as_json=as_json)
@@ -161,6 +163,19 @@ def _say_what_does_not_apply(console: Console, settings: Settings, wanted: Mappi
     if settings.judge == "ruler" and idle:
         console.print(f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge ruler, which "
                       "scores a whole group at once", highlight=False)  # fmt: skip
+
+
+def _say_what_the_agent_has_no_use_for(
+    console: Console, prepared: planning.Prepared, wanted: Mapping[str, Any]
+) -> None:
+    """Name the options given that come to nothing with this agent."""
+    idle = [f"--{name.replace('_', '-')}" for name in _OF_MODELS if wanted.get(name) is not None]
+    if prepared.agent.offline and idle:
+        console.print(f"note: the embedded model has no use for {', '.join(idle)}", highlight=False)
+    loaded = prepared.agent.loaded
+    if prepared.settings.judge_when == "tied" and loaded.reward is None:
+        console.print(f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
+                      "to the judge", highlight=False)  # fmt: skip
 
 
 def announce(console: Console, prepared: planning.Prepared, count: int) -> None:

@@ -147,6 +147,14 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
     assert not (tmp_path / "runs").exists()
 
 
+def test_options_that_come_to_nothing_are_named(harness: Harness):
+    done = harness("run", "--dry-run", "--offline", "--model", "gpt-5.2", "--judge-when", "tied")
+    told = " ".join(done.err.split())
+    assert "note: the embedded model has no use for --model" in told
+    assert "note: agent 'search' has no reward(), so --judge-when tied leaves all of its rollouts to the judge" in told
+    assert "note" not in harness("run", "--dry-run", "--offline").err
+
+
 def test_the_help_of_rescore_says_that_settings_default_to_the_runs_own(harness: Harness):
     told = " ".join(harness("rescore", "--help").out.split())
     assert "A packaged rubric's name, or your own FILE.md. [default: the run's own]" in told
