@@ -9,9 +9,10 @@ import typer
 
 from harness import api, pipeline
 from harness.archive import RunReader
+from harness.cli.announcing import announce, warn
 from harness.cli.costing import print_plan
 from harness.cli.output import print_run, stderr
-from harness.cli.running import announce, asked, hush, interruptible, warn
+from harness.cli.running import asked, hush, interruptible
 from harness.cli.watching import Watcher
 from harness.planning import prepare
 from harness.records import Group, GroupRanking

@@ -10,12 +10,17 @@ from typing import Any, TypeVar
 
 import anyio
 import typer
-from rich.console import Console
-from rich.panel import Panel
 
 from harness import pipeline, planning
 from harness.archive import RankingFile, RunReader, find_run, last_unfinished, missing_of
-from harness.cli.costing import plan_lines, print_plan, print_quote, quote_line
+from harness.cli.announcing import (
+    announce,
+    say_what_does_not_apply,
+    say_what_the_agent_has_no_use_for,
+    tell_design,
+    warn,
+)
+from harness.cli.costing import print_plan, print_quote, quote_line
 from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
 from harness.errors import ExitCode, Interrupted, UsageError
@@ -25,10 +30,8 @@ from harness.report import write_page
 from harness.report.survey import Survey, survey
 from harness.report.words import some
 from harness.rollouts import LoadedAgent, load_agent
-from harness.settings import Settings, changed, chosen, environment, load
+from harness.settings import changed, chosen, environment, load
 
-_OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
-_OF_MODELS = ("model", "base_url", "api")
 _T = TypeVar("_T")
 
 
@@ -45,8 +48,8 @@ def run_command(
     prepared = anyio.run(planning.prepare, loaded, settings)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
-    _say_what_does_not_apply(console, settings, wanted)
-    _say_what_the_agent_has_no_use_for(console, prepared, wanted)
+    say_what_does_not_apply(console, settings, wanted)
+    say_what_the_agent_has_no_use_for(console, prepared, wanted)
     if dry_run:
         warn(console, prepared)
         print_plan(prepared, len(ask), as_json=as_json)
@@ -70,8 +73,8 @@ def rescore_command(
     for folder in folders:
         settings = load(changed(RunReader(folder).info.settings, changes))
         most[folder] = settings.max_failures
-        _say_what_does_not_apply(console, settings, changes)
-        _tell_design(console, settings)
+        say_what_does_not_apply(console, settings, changes)
+        tell_design(console, settings)
         if dry_run or not (free or quiet):
             with Watcher(console, quiet=True) as watcher:
                 quote = interruptible(partial(pipeline.quote, folder, changes, reuse=lenders), watcher)
@@ -155,59 +158,6 @@ def asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Q
         raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query, as in "
                          f'`harness run --agent {loaded.name} "..."`')  # fmt: skip
     return [query_from(loaded.examples[0] if query is None else query)]
-
-
-def _say_what_does_not_apply(console: Console, settings: Settings, wanted: Mapping[str, Any]) -> None:
-    """Name the options given that only a tournament of pairs has."""
-    idle = [f"--{name.replace('_', '-')}" for name in _OF_PAIRS if name in wanted]
-    if settings.judge == "ruler" and idle:
-        console.print(f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge ruler, which "
-                      "scores a whole group at once", highlight=False)  # fmt: skip
-
-
-def _say_what_the_agent_has_no_use_for(
-    console: Console, prepared: planning.Prepared, wanted: Mapping[str, Any]
-) -> None:
-    """Name the options given that come to nothing with this agent."""
-    idle = [f"--{name.replace('_', '-')}" for name in _OF_MODELS if wanted.get(name) is not None]
-    if prepared.agent.offline and idle:
-        console.print(f"note: the embedded model has no use for {', '.join(idle)}", highlight=False)
-    loaded = prepared.agent.loaded
-    if prepared.settings.judge_when == "tied" and loaded.reward is None:
-        console.print(f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
-                      "to the judge", highlight=False)  # fmt: skip
-
-
-def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
-    """Say what is about to be spent, and on whom."""
-    warn(console, prepared)
-    for line in plan_lines(prepared, count):
-        console.print(line, highlight=False)
-
-
-def warn(console: Console, prepared: planning.Prepared) -> None:
-    """Say what the results will not be worth."""
-    if prepared.offline:
-        console.print(
-            Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False
-        )
-    elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
-        console.print(f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
-                      "Name another with --judge-model.", highlight=False)  # fmt: skip
-
-
-def _tell_design(console: Console, settings: Settings) -> None:
-    if plan := planning.design(settings):
-        console.print(plan, highlight=False)
-
-
-def _offline_notice(prepared: planning.Prepared) -> str:
-    parts = [p for p, there in (("model", prepared.agent.offline), ("judge", prepared.judge.offline)) if there]
-    why = "" if prepared.settings.offline else " No OPENAI_API_KEY and no address is set."
-    if not prepared.agent.offline:
-        why = ""
-    return (f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
-            "its ranks say nothing of any LLM.")  # fmt: skip
 
 
 def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = False, several: bool = False) -> ExitCode:
