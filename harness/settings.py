@@ -7,6 +7,7 @@ environment and in `Endpoint`, which nothing writes down.
 import os
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -126,6 +127,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
+_JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
 _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
 
 
@@ -142,6 +144,17 @@ def chosen(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | 
         if name in env:
             env[name] = [env[name]]
     return _yaml(config) | {k: v for k, v in env.items() if k in Settings.model_fields} | given
+
+
+def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what in the environment is most likely meant for a setting, with the true name.
+
+    Not an error: another tool's variables may begin with HARNESS_ as well.
+    """
+    known = {f"HARNESS_{name.upper()}" for name in Settings.model_fields}
+    strange = sorted(n for n in environ if n.startswith("HARNESS_") and n not in known | {_JUDGE_KEY})
+    near = {name: get_close_matches(name, known | {_JUDGE_KEY}, n=1, cutoff=0.9) for name in strange}
+    return {name: found[0] for name, found in near.items() if found}
 
 
 def load(values: Mapping[str, Any]) -> Settings:

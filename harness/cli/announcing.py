@@ -8,7 +8,7 @@ from rich.panel import Panel
 
 from harness import planning
 from harness.cli.costing import plan_lines
-from harness.settings import Settings
+from harness.settings import Settings, environment, misspelt
 
 _OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
 _OF_MODELS = ("model", "base_url", "api")
@@ -22,7 +22,9 @@ def announce(console: Console, prepared: planning.Prepared, count: int) -> None:
 
 
 def warn(console: Console, prepared: planning.Prepared) -> None:
-    """Say what the results will not be worth."""
+    """Say what the results will not be worth, and what in the environment seems to be meant for it."""
+    for name, meant in misspelt(environment()).items():
+        console.print(f"note: {name} is no setting; {meant} is", highlight=False)
     if prepared.offline:
         console.print(
             Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False

@@ -155,6 +155,17 @@ def test_options_that_come_to_nothing_are_named(harness: Harness):
     assert "note" not in harness("run", "--dry-run", "--offline").err
 
 
+def test_a_misspelt_name_in_the_environment_is_named_and_another_tools_is_not(harness: Harness):
+    env = {"HARNESS_TEMPERATUR": "1", "HARNESS_JUDGE_APIKEY": "k", "HARNESS_ACCOUNT_ID": "1", "HARNESS_N": "4"}
+    done = harness("run", "--dry-run", env=env)
+    notes = [line for line in done.err.splitlines() if line.startswith("note")]
+    assert notes == [
+        "note: HARNESS_JUDGE_APIKEY is no setting; HARNESS_JUDGE_API_KEY is",
+        "note: HARNESS_TEMPERATUR is no setting; HARNESS_TEMPERATURE is",
+    ]
+    assert "4 agent runs" in done.out
+
+
 def test_the_help_of_rescore_says_that_settings_default_to_the_runs_own(harness: Harness):
     told = " ".join(harness("rescore", "--help").out.split())
     assert "A packaged rubric's name, or your own FILE.md. [default: the run's own]" in told
