@@ -25,17 +25,19 @@ class StreamedReply:
 
     def hear(self, event: Any) -> bool:
         """Take in an event; tell whether that was the end."""
-        if event.type == "response.output_item.done":
+        kind = getattr(event, "type", None)
+        if kind == "response.output_item.done":
             self._items.append(event.item)
-        elif event.type == "response.completed":
+        elif kind == "response.completed":
             told: Response = event.response
             self.model = told.model or None
             # Some servers leave the output empty at the end and send it item by item, as the SDK's runner knows too.
             self.response = ModelResponse(
-                output=told.output or list(self._items), usage=_usage(told.usage), response_id=told.id or None
-            )
-        elif event.type in _FAILED:
-            self.error = ModelBehaviorError(f"the stream ended with {event.type}")
+                output=told.output or list(self._items), usage=_usage(told.usage), response_id=told.id or None,
+                request_id=getattr(told, "_request_id", None),
+            )  # fmt: skip
+        elif kind in _FAILED:
+            self.error = ModelBehaviorError(f"the stream ended with {kind}{_why(event)}")
         return self.over
 
 
@@ -59,6 +61,14 @@ def completed(reply: ModelResponse) -> ResponseCompletedEvent:
         parallel_tool_calls=True,
     )  # fmt: skip - not validated: the items are to be the very ones that were recorded
     return ResponseCompletedEvent.model_construct(type="response.completed", sequence_number=0, response=response)
+
+
+def _why(event: Any) -> str:
+    """Return what the endpoint said of a stream that failed."""
+    about: Any = getattr(event, "response", None) or event
+    cause, cut = getattr(about, "error", None) or about, getattr(about, "incomplete_details", None)
+    said = (getattr(cut, "reason", None), getattr(cause, "code", None), getattr(cause, "message", None))
+    return "".join(f": {word}" for word in said if word)
 
 
 def _usage(told: ResponseUsage | None) -> Usage:

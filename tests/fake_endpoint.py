@@ -232,11 +232,10 @@ class FakeEndpoint:
             return said.status, {"error": error}, said.headers
         shape = _responses if seen.path.endswith("/responses") else _chat
         whole = shape(said, seen.body, number)
-        return (
-            (200, _events(whole), {"content-type": "text/event-stream"})
-            if seen.body.get("stream")
-            else (200, whole, {})
-        )
+        if seen.body.get("stream"):
+            wants_usage = bool((seen.body.get("stream_options") or {}).get("include_usage"))
+            return 200, _events(whole, wants_usage=wants_usage), {"content-type": "text/event-stream"}
+        return 200, whole, {}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self
@@ -299,12 +298,17 @@ def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _events(whole: dict[str, Any]) -> str:
-    """Return a reply as server-sent events: the words one by one on Chat, the whole as it ends on Responses."""
+def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
+    """Return a reply as server-sent events: word by word on Chat, item by item on Responses."""
     if whole["object"] == "response":
-        kind = f"response.{whole['status']}"
-        data = json.dumps({"type": kind, "sequence_number": 0, "response": whole})
-        return f"event: {kind}\ndata: {data}\n\n"
+        begun = whole | {"status": "in_progress", "output": [], "usage": None}
+        told: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+        told += [{"type": "response.output_item.done", "output_index": i, "item": item}
+                 for i, item in enumerate(whole["output"])]  # fmt: skip
+        told.append({"type": f"response.{whole['status']}", "response": whole})
+        return "".join(
+            f"event: {e['type']}\ndata: {json.dumps(e | {'sequence_number': i})}\n\n" for i, e in enumerate(told)
+        )
     (choice,) = whole["choices"]
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant"}]
@@ -315,7 +319,8 @@ def _events(whole: dict[str, Any]) -> str:
     head = {k: whole[k] for k in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     chunks = [head | {"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
     chunks.append(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
-    chunks.append(head | {"choices": [], "usage": whole["usage"]})
+    if wants_usage:
+        chunks.append(head | {"choices": [], "usage": whole["usage"]})
     return "".join(f"data: {json.dumps(c)}\n\n" for c in chunks) + "data: [DONE]\n\n"
 
 

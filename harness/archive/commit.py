@@ -38,26 +38,31 @@ class GroupCommit:
         """
         mine = self._added
         while self._safe < mine:
-            if self._flush is None:
+            if self._flush is None or self._flush.done():
                 self._flush = asyncio.create_task(self._soon())
+                self._flush.add_done_callback(_heard)
             flush = self._flush
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([flush])
-            flush.result()
+            if not flush.cancelled():  # else somebody cancelled whatever task there was: it is made anew
+                flush.result()
 
     async def _soon(self) -> None:
-        try:
-            await asyncio.sleep(0)
-            added = self._added
-            if self._took_s < SLOW_S:
-                self._timed()
-            else:
-                await asyncio.to_thread(self._timed)
-            self._safe = max(self._safe, added)
-        finally:
-            self._flush = None
+        await asyncio.sleep(0)
+        added = self._added
+        if self._took_s < SLOW_S:
+            self._timed()
+        else:
+            await asyncio.to_thread(self._timed)
+        self._safe = max(self._safe, added)
 
     def _timed(self) -> None:
         began = time.perf_counter()
         self._sync()
         self._took_s = 0.5 * self._took_s + 0.5 * (time.perf_counter() - began)
+
+
+def _heard(flush: asyncio.Task[None]) -> None:
+    """Take note of an error that nobody waits for any more; the next commit meets it again."""
+    if not flush.cancelled():
+        flush.exception()

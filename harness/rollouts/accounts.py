@@ -1,5 +1,6 @@
 """What a rollout's model calls were really sent and really cost."""
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -78,7 +79,7 @@ def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent
         replied_temperature=getattr(reply, "temperature", None),
         top_p=settings.top_p if settings else config.get("top_p"),
         seed=seed_of(settings) if settings else None,
-        error=_said(recorded.error) if recorded and recorded.error else None,
+        error=_said(recorded) if recorded and recorded.response is None else None,
         raw=raw,
         agent=agent,
     )
@@ -93,7 +94,7 @@ def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
     if recorded and recorded.response:
         # The SDK counts the attempts before a reply as requests of that reply; here each attempt is a call of its own.
         return from_sdk(recorded.response.usage, requests=1)
-    if recorded and recorded.error:
+    if recorded:
         return Usage()
     told: Any = getattr(span.span_data, "usage", None) or {}
     return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
@@ -113,7 +114,9 @@ def from_sdk(usage: SdkUsage, requests: int | None = None) -> Usage:
     )  # fmt: skip
 
 
-def _said(error: BaseException) -> str:
+def _said(call: RecordedCall) -> str:
+    """Return the error of a call without a reply: one still under way ends with its rollout."""
+    error = call.error or CancelledError("the rollout ended before the reply came")
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 

@@ -2,13 +2,25 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from contextvars import Token
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import anyio
 import openai
-from agents import Agent, FunctionTool, Handoff, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider
+from agents import (
+    Agent,
+    FunctionTool,
+    Handoff,
+    Model,
+    ModelBehaviorError,
+    ModelProvider,
+    ModelResponse,
+    ModelSettings,
+    OpenAIProvider,
+    OpenAIResponsesModel,
+)
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
@@ -23,7 +35,7 @@ from harness.streams import StreamedReply
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One model call: what it was sent, what came back (None: it raised), under which span."""
+    """One model call: what it was sent, what came back, under which span. Neither reply nor error: it is under way."""
 
     parent_span: str | None
     settings: ModelSettings
@@ -36,7 +48,10 @@ class RecordedCall:
 
 @dataclass
 class Recorder:
-    """The model calls of one rollout, in order, failed attempts too. `on_reply` hears of each one that came back."""
+    """The model calls of one rollout, in the order they began, failed attempts and those under way too.
+
+    `on_reply` hears of each one that came back.
+    """
 
     on_reply: Callable[[], None]
     traffic: Traffic
@@ -50,13 +65,19 @@ class Recorder:
     _waited_s: float = 0.0
     _failed_at: float | None = None
 
-    def attempt(self) -> None:
-        """An attempt begins: what was waited for since one failed is over."""
+    def begin(self, call: RecordedCall) -> int:
+        """Note an attempt that begins, and return its place: what was waited for since one failed is over."""
         self._waited_s, self._failed_at = self.waited_s(), None
+        self.calls.append(call)
+        return len(self.calls) - 1
 
-    def failed(self) -> None:
-        """An attempt failed."""
-        self._failed_at = anyio.current_time()
+    def end(self, place: int, response: ModelResponse | None = None, error: BaseException | None = None) -> None:
+        """Note how an attempt ended."""
+        self.calls[place] = replace(self.calls[place], response=response, error=error)
+        if response is None:
+            self._failed_at = anyio.current_time()
+        else:
+            self.on_reply()
 
     def waited_s(self) -> float:
         """Return the seconds between failed attempts and the ones after them, up to now."""
@@ -90,17 +111,17 @@ class RecordedModel(Model):
         self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            sent, token = self._begin(settings, request)
+            place, token = self._begin(settings, request)
             try:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
             except BaseException as exc:
-                self._end(sent, error=exc)
+                self._recorder.end(place, error=exc)
                 raise
             finally:
                 stop_listening(token)
-            self._end(sent, response)
+            self._recorder.end(place, response)
             return response
 
         return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
@@ -116,38 +137,43 @@ class RecordedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[Any]:
-        """Stream from the inner model: only an agent's own nested runs do."""
+        """Stream from the inner model: only an agent's own nested runs do. Asks for the usage, as no one else would."""
         self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
+        wanted = with_seed(model_settings, self._recorder.seed)
+        if wanted.include_usage is None:
+            wanted = replace(wanted, include_usage=True)
 
-        async def send(settings: ModelSettings) -> tuple[RecordedCall, Any, AsyncIterator[Any]]:
-            sent, token = self._begin(settings, request)
+        async def send(settings: ModelSettings) -> tuple[int, AsyncIterator[Any], Any]:
+            place, token = self._begin(settings, request)
             stop_listening(token)  # the events tell
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
             )
             try:
-                return sent, await anext(events, None), events  # what an endpoint refuses, it refuses here
+                return place, events, await anext(events)  # what an endpoint refuses, it refuses here
+            except StopAsyncIteration:
+                return place, events, None
             except BaseException as exc:
-                self._end(sent, error=exc)
+                self._recorder.end(place, error=exc)
                 raise
 
-        opened = self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
-        sent, event, events = await opened
+        place, events, event = await self._recorder.traffic.call(self.model, wanted, send)
         reply = StreamedReply()
         try:
             while event is not None:
-                if not reply.over and reply.hear(event):  # written down first: the SDK may close the stream at its end
-                    sent.wire.model = reply.model
-                    self._end(sent, reply.response, reply.error)
+                if not reply.over and reply.hear(event):  # noted first: the SDK may close the stream at its end
+                    self._name(place, reply)
+                    self._recorder.end(place, reply.response, reply.error)
                 yield event
                 event = await anext(events, None)
+            if not reply.over:
+                self._recorder.end(place, error=ModelBehaviorError("the stream ended without a reply"))
         except BaseException as exc:
             if not reply.over:
-                self._end(sent, error=exc)
+                self._recorder.end(place, error=exc)
             raise
         finally:
-            if close := getattr(events, "aclose", None):
-                await close()
+            await _closed(events, quietly=reply.over)
 
     def _look(self, request: dict[str, Any], settings: ModelSettings) -> None:
         """Take the fingerprint, if this is the first call. Raises Looked if that is all that is wanted."""
@@ -156,21 +182,16 @@ class RecordedModel(Model):
         if self._recorder.only_look:
             raise Looked
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any]) -> tuple[RecordedCall, Token[Reply | None]]:
-        """An attempt begins; what it says on the wire is listened to."""
-        self._recorder.attempt()
+    def _begin(self, settings: ModelSettings, request: dict[str, Any]) -> tuple[int, Token[Reply | None]]:
+        """Note an attempt that begins, and listen to what it says on the wire."""
         span, (wire, token) = get_current_span(), listen()
-        return RecordedCall(span.span_id if span else None, settings, self.model, request, wire), token
+        call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
+        return self._recorder.begin(call), token
 
-    def _end(
-        self, sent: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None
-    ) -> None:
-        """Write an attempt down."""
-        self._recorder.calls.append(replace(sent, response=response, error=error))
-        if response is None:
-            self._recorder.failed()
-        else:
-            self._recorder.on_reply()
+    def _name(self, place: int, reply: StreamedReply) -> None:
+        """Note which model a stream says it is from. On Chat the SDK puts the name there that was asked for."""
+        if isinstance(self._inner, OpenAIResponsesModel):
+            self._recorder.calls[place].wire.model = reply.model
 
     def get_retry_advice(self, request: Any) -> Any:
         """Pass on: without it the SDK's retries lose what the provider advises."""
@@ -182,6 +203,13 @@ class RecordedModel(Model):
     async def close(self) -> None:
         """Pass on."""
         await self._inner.close()
+
+
+async def _closed(events: AsyncIterator[Any], *, quietly: bool) -> None:
+    """Close a stream; one that has come to its end is closed quietly, as the SDK does: the reply is there."""
+    close = getattr(events, "aclose", None)
+    with suppress(*([Exception] if quietly else [])):
+        await close() if close else None
 
 
 class RecordedProvider(ModelProvider):

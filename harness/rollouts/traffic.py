@@ -15,6 +15,7 @@ RETRIES = 5
 _LONGEST_WAIT_S = 60.0
 _SHORTEST_PAUSE_S = 0.5
 _TRANSIENT = {408, 409, 429}
+_REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
 
 Answer = TypeVar("Answer")
 Send = Callable[[ModelSettings], Awaitable[Answer]]
@@ -110,6 +111,8 @@ def refused_setting(exc: openai.APIStatusError, sent: ModelSettings) -> str | No
 def without(settings: ModelSettings, names: Sequence[str] | dict[str, str]) -> ModelSettings:
     """Return settings less those named."""
     left: dict[str, Any] = {n: None for n in ("temperature", "top_p") if n in names}
+    if "stream_options" in names:
+        left["include_usage"] = None
     if "seed" in names and _value(settings, "seed") is not None:
         body = cast("dict[str, Any]", settings.extra_body)
         left["extra_body"] = {k: v for k, v in body.items() if k != "seed"} or None
@@ -152,11 +155,11 @@ def retry_after(exc: openai.APIStatusError) -> float | None:
 
 
 def _present(settings: ModelSettings) -> list[str]:
-    return [n for n in ("temperature", "top_p", "seed") if _value(settings, n) is not None]
+    return [n for n in _REFUSABLE if _value(settings, n) is not None]
 
 
 def _value(settings: ModelSettings, name: str) -> Any:
     if name == "seed":
         body = cast("dict[str, Any]", getattr(settings, "extra_body", None) or {})
         return body.get("seed")
-    return getattr(settings, name)
+    return getattr(settings, "include_usage" if name == "stream_options" else name)

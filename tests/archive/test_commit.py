@@ -95,3 +95,15 @@ async def test_a_disk_that_fails_is_told_to_all_who_wait_and_the_next_may_succee
     group._sync = disk.sync
     await group.commit()
     assert disk.safe == 4
+
+
+async def test_a_sync_that_somebody_cancels_is_made_again():
+    disk = Disk()
+    group = GroupCommit(disk.sync)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(write, disk, group)
+        await anyio.lowlevel.checkpoint()
+        assert group._flush
+        group._flush.cancel()
+    await write(disk, group)
+    assert disk.safe == 2
