@@ -2,7 +2,8 @@
 
 import signal
 import sys
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +28,7 @@ from harness.cli import (
 from harness.cli.own_defaults import OfARun
 from harness.errors import ExitCode, HarnessError
 
+_DISTRIBUTION = "arena-harness"
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts or incomplete groups above --max-failures, or a replay diverged; 2 usage, "
     "or the first call was refused for key, model or address; 3 nothing rankable; 4 budget or quota reached; 5 archive "
@@ -58,6 +60,21 @@ app.command("rank")(rank.rank)
 app.command("doctor")(doctor.doctor)
 app.command("agents")(agents.agents)
 app.add_typer(rubric.app, name="rubric")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{_DISTRIBUTION} {version(_DISTRIBUTION)}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before_any_command(  # pyright: ignore[reportUnusedFunction] - registered
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

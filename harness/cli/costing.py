@@ -60,13 +60,16 @@ def tokens_range(low: Tokens, high: Tokens) -> str:
     return f"{least.input:,} to {most.input:,} tokens in, {least.output:,} to {most.output:,} out"
 
 
-def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool = False) -> None:
-    """Say what rescoring a run would reuse and buy; of `several` runs, which one it is."""
+def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: bool) -> None:
+    """Say what rescoring a run would reuse and buy (`free`: leave open); of `several` runs, which one it is."""
     if as_json:
-        told = {"run": run, "reused": quote.reused, "would_buy": list(quote.bought), "cost_usd": _ends(quote.cost)}
-        typer.echo(json.dumps(told))
-    else:
-        typer.echo(f"{f'{run}: ' if several else ''}{quote_line(quote)}")
+        bought, cost = ((0, 0), Bounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
+        told = {"run": run, "judge": quote.judge, "reused": quote.reused, "would_buy": list(bought),
+                "cost_usd": _ends(cost)}  # fmt: skip
+        typer.echo(json.dumps(told | ({"would_miss": quote.bought[0]} if free else {})))
+        return
+    line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)
+    typer.echo(f"{f'{run}: ' if several else ''}{line}")
 
 
 def quote_line(quote: Quote) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
 import typer
 
 from harness import api, pipeline
@@ -12,12 +11,10 @@ from harness.archive import RunReader
 from harness.cli.announcing import announce, warn
 from harness.cli.costing import print_plan
 from harness.cli.output import print_run, stderr
-from harness.cli.running import asked, hush, interruptible
+from harness.cli.running import checked, hush, interruptible
 from harness.cli.watching import Watcher
-from harness.planning import prepare
 from harness.records import Group, GroupRanking
 from harness.report import write_page
-from harness.rollouts import load_agent
 from harness.settings import Settings, chosen, environment, load
 
 
@@ -28,9 +25,7 @@ def best_command(
     """Do `harness best`."""
     hush(verbose=verbose)
     settings = _settings(flags, config)
-    loaded = load_agent(agent, Path.cwd())
-    queries = asked(loaded, query, None)
-    prepared = anyio.run(prepare, loaded, settings)
+    queries, prepared = checked(agent, query, None, settings)
     console = stderr(quiet=quiet)
     if dry_run:
         warn(console, prepared)

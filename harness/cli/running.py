@@ -30,7 +30,7 @@ from harness.report import write_page
 from harness.report.survey import Survey, survey
 from harness.report.words import some
 from harness.rollouts import LoadedAgent, load_agent
-from harness.settings import changed, chosen, environment, load
+from harness.settings import Settings, changed, chosen, environment, load
 
 _T = TypeVar("_T")
 
@@ -43,9 +43,7 @@ def run_command(
     hush(verbose=verbose)
     wanted = chosen(flags, environment(), config)
     settings = load(wanted)
-    loaded = load_agent(agent, Path.cwd())
-    ask = asked(loaded, query, queries)
-    prepared = anyio.run(planning.prepare, loaded, settings)
+    ask, prepared = checked(agent, query, queries, settings)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     say_what_does_not_apply(console, settings, wanted)
@@ -79,7 +77,7 @@ def rescore_command(
             with Watcher(console, quiet=True) as watcher:
                 quote = interruptible(partial(pipeline.quote, folder, changes, reuse=lenders), watcher)
             if dry_run:
-                print_quote(folder.name, quote, as_json=as_json, several=len(folders) > 1)
+                print_quote(folder.name, quote, as_json=as_json, several=len(folders) > 1, free=free)
             else:  # before anything is spent
                 console.print(f"{f'{folder.name}: ' if folders[1:] else ''}{quote_line(quote)}", highlight=False)
     if dry_run:
@@ -148,7 +146,16 @@ def _already_finished(reader: RunReader, *, as_json: bool) -> None:
         typer.echo(f"nothing to do: run {reader.info.id} is finished")
 
 
-def asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:
+def checked(
+    agent: str, query: str | None, queries: str | None, settings: Settings
+) -> tuple[list[Query], planning.Prepared]:
+    """Find the agent and what to ask it, and check all that costs nothing. Raises UsageError."""
+    with redirect_stdout(sys.stderr):  # what an agent's file prints must not stand among the results
+        loaded = load_agent(agent, Path.cwd())
+        return _asked(loaded, query, queries), anyio.run(planning.prepare, loaded, settings)
+
+
+def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:
     """Return the queries to run: those given, else the agent's first example. Raises UsageError."""
     if queries is not None and query is not None:
         raise UsageError("give a QUERY or --queries FILE, not both")

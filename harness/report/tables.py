@@ -116,7 +116,7 @@ def _open_lines(ranking: GroupRanking, why: Counter[str]) -> Iterator[Text]:
         yield Text("  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge")
     if unbought := len(ranking.failed_verdicts) - failed:
         yield Text(f"incomplete: {some(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
-                   "`harness rescore RUN` buys them")  # fmt: skip
+                   "`harness rescore RUN` with the same options, but without those, buys them")  # fmt: skip
 
 
 def _unranked(ranking: GroupRanking) -> str:

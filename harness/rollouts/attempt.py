@@ -102,10 +102,11 @@ class Attempt:
         with anyio.move_on_after(limit_s) as limit:
             try:
                 outcome = self._ended(await self._drive())
-            except Refused:
-                raise
             except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
-                outcome = Outcome(failure=failure_from(exc, self.recorder), error=exc)
+                cause = self.recorder.fatal or exc
+                if isinstance(cause, Refused):
+                    raise cause from None
+                outcome = Outcome(failure=failure_from(cause, self.recorder), error=cause)
         if outcome is None or (outcome.failure and limit.cancel_called):
             return Outcome(failure=timed_out(self.recorder, limit_s))
         return outcome
@@ -188,6 +189,8 @@ class Attempt:
         return config
 
     def _ended(self, result: RunResult) -> Outcome:
+        if self.recorder.fatal:
+            raise self.recorder.fatal
         outcome = outcome_of(result)
         if outcome.failure or outcome.is_json:
             return outcome

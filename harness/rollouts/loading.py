@@ -123,6 +123,10 @@ def agent_files(here: Path) -> Iterator[Path]:
         yield from sorted(p for p in folder.glob("*.py") if not p.name.startswith("_"))
 
 
+EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
+"""By name: in a checkout they lie where people put their own."""
+
+
 def _folders(here: Path) -> list[Path]:
     return [f for f in (here / "agents_config", _packaged_folder()) if f.is_dir()]
 
@@ -134,9 +138,9 @@ def _packaged_folder() -> Path:
 
 
 def _is_packaged(path: Path) -> bool:
-    """A checkout's own copy counts as packaged as long as nobody has changed it."""
+    """A copy counts as packaged as long as nobody has changed it, and what is put beside the examples does not."""
     twin = _packaged_folder() / path.name
-    return twin.is_file() and twin.read_bytes() == path.read_bytes()
+    return path.stem in EXAMPLES and twin.is_file() and twin.read_bytes() == path.read_bytes()
 
 
 def _near_file(path: Path) -> str:

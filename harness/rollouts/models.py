@@ -25,9 +25,11 @@ from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] 
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
+from harness.api_errors import failure_of
+from harness.errors import Refused
 from harness.records import digest
 from harness.rollouts.hearing import Hearing
-from harness.rollouts.traffic import Traffic
+from harness.rollouts.traffic import Answer, Send, Traffic
 from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
 from harness.settings import Endpoint
 from harness.streams import StreamedReply
@@ -61,6 +63,8 @@ class Recorder:
     """Stop at the first call, before it is made: its fingerprint is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     fingerprint: str | None = None
+    fatal: Exception | None = None
+    """What has to end the run, though it was raised inside a tool, where the SDK makes a message to the model of it."""
     hearing: Hearing = field(default_factory=Hearing)
     _waited_s: float = 0.0
     _failed_at: float | None = None
@@ -76,6 +80,8 @@ class Recorder:
         self.calls[place] = replace(self.calls[place], response=response, error=error)
         if response is None:
             self._failed_at = anyio.current_time()
+            if isinstance(error, openai.APIError) and failure_of(error).kind == "quota":
+                self.fatal = error
         else:
             self.on_reply()
 
@@ -124,7 +130,7 @@ class RecordedModel(Model):
             self._recorder.end(place, response)
             return response
 
-        return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+        return await self._call(with_seed(model_settings, self._recorder.seed), send)
 
     async def stream_response(
         self,
@@ -157,7 +163,7 @@ class RecordedModel(Model):
                 self._recorder.end(place, error=exc)
                 raise
 
-        place, events, event = await self._recorder.traffic.call(self.model, wanted, send)
+        place, events, event = await self._call(wanted, send)
         reply = StreamedReply()
         try:
             while event is not None:
@@ -187,6 +193,13 @@ class RecordedModel(Model):
         span, (wire, token) = get_current_span(), listen()
         call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
         return self._recorder.begin(call), token
+
+    async def _call(self, settings: ModelSettings, send: Send[Answer]) -> Answer:
+        try:
+            return await self._recorder.traffic.call(self.model, settings, send)
+        except Refused as exc:
+            self._recorder.fatal = exc
+            raise
 
     def _name(self, place: int, reply: StreamedReply) -> None:
         """Note which model a stream says it is from. On Chat the SDK puts the name there that was asked for."""

@@ -36,7 +36,7 @@ _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "too
 
 
 _UNRECORDED = (
-    "some nested model calls were not recorded (they ran on models of their own): "
+    "some nested model calls have no recorded reply (they ran on models of their own, or failed): "
     "the outputs of agents used as tools were taken as recorded"
 )
 
@@ -273,12 +273,18 @@ async def replay_rollout(
 
     Recorded tool outputs stand in for the tools, unless `live_tools`. Raises UsageError if the agent cannot be made.
     """
-    unrecorded = any(c.raw is None and c.error is None for c in rollout.calls)
+    unrecorded = any(c.raw is None and c.error is None for c in rollout.calls) or _lost_nested(rollout)
     recording = Recording(rollout, calls, redact, drives_nested=not unrecorded, live_tools=live_tools)
     outcome = await _run(loaded, env, query, recording, max_turns, timeout_s)
     divergence = _compared(recording, outcome)
     return Replayed(query=query.id, index=rollout.index, calls=len(calls), replayed=len(recording.used),
                     divergence=divergence, notes=(_UNRECORDED,) if unrecorded else ())  # fmt: skip
+
+
+def _lost_nested(rollout: Rollout) -> bool:
+    """Whether a nested call failed for good: no retry came of it, and the rollout did not end with it."""
+    lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
+    return lost > (rollout.failure is not None)
 
 
 async def _run(

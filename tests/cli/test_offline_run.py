@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,25 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
     best = harness("best", "--dry-run", "--json")
     assert best.json["agent_runs"] == 8
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_an_agents_file_prints_does_not_stand_in_the_plan(harness: Harness, tmp_path: Path):
+    (tmp_path / "own.py").write_text("from agents import Agent\nprint('loading')\nagent = Agent(name='a')\n")
+    done = harness("run", "Why?", "--agent", "own.py:agent", "--offline", "--dry-run", "--json")
+    assert done.json["queries"] == 1
+    assert "loading" in done.err
+
+
+def test_the_version_is_told(harness: Harness):
+    assert harness("--version").out == f"arena-harness {version('arena-harness')}\n"
+
+
+def test_a_free_dry_run_says_what_it_would_leave_open(harness: Harness):
+    harness("run", "-n", "2")
+    done = harness("rescore", "--free", "--judge-label", "another", "--dry-run")
+    assert done.out == "reused 0, would buy 0 (--free), would miss 2\n"
+    told = harness("rescore", "--free", "--judge-label", "another", "--dry-run", "--json").json
+    assert (told["would_buy"], told["would_miss"], told["cost_usd"]) == ([0, 0], 2, [0, 0])
 
 
 def test_options_that_come_to_nothing_are_named(harness: Harness):

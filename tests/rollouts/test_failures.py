@@ -149,6 +149,36 @@ async def test_an_empty_purse_stops_the_run_at_once_and_keeps_what_was_done():
     assert len(endpoint.requests) < 8
 
 
+def nested(seen: Seen, inner: Reaction) -> Reaction:
+    """Let an agent that is used as a tool get this reaction."""
+    if "tools" not in seen.body:
+        return inner
+    return Say("All done.") if seen.tool_outputs else Say(calls=(("ask", {"input": "go"}),))
+
+
+ASKING = Agent(name="outer", tools=[Agent(name="inner").as_tool("ask", "Ask it.")])
+
+
+async def test_an_empty_purse_inside_a_tool_stops_the_run_as_well():
+    store, quota = harness.MemoryStore(), Refuse(429, "You exceeded your current quota", "insufficient_quota")
+    with (
+        FakeEndpoint(agent=lambda seen: nested(seen, quota)).serving() as endpoint,
+        pytest.raises(OutOfQuota, match="quota"),
+    ):
+        await harness.rollout(ASKING, "Do it.", n=8, model="m", base_url=endpoint.base_url, store=store, concurrency=1)
+    assert [r.failure.kind for r in store.rollouts if r.failure] == ["quota"]
+    assert not any(r.status == "ok" for r in store.rollouts)
+
+
+async def test_a_temperature_refused_inside_a_tool_stops_a_strict_run_as_well():
+    refusal = Refuse(400, "Unsupported parameter: 'temperature'", "unsupported_parameter", "temperature")
+    with (
+        FakeEndpoint(agent=lambda seen: nested(seen, refusal)).serving() as endpoint,
+        pytest.raises(harness.UsageError, match="'m' refuses the setting temperature"),
+    ):
+        await harness.rollout(ASKING, "Do it.", n=3, model="m", base_url=endpoint.base_url, strict_temperature=True)
+
+
 async def test_time_spent_waiting_for_a_sick_endpoint_is_not_the_agents_fault():
     script = after_a_tool(Refuse(429, "slow down", headers={"retry-after": "30"}))
     failure = await failure_of(script, timeout=1.0)

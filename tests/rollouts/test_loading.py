@@ -8,7 +8,8 @@ import pytest
 from agents import Agent, WebSearchTool
 
 from harness.errors import UsageError
-from harness.rollouts import AgentEnv, from_object, load_agent
+from harness.rollouts import AgentEnv, from_object, load_agent, loading
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio
 
@@ -104,3 +105,20 @@ async def test_reasoning_effort_is_pinned_only_for_models_that_know_it(tmp_path:
         async with load_agent("search", tmp_path).open(env) as agent:
             reasoning = agent.model_settings.reasoning
             assert (reasoning.effort if reasoning else None) == effort
+
+
+def test_an_agent_of_ones_own_beside_the_examples_of_a_checkout_is_no_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(loading, "_PACKAGE", tmp_path / "harness")
+    folder = tmp_path / "agents_config"
+    folder.mkdir()
+    for name in ("search.py", "poet.py"):
+        (folder / name).write_text("from agents import Agent\nagent = Agent(name='a')\n")
+    assert load_agent("search", tmp_path).packaged
+    assert not load_agent("poet", tmp_path).packaged
+
+
+def test_the_examples_are_there():
+    there = {p.stem for p in (ROOT / "agents_config").glob("*.py")}
+    assert there >= loading.EXAMPLES

@@ -109,6 +109,27 @@ async def test_every_example_is_identical(name: str, api: str, tmp_path: Path):
     await identical(await archived(name, query, numbered(script), tmp_path, api))
 
 
+NESTED = """
+from agents import Agent
+agent = Agent(name="outer", tools=[Agent(name="inner").as_tool("ask", "Ask it.")])
+"""
+
+
+@BOTH_APIS
+async def test_a_nested_call_that_failed_for_good_is_no_divergence(api: str, tmp_path: Path):
+    (tmp_path / "nested.py").write_text(NESTED)
+
+    def failing(seen: Seen) -> Any:
+        if not seen.body.get("tools"):
+            return Refuse(400, "Too odd.")
+        return Say("All done.") if seen.tool_outputs else Say(calls=(("ask", {"input": "go"}),))
+
+    own = str(tmp_path / "nested.py")
+    run = await archived(own, "Do it.", failing, tmp_path / "runs", api)
+    await identical(run, own)
+    assert all("failed" in note for one in await replayed(run, own) for note in one.notes)
+
+
 @pytest.mark.parametrize("name", ["search", "triage", "manager", "mcp_notes"])
 async def test_with_the_tools_run_again_every_example_is_identical_too(name: str, tmp_path: Path):
     query, script = EXAMPLES[name]
