@@ -9,15 +9,9 @@ from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
-from harness.rollouts.models import (
-    RecordedCall,
-    RecordedProvider,
-    Recorder,
-    has_own_model,
-    provider_for,
-    recorded,
-)
+from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
 from harness.rollouts.raw import RawCall, parts, unpack
+from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.replaying import Replayed, replay_rollout
 from harness.rollouts.said import split_think
 from harness.rollouts.traffic import Traffic

@@ -11,8 +11,8 @@ from agents.tracing import Span
 
 from harness.prices import price_usd
 from harness.records import Effective, ModelCall, Usage
-from harness.rollouts.models import RecordedCall, Recorder
 from harness.rollouts.raw import RawCall
+from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.steps import agent_around
 from harness.rollouts.traffic import seed_of
 

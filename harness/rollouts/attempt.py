@@ -25,8 +25,9 @@ from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.models import RecordedModel, RecordedProvider, Recorder, recorded
+from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.raw import pack
+from harness.rollouts.recorder import Recorder
 from harness.rollouts.said import split_think
 from harness.rollouts.scene import Scene, set_up, verified
 from harness.rollouts.steps import steps_of

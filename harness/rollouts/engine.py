@@ -10,7 +10,7 @@ from harness.errors import OutOfQuota, Refused
 from harness.records import Failure, Group, Query, Rollout
 from harness.rollouts.attempt import Attempt, Bench, Outcome, sampling_seed
 from harness.rollouts.capture import check_tracing
-from harness.rollouts.models import Recorder
+from harness.rollouts.recorder import Recorder
 
 _NOTHING: float | None = 0.0
 _CANCELLED = Outcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))

@@ -5,7 +5,7 @@ import openai
 
 from harness.api_errors import failure_of
 from harness.records import Failure, FailureKind
-from harness.rollouts.models import Recorder
+from harness.rollouts.recorder import Recorder
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.MaxTurnsExceeded, "max_turns"),

@@ -1,13 +1,12 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from contextvars import Token
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
-import anyio
 import openai
 from agents import (
     Agent,
@@ -25,73 +24,13 @@ from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] 
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
-from harness.api_errors import failure_of
 from harness.errors import Refused
 from harness.records import digest
-from harness.rollouts.hearing import Hearing
-from harness.rollouts.traffic import Answer, Send, Traffic
+from harness.rollouts.recorder import Looked, RecordedCall, Recorder
+from harness.rollouts.traffic import Answer, Send
 from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
 from harness.settings import Endpoint
 from harness.streams import StreamedReply
-
-
-@dataclass(frozen=True)
-class RecordedCall:
-    """One model call: what it was sent, what came back, under which span. Neither reply nor error: it is under way."""
-
-    parent_span: str | None
-    settings: ModelSettings
-    model: str | None
-    request: dict[str, Any]
-    wire: Reply
-    response: ModelResponse | None = None
-    error: BaseException | None = None
-
-
-@dataclass
-class Recorder:
-    """The model calls of one rollout, in the order they began, failed attempts and those under way too.
-
-    `on_reply` hears of each one that came back.
-    """
-
-    on_reply: Callable[[], None]
-    traffic: Traffic
-    seed: int | None = None
-    """Sent with every call, where the endpoint takes one."""
-    only_look: bool = False
-    """Stop at the first call, before it is made: its fingerprint is all that is wanted."""
-    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
-    fingerprint: str | None = None
-    fatal: Exception | None = None
-    """What has to end the run, though it was raised inside a tool, where the SDK makes a message to the model of it."""
-    hearing: Hearing = field(default_factory=Hearing)
-    _waited_s: float = 0.0
-    _failed_at: float | None = None
-
-    def begin(self, call: RecordedCall) -> int:
-        """Note an attempt that begins, and return its place: what was waited for since one failed is over."""
-        self._waited_s, self._failed_at = self.waited_s(), None
-        self.calls.append(call)
-        return len(self.calls) - 1
-
-    def end(self, place: int, response: ModelResponse | None = None, error: BaseException | None = None) -> None:
-        """Note how an attempt ended."""
-        self.calls[place] = replace(self.calls[place], response=response, error=error)
-        if response is None:
-            self._failed_at = anyio.current_time()
-            if isinstance(error, openai.APIError) and failure_of(error).kind == "quota":
-                self.fatal = error
-        else:
-            self.on_reply()
-
-    def waited_s(self) -> float:
-        """Return the seconds between failed attempts and the ones after them, up to now."""
-        return self._waited_s + (anyio.current_time() - self._failed_at if self._failed_at is not None else 0.0)
-
-
-class Looked(Exception):
-    """A rollout was stopped before its first model call, of which all that was asked is known."""
 
 
 class RecordedModel(Model):

@@ -22,8 +22,9 @@ from harness.rollouts.comparing import Divergence, Redact, diff, first_change, i
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.models import Recorder, request_of
+from harness.rollouts.models import request_of
 from harness.rollouts.raw import RawCall
+from harness.rollouts.recorder import Recorder
 from harness.rollouts.said import split_think
 from harness.rollouts.scene import Scene, set_up
 from harness.rollouts.serverless import without_servers

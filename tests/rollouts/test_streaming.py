@@ -14,7 +14,8 @@ from openai.types.responses import ResponseOutputMessage
 
 import harness
 from harness.offline.tool import search_tool
-from harness.rollouts.models import RecordedModel, Recorder
+from harness.rollouts.models import RecordedModel
+from harness.rollouts.recorder import Recorder
 from harness.rollouts.traffic import Traffic
 from harness.streams import completed
 from tests.fake_endpoint import Hang, Reaction, Refuse, Say, Seen
