@@ -1,7 +1,7 @@
 """What is noted of a rollout's model calls while they are made."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -14,7 +14,7 @@ from harness.rollouts.traffic import Traffic
 from harness.rollouts.wire import Reply
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecordedCall:
     """One model call: what it was sent, what came back, under which span. Neither reply nor error: it is under way."""
 
@@ -56,7 +56,8 @@ class Recorder:
 
     def end(self, place: int, response: ModelResponse | None = None, error: BaseException | None = None) -> None:
         """Note how an attempt ended."""
-        self.calls[place] = replace(self.calls[place], response=response, error=error)
+        call = self.calls[place]
+        call.response, call.error = response, error
         if response is None:
             self._failed_at = anyio.current_time()
             if isinstance(error, openai.APIError) and failure_of(error).kind == "quota":
