@@ -272,7 +272,7 @@ def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
     """
     agent = agent_endpoint(settings, environ)
     own_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
-    own_key = _key(environ, "HARNESS_JUDGE_API_KEY")
+    own_key = _key(environ, _JUDGE_KEY)
     base_url = own_url or (agent.base_url if agent else None)
     if agent is None and not own_url and not own_key:
         return None
@@ -299,7 +299,7 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
             f"{len(models)} --judge-model but {len(urls)} --judge-base-url: give one for all, or one for each"
         )
     addresses = urls * len(models) if len(urls) == 1 else urls
-    keys = [key.strip() for key in environ.get("HARNESS_JUDGE_API_KEY", "").split(",")]
+    keys = [key.strip() for key in environ.get(_JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
         raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
     hosts = [urlsplit(url or "").netloc.rpartition("@")[2] for url in addresses]
@@ -309,7 +309,7 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
     return [
         (
             settings.model_copy(update={"judge_model": m, "judge_base_url": u or None}),
-            {**environ, "HARNESS_JUDGE_API_KEY": k},
+            {**environ, _JUDGE_KEY: k},
         )
         for m, u, k in zip(models, addresses, keys, strict=True)
     ]

@@ -49,7 +49,7 @@ def completed(reply: ModelResponse) -> ResponseCompletedEvent:
         input_tokens_details=cast("Any", usage.input_tokens_details),
         output_tokens_details=cast("Any", usage.output_tokens_details),
     )  # fmt: skip
-    response = Response.model_construct(
+    response = Response.model_construct(  # not validated: the items are to be the very ones that were recorded
         id=reply.response_id or "",
         object="response",
         created_at=0.0,
@@ -59,7 +59,7 @@ def completed(reply: ModelResponse) -> ResponseCompletedEvent:
         tools=[],
         tool_choice="auto",
         parallel_tool_calls=True,
-    )  # fmt: skip - not validated: the items are to be the very ones that were recorded
+    )
     return ResponseCompletedEvent.model_construct(type="response.completed", sequence_number=0, response=response)
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from contextvars import Token
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,7 +26,6 @@ from agents.tracing import get_current_span
 from harness.errors import Refused
 from harness.records import digest
 from harness.rollouts.recorder import Looked, RecordedCall, Recorder
-from harness.rollouts.traffic import Answer, Send
 from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
 from harness.settings import Endpoint
 from harness.streams import StreamedReply
@@ -56,7 +54,8 @@ class RecordedModel(Model):
         self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            place, token = self._begin(settings, request)
+            wire, token = listen()
+            place = self._begin(settings, request, wire)
             try:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
@@ -69,7 +68,11 @@ class RecordedModel(Model):
             self._recorder.end(place, response)
             return response
 
-        return await self._call(with_seed(model_settings, self._recorder.seed), send)
+        try:
+            return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+        except Refused as exc:
+            self._recorder.fatal = exc
+            raise
 
     async def stream_response(
         self,
@@ -89,20 +92,21 @@ class RecordedModel(Model):
             wanted = replace(wanted, include_usage=True)
 
         async def send(settings: ModelSettings) -> tuple[int, AsyncIterator[Any], Any]:
-            place, token = self._begin(settings, request)
-            stop_listening(token)  # the events tell
+            place = self._begin(settings, request, Reply())  # nothing to listen to: the events tell
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
             )
             try:
-                return place, events, await anext(events)  # what an endpoint refuses, it refuses here
-            except StopAsyncIteration:
-                return place, events, None
+                return place, events, await anext(events, None)  # what an endpoint refuses, it refuses here
             except BaseException as exc:
                 self._recorder.end(place, error=exc)
                 raise
 
-        place, events, event = await self._call(wanted, send)
+        try:
+            place, events, event = await self._recorder.traffic.call(self.model, wanted, send)
+        except Refused as exc:
+            self._recorder.fatal = exc
+            raise
         reply = StreamedReply()
         try:
             while event is not None:
@@ -127,18 +131,10 @@ class RecordedModel(Model):
         if self._recorder.only_look:
             raise Looked
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any]) -> tuple[int, Token[Reply | None]]:
-        """Note an attempt that begins, and listen to what it says on the wire."""
-        span, (wire, token) = get_current_span(), listen()
-        call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
-        return self._recorder.begin(call), token
-
-    async def _call(self, settings: ModelSettings, send: Send[Answer]) -> Answer:
-        try:
-            return await self._recorder.traffic.call(self.model, settings, send)
-        except Refused as exc:
-            self._recorder.fatal = exc
-            raise
+    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: Reply) -> int:
+        """Note an attempt that begins, and return its place."""
+        span = get_current_span()
+        return self._recorder.begin(RecordedCall(span.span_id if span else None, settings, self.model, request, wire))
 
     def _name(self, place: int, reply: StreamedReply) -> None:
         """Note which model a stream says it is from. On Chat the SDK puts the name there that was asked for."""
