@@ -58,7 +58,11 @@ def only_what_was_asked_for(context: RunContextWrapper, agent: Agent, order: Ord
 def build(env: AgentEnv) -> Agent:
     """Return the agent."""
     return Agent(
-        name="extractor", instructions=INSTRUCTIONS, output_type=Order, model=env.model or MODEL,
-        model_settings=env.model_settings(MODEL), input_guardrails=[has_an_amount],
+        name="extractor",
+        instructions=INSTRUCTIONS,
+        output_type=Order,
+        model=env.model or MODEL,
+        model_settings=env.model_settings(MODEL),
+        input_guardrails=[has_an_amount],
         output_guardrails=[only_what_was_asked_for],
-    )  # fmt: skip
+    )

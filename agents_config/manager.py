@@ -8,7 +8,7 @@ A run's temperatures reach both helpers too, and what they did is archived insid
 from agents import Agent
 
 from harness import AgentEnv
-from harness.offline import search_tool
+from harness.offline.tool import search_tool
 
 MODEL = "gpt-5.2"
 EXAMPLES = ["How did garbage collection reach everyday languages?"]
@@ -32,14 +32,20 @@ def build(env: AgentEnv) -> Agent:
     """Return the manager."""
     model, settings = env.model or MODEL, env.model_settings(MODEL)
     researcher = Agent(
-        name="researcher", instructions=RESEARCHER, model=model, model_settings=settings,
+        name="researcher",
+        instructions=RESEARCHER,
+        model=model,
+        model_settings=settings,
         tools=[search_tool(env.corpus)],
-    )  # fmt: skip
+    )
     critic = Agent(name="critic", instructions=CRITIC, model=model, model_settings=settings)
     return Agent(
-        name="manager", instructions=MANAGER, model=model, model_settings=settings,
+        name="manager",
+        instructions=MANAGER,
+        model=model,
+        model_settings=settings,
         tools=[
             researcher.as_tool("research", "Ask the researcher for facts."),
             critic.as_tool("criticise", "Show the critic a draft."),
         ],
-    )  # fmt: skip
+    )

@@ -31,11 +31,15 @@ async def build(env: AgentEnv) -> AsyncGenerator[Agent]:
     """Yield the agent while its server runs."""
     server = MCPServerStdio(
         # -P keeps this folder, and whatever lies in it, from hiding a module that the server imports.
-        {"command": sys.executable, "args": ["-P", str(SERVER)]}, name="notes",
+        {"command": sys.executable, "args": ["-P", str(SERVER)]},
+        name="notes",
         client_session_timeout_seconds=60,  # sixteen rollouts start sixteen servers at once
-    )  # fmt: skip
+    )
     async with server:
         yield Agent(
-            name="mcp_notes", instructions=INSTRUCTIONS, mcp_servers=[server], model=env.model or MODEL,
+            name="mcp_notes",
+            instructions=INSTRUCTIONS,
+            mcp_servers=[server],
+            model=env.model or MODEL,
             model_settings=env.model_settings(MODEL),
-        )  # fmt: skip
+        )

@@ -52,16 +52,25 @@ def build(env: AgentEnv) -> Agent:
     """Return the triage agent. What a run sets (temperatures, --model) holds for the specialists as well."""
     model, settings = env.model or MODEL, env.model_settings(MODEL)
     billing = Agent(
-        name="billing", handoff_description="Invoices, prices, plans.", model=model, model_settings=settings,
+        name="billing",
+        handoff_description="Invoices, prices, plans.",
+        model=model,
+        model_settings=settings,
         instructions=f"{DESK}You answer questions on invoices. Look every invoice up, and name its items.",
         tools=[find_invoice],
-    )  # fmt: skip
+    )
     support = Agent(
-        name="support", handoff_description="Faults, setup, readings.", model=model, model_settings=settings,
+        name="support",
+        handoff_description="Faults, setup, readings.",
+        model=model,
+        model_settings=settings,
         instructions=f"{DESK}You solve technical problems. Look fault codes up, and give the steps in order.",
         tools=[find_fault],
-    )  # fmt: skip
+    )
     return Agent(
-        name="triage", model=model, model_settings=settings, handoffs=[billing, support],
+        name="triage",
+        model=model,
+        model_settings=settings,
+        handoffs=[billing, support],
         instructions=f"{DESK}You find out who can help, and hand over to that colleague without answering yourself.",
-    )  # fmt: skip
+    )

@@ -18,10 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.archive import RunInfo, RunStore
+from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
+from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.judging import Buyer, EmbeddedAsk, PairwiseJudge, Pricing, load_rubric
-from harness.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
-from harness.settings import OFFLINE_JUDGE, Settings
-from harness.tournament import Rules, rank_group
+from harness.tournament.group import Rules
+from harness.tournament.pairwise import rank_group
 
 N = 8
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,26 +37,44 @@ def rollout(run: str, query: str, index: int, rng: random.Random) -> Rollout:
         Step(kind="tool", tool_name="search", tool_input=t[:40], tool_output=t, reasoning=t[:80]) for t in text[:2]
     )
     return Rollout(
-        run=run, query=query, index=index, role="sample" if index else "anchor", status="ok",
-        requested=Sampling(temperature=0.8 if index else 0.0), effective=Effective(uniform=True), price_usd=0.0,
-        trajectory=Trajectory(query=query, path=steps, answer=text[2]), started_at=AT, duration_s=1.0,
-    )  # fmt: skip
+        run=run,
+        query=query,
+        index=index,
+        role="sample" if index else "anchor",
+        status="ok",
+        requested=Sampling(temperature=0.8 if index else 0.0),
+        effective=Effective(uniform=True),
+        price_usd=0.0,
+        trajectory=Trajectory(query=query, path=steps, answer=text[2]),
+        started_at=AT,
+        duration_s=1.0,
+    )
 
 
 async def generate(folder: Path, groups: int) -> Path:
     """Write the run: verdicts by the embedded judge, no fsync, no ranking."""
     settings = Settings(judge_budget=0).model_dump(mode="json")
     info = RunInfo(
-        schema_version=1, id="20260101T000000-large-000000", created_at=AT, agent="large", settings=settings,
-        judge={"model": OFFLINE_JUDGE}, offline=True, versions={},
-    )  # fmt: skip
+        schema_version=1,
+        id="20260101T000000-large-000000",
+        created_at=AT,
+        agent="large",
+        settings=settings,
+        judge={"model": OFFLINE_JUDGE},
+        offline=True,
+        versions={},
+    )
     rubric = load_rubric("writing")
     with RunStore.create(folder, info) as store:
         os.fsync = lambda _: None  # type: ignore[assignment] - the generator's own; the commands timed below are real
         judge = PairwiseJudge(
-            EmbeddedAsk(), rubric, identity=f"{OFFLINE_JUDGE}@offline", clock=lambda: AT,
-            pricing=Pricing(OFFLINE_JUDGE, None, free=True), keep=lambda _: "0" * 64,
-        )  # fmt: skip
+            EmbeddedAsk(),
+            rubric,
+            identity=f"{OFFLINE_JUDGE}@offline",
+            clock=lambda: AT,
+            pricing=Pricing(OFFLINE_JUDGE, None, free=True),
+            keep=lambda _: "0" * 64,
+        )
         for g in range(groups):
             query = Query(id=f"q{g}", text=f"What of {g}?")
             found = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))

@@ -11,7 +11,9 @@ import numpy as np
 from ranking import Table, play
 from simulated_judge import REGIMES, draw
 
-from harness.ranking import Calls, Cyclic, Decided, fit_margins
+from harness.ranking import Cyclic, Decided
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.margins import fit_margins
 
 N = 8
 
@@ -27,7 +29,7 @@ def main() -> None:
             for g in range(groups):
                 cyclic, table = Cyclic(range(N)), Table(drawn.calls[g])
                 play(Decided(cyclic, range(N), sure) if sure else cyclic, table)
-                fit = fit_margins(Calls.of(N, *zip(*table.made, strict=True)))
+                fit = fit_margins(Comparisons.of(N, *zip(*table.made, strict=True)))
                 hits += int(fit.estimates.argmax() == drawn.quality[g].argmax())
                 calls += len(table.made)
             print(f"{regime.name:10}{sure or 'all':>8}{hits / groups:8.3f}{calls / groups:8.1f}")

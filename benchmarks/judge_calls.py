@@ -9,8 +9,9 @@ from statistics import fmean
 
 from harness.judging import load_rubric
 from harness.judging.prompt import Task, build
-from harness.ranking import Arena, OrderPolicy, match_bounds
-from harness.transcript import Transcript
+from harness.ranking import OrderPolicy
+from harness.ranking.arena import Arena, match_bounds
+from harness.transcripts.render import Transcript
 
 GROUPS = 2000
 SEED = 0

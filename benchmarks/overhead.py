@@ -24,10 +24,10 @@ import anyio
 import openai
 from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
 
-from harness.api import rollout
 from harness.archive import RunInfo, RunStore
-from harness.clock import now
-from harness.connections import http_client
+from harness.core.clock import now
+from harness.endpoints.client import http_client
+from harness.pipeline.api import rollout
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -84,9 +84,15 @@ async def bare(base_url: str) -> None:
 async def captured(base_url: str, folder: Path) -> None:
     """Roll out into a run on disk."""
     info = RunInfo(
-        schema_version=1, id=f"bench-{time.monotonic_ns()}", created_at=datetime.now(UTC),  # noqa: TID251
-        agent="bench", settings={}, judge={}, offline=False, versions={},
-    )  # fmt: skip
+        schema_version=1,
+        id=f"bench-{time.monotonic_ns()}",
+        created_at=datetime.now(UTC),  # noqa: TID251
+        agent="bench",
+        settings={},
+        judge={},
+        offline=False,
+        versions={},
+    )
     with RunStore.create(folder, info) as store:
         await rollout(AGENT, "Go.", n=ROLLOUTS, store=store, base_url=base_url, concurrency=CONCURRENCY)
 

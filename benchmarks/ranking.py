@@ -26,22 +26,14 @@ from typing import Any
 import numpy as np
 from simulated_judge import ASSUMPTION, REGIMES, Array, Groups, Regime, draw, listwise, mean_spearman, top_hits
 
-from harness.ranking import (
-    Arena,
-    Calls,
-    OrderPolicy,
-    Played,
-    Topology,
-    TopologyName,
-    exact,
-    fit_bt,
-    fit_margins,
-    make_topology,
-    place,
-    tiers,
-    win_shares,
-)
-from harness.records import Match
+from harness.core.records import Match
+from harness.ranking import OrderPolicy, Played, Topology, TopologyName, exact, make_topology, place
+from harness.ranking.arena import Arena
+from harness.ranking.bt import fit_bt
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.margins import fit_margins
+from harness.ranking.tiers import tiers
+from harness.ranking.wins import win_shares
 
 Scores = Array
 FULL, QUICK = 4000, 800
@@ -135,7 +127,7 @@ def estimates(topology: Topology, table: Table, n: int) -> dict[str, list[float]
     """Return what each estimator makes of one tournament: a number an entrant, the higher the better."""
     found = {"tiers": _ranks(tiers(topology.standings()), n), "wins": _ranks(_wins(topology, n), n)}
     if table.made:
-        calls = Calls.of(n, *zip(*table.made, strict=True))
+        calls = Comparisons.of(n, *zip(*table.made, strict=True))
         found |= {name: fit(calls).estimates.tolist() for name, fit in (("margins", fit_margins), ("bt", fit_bt))}
     return found
 

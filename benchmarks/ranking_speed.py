@@ -15,22 +15,15 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - reads the settings above
 
-from harness.ranking import (  # noqa: E402
-    Arena,
-    Estimator,
-    Rule,
-    Standing,
-    calls_of,
-    conclude,
-    exact,
-    fit_bt,
-    fit_margins,
-    place,
-    rank_scores,
-    tiers,
-    win_shares,
-)
-from harness.records import Match  # noqa: E402
+from harness.core.records import Match  # noqa: E402
+from harness.ranking import Estimator, Rule, conclude, exact, place, rank_scores  # noqa: E402
+from harness.ranking.arena import Arena  # noqa: E402
+from harness.ranking.bt import fit_bt  # noqa: E402
+from harness.ranking.conclude import comparisons_of  # noqa: E402
+from harness.ranking.margins import fit_margins  # noqa: E402
+from harness.ranking.tiers import tiers  # noqa: E402
+from harness.ranking.topology import Standing  # noqa: E402
+from harness.ranking.wins import win_shares  # noqa: E402
 
 SEED = 0
 Matches = Sequence[Match]
@@ -64,7 +57,7 @@ def ranks_alone(estimator: Estimator, matches: Matches, n: int) -> object:
         return place(tiers(standings))
     if estimator == "wins":
         return place(win_shares(range(n), matches))
-    fit = (fit_margins if estimator == "margins" else fit_bt)(calls_of(range(n), matches))
+    fit = (fit_margins if estimator == "margins" else fit_bt)(comparisons_of(range(n), matches))
     return place({i: round(float(e), 9) for i, e in enumerate(fit.estimates)})
 
 

@@ -12,7 +12,10 @@ import numpy as np
 from ranking import Table, play
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
-from harness.ranking import WEAK_BELOW, Calls, Cyclic, Fit, fit_margins
+from harness.ranking import Cyclic
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.conclude import WEAK_BELOW
+from harness.ranking.margins import fit_margins
 
 
 def fitted(groups: Groups) -> tuple[Array, Array]:
@@ -22,7 +25,7 @@ def fitted(groups: Groups) -> tuple[Array, Array]:
     for g in range(size):
         table = Table(groups.calls[g])
         play(Cyclic(range(n)), table)
-        fits.append(fit_margins(Calls.of(n, *zip(*table.made, strict=True))))
+        fits.append(fit_margins(Comparisons.of(n, *zip(*table.made, strict=True))))
     return np.array([f.reliability for f in fits], np.float64), np.array([f.estimates for f in fits], np.float64)
 
 

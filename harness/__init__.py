@@ -9,13 +9,11 @@ Importing this imports nothing else: the Agents SDK takes over a second, and com
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import best_of, rank, rollout
     from harness.archive import MemoryStore, RunReader, RunStore
-    from harness.chats import TrajectoryScore, ruler
-    from harness.errors import HarnessError, JudgeFailed, UsageError
-    from harness.pipeline import rescore, resume
+    from harness.core.errors import HarnessError, JudgeFailed, UsageError
+    from harness.core.records import Group, GroupRanking, Query, Rollout
+    from harness.pipeline import TrajectoryScore, best_of, rank, rescore, resume, rollout, ruler
     from harness.ranking import rank_scores
-    from harness.records import Group, GroupRanking, Query, Rollout
     from harness.rollouts import AgentEnv
 
 __all__ = [
@@ -42,24 +40,24 @@ __all__ = [
 
 _HOMES = {
     "AgentEnv": "harness.rollouts",
-    "Group": "harness.records",
-    "GroupRanking": "harness.records",
-    "HarnessError": "harness.errors",
-    "JudgeFailed": "harness.errors",
+    "Group": "harness.core.records",
+    "GroupRanking": "harness.core.records",
+    "HarnessError": "harness.core.errors",
+    "JudgeFailed": "harness.core.errors",
     "MemoryStore": "harness.archive",
-    "Query": "harness.records",
-    "Rollout": "harness.records",
+    "Query": "harness.core.records",
+    "Rollout": "harness.core.records",
     "RunReader": "harness.archive",
     "RunStore": "harness.archive",
-    "TrajectoryScore": "harness.chats",
-    "UsageError": "harness.errors",
-    "best_of": "harness.api",
-    "rank": "harness.api",
+    "TrajectoryScore": "harness.pipeline",
+    "UsageError": "harness.core.errors",
+    "best_of": "harness.pipeline",
+    "rank": "harness.pipeline",
     "rank_scores": "harness.ranking",
     "rescore": "harness.pipeline",
     "resume": "harness.pipeline",
-    "rollout": "harness.api",
-    "ruler": "harness.chats",
+    "rollout": "harness.pipeline",
+    "ruler": "harness.pipeline",
 }
 
 

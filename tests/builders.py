@@ -12,8 +12,7 @@ import anyio.lowlevel
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from harness.judging import Task
-from harness.records import (
+from harness.core.records import (
     Effective,
     Failure,
     FailureKind,
@@ -34,7 +33,8 @@ from harness.records import (
     Winner,
     digest,
 )
-from harness.transcript import Transcript, transcribe
+from harness.judging import Task
+from harness.transcripts.render import Transcript, transcribe
 
 settings.register_profile("harness", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")
@@ -52,12 +52,18 @@ def a_failure(kind: FailureKind = "timeout") -> Failure:
 def a_rollout(index: int, answer: str | None = None, *, failed: FailureKind | None = None, **changes: Any) -> Rollout:
     """Rollout `index` of query `q`: the anchor if it is 0. Its answer is its index, unless given."""
     plain: dict[str, Any] = {
-        "run": "run-1", "query": "q", "index": index, "role": "sample" if index else "anchor",
-        "requested": Sampling(temperature=0.8 if index else 0.0), "effective": Effective(uniform=True),
-        "status": "failed" if failed else "ok", "failure": a_failure(failed) if failed else None,
+        "run": "run-1",
+        "query": "q",
+        "index": index,
+        "role": "sample" if index else "anchor",
+        "requested": Sampling(temperature=0.8 if index else 0.0),
+        "effective": Effective(uniform=True),
+        "status": "failed" if failed else "ok",
+        "failure": a_failure(failed) if failed else None,
         "trajectory": Trajectory(query="Why?", answer=str(index) if answer is None else answer),
-        "started_at": AT, "duration_s": 1.5,
-    }  # fmt: skip
+        "started_at": AT,
+        "duration_s": 1.5,
+    }
     return Rollout(**plain | changes)
 
 
@@ -68,19 +74,35 @@ def a_group(rollouts: Iterable[Rollout]) -> Group:
 def a_judged(key: str = "k", a: float = 6.0, b: float = 5.0, **changes: Any) -> Judged:
     winner: Winner = "tie" if a == b else "A" if a > b else "B"
     plain: dict[str, Any] = {
-        "key": key, "query": "q", "first": "1st", "second": "2nd", "rubric": "by-hand@1", "judge": "scripted",
+        "key": key,
+        "query": "q",
+        "first": "1st",
+        "second": "2nd",
+        "rubric": "by-hand@1",
+        "judge": "scripted",
         "a": SideScores(dimensions={}, path=None, answer=None, combined=a),
         "b": SideScores(dimensions={}, path=None, answer=None, combined=b),
-        "winner": winner, "usage": Usage(requests=1), "price_usd": 0.0, "started_at": AT, "duration_s": 0.5,
-    }  # fmt: skip
+        "winner": winner,
+        "usage": Usage(requests=1),
+        "price_usd": 0.0,
+        "started_at": AT,
+        "duration_s": 0.5,
+    }
     return Judged(**plain | changes)
 
 
 def an_unjudged(key: str = "k", **changes: Any) -> Unjudged:
     plain: dict[str, Any] = {
-        "key": key, "query": "q", "first": "1st", "second": "2nd", "rubric": "by-hand@1", "judge": "scripted",
-        "failure": a_failure("api"), "started_at": AT, "duration_s": 0.5,
-    }  # fmt: skip
+        "key": key,
+        "query": "q",
+        "first": "1st",
+        "second": "2nd",
+        "rubric": "by-hand@1",
+        "judge": "scripted",
+        "failure": a_failure("api"),
+        "started_at": AT,
+        "duration_s": 0.5,
+    }
     return Unjudged(**plain | changes)
 
 
@@ -148,48 +170,102 @@ usages = st.builds(
 )
 queries = st.builds(Query, id=names, text=texts, reference=st.none() | texts, metadata=json_objects)
 steps = st.builds(
-    Step, kind=st.sampled_from(["reasoning", "tool", "handoff", "message", "guardrail"]),
-    reasoning=st.none() | texts, tool_name=st.none() | names, tool_input=st.none() | texts,
-    tool_output=st.none() | texts, tool_type=st.sampled_from([None, "function", "hosted", "mcp", "agent"]),
-    agent=st.none() | names, call_id=st.none() | names, error=st.none() | texts, started_at=st.none() | times,
+    Step,
+    kind=st.sampled_from(["reasoning", "tool", "handoff", "message", "guardrail"]),
+    reasoning=st.none() | texts,
+    tool_name=st.none() | names,
+    tool_input=st.none() | texts,
+    tool_output=st.none() | texts,
+    tool_type=st.sampled_from([None, "function", "hosted", "mcp", "agent"]),
+    agent=st.none() | names,
+    call_id=st.none() | names,
+    error=st.none() | texts,
+    started_at=st.none() | times,
     duration_s=st.none() | st.floats(0, 100),
-)  # fmt: skip
+)
 trajectories = st.builds(
     Trajectory, query=texts, path=_tuples(steps), answer=texts, answer_type=st.sampled_from(["text", "json"])
 )
 rollouts = st.builds(
-    Rollout, run=names, query=names, index=st.integers(0, 40), role=st.sampled_from(["anchor", "sample"]),
+    Rollout,
+    run=names,
+    query=names,
+    index=st.integers(0, 40),
+    role=st.sampled_from(["anchor", "sample"]),
     requested=st.builds(Sampling, temperature=st.floats(0, 2), seed=st.none() | st.integers(0, 99)),
     effective=st.builds(Effective, uniform=st.booleans(), models=_tuples(names)),
     calls=_tuples(st.builds(ModelCall, model=st.none() | names, temperature=st.none() | st.floats(0, 2))),
-    status=st.sampled_from(["ok", "failed"]), failure=st.none() | failures, trajectory=trajectories, usage=usages,
-    price_usd=prices, fingerprint=st.none() | names, started_at=times, duration_s=st.floats(0, 1000),
-    tool_names=_tuples(names), instructions=st.none() | texts,
-)  # fmt: skip
+    status=st.sampled_from(["ok", "failed"]),
+    failure=st.none() | failures,
+    trajectory=trajectories,
+    usage=usages,
+    price_usd=prices,
+    fingerprint=st.none() | names,
+    started_at=times,
+    duration_s=st.floats(0, 1000),
+    tool_names=_tuples(names),
+    instructions=st.none() | texts,
+)
 _sides = st.builds(
-    SideScores, dimensions=st.dictionaries(names, st.integers(0, 10), max_size=3), path=st.none() | st.integers(0, 10),
-    answer=st.none() | st.integers(0, 10), combined=st.integers(0, 100).map(lambda tenths: tenths / 10),
-)  # fmt: skip
+    SideScores,
+    dimensions=st.dictionaries(names, st.integers(0, 10), max_size=3),
+    path=st.none() | st.integers(0, 10),
+    answer=st.none() | st.integers(0, 10),
+    combined=st.integers(0, 100).map(lambda tenths: tenths / 10),
+)
 _verdict_base = {
-    "key": names, "query": names, "first": names, "second": names, "rubric": texts, "judge": texts,
-    "form": st.none() | names, "raw_replies": _tuples(names), "usage": usages, "price_usd": prices,
-    "started_at": times, "duration_s": st.floats(0, 1000),
-}  # fmt: skip
+    "key": names,
+    "query": names,
+    "first": names,
+    "second": names,
+    "rubric": texts,
+    "judge": texts,
+    "form": st.none() | names,
+    "raw_replies": _tuples(names),
+    "usage": usages,
+    "price_usd": prices,
+    "started_at": times,
+    "duration_s": st.floats(0, 1000),
+}
 judgeds = st.builds(
-    Judged, **_verdict_base, a=_sides, b=_sides, winner=st.sampled_from(["A", "B", "tie"]),
-    analysis=st.dictionaries(texts, texts, max_size=2), claims=json_objects, repaired=st.booleans(),
-)  # fmt: skip
+    Judged,
+    **_verdict_base,
+    a=_sides,
+    b=_sides,
+    winner=st.sampled_from(["A", "B", "tie"]),
+    analysis=st.dictionaries(texts, texts, max_size=2),
+    claims=json_objects,
+    repaired=st.booleans(),
+)
 unjudgeds = st.builds(Unjudged, **_verdict_base, failure=failures)
 verdicts = judgeds | unjudgeds
 _matches = st.builds(
-    Match, round=st.integers(0, 6), a=st.integers(0, 40), b=st.integers(0, 40), verdicts=_tuples(names),
-    shown_first=_tuples(st.integers(0, 40)), score_a=floats, score_b=floats, winner=st.none() | st.integers(0, 40),
-    flipped=st.booleans(), inconsistent=st.booleans(), repeated=st.booleans(),
-)  # fmt: skip
+    Match,
+    round=st.integers(0, 6),
+    a=st.integers(0, 40),
+    b=st.integers(0, 40),
+    verdicts=_tuples(names),
+    shown_first=_tuples(st.integers(0, 40)),
+    score_a=floats,
+    score_b=floats,
+    winner=st.none() | st.integers(0, 40),
+    flipped=st.booleans(),
+    inconsistent=st.booleans(),
+    repeated=st.booleans(),
+)
 group_rankings = st.builds(
-    GroupRanking, query=names, topology=names, estimator=names, status=st.sampled_from(["complete", "incomplete"]),
-    signal=st.sampled_from(["ok", "weak", "none"]), matches=_tuples(_matches),
+    GroupRanking,
+    query=names,
+    topology=names,
+    estimator=names,
+    status=st.sampled_from(["complete", "incomplete"]),
+    signal=st.sampled_from(["ok", "weak", "none"]),
+    matches=_tuples(_matches),
     rollouts=_tuples(st.builds(Ranked, index=st.integers(0, 40), score=st.none() | floats, rank=st.none() | floats)),
-    failed_verdicts=_tuples(names), judged=st.integers(0, 99), reused=st.integers(0, 99), judge_usage=usages,
-    judge_usd=prices, notes=_tuples(texts),
-)  # fmt: skip
+    failed_verdicts=_tuples(names),
+    judged=st.integers(0, 99),
+    reused=st.integers(0, 99),
+    judge_usage=usages,
+    judge_usd=prices,
+    notes=_tuples(texts),
+)

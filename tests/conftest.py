@@ -44,9 +44,12 @@ def harness(nursery: Nursery, tmp_path: Path) -> Harness:
     """Run `python -m harness ...` in a folder of the test's own, with only the environment that it is given."""
 
     def run(
-        *args: str, env: dict[str, str] | None = None, stdin: str | None = None, cwd: Path | None = None,
+        *args: str,
+        env: dict[str, str] | None = None,
+        stdin: str | None = None,
+        cwd: Path | None = None,
         room: int | None = None,
-    ) -> Done:  # fmt: skip
+    ) -> Done:
         return nursery.wait(nursery.start(args, cwd or tmp_path, env, stdin=stdin, room=room))
 
     return run

@@ -96,8 +96,11 @@ class Seen:
 
     @property
     def tool_outputs(self) -> list[str]:
-        return [str(i.get("output", i.get("content"))) for i in self.items
-                if i.get("role") == "tool" or i.get("type") == "function_call_output"]  # fmt: skip
+        return [
+            str(i.get("output", i.get("content")))
+            for i in self.items
+            if i.get("role") == "tool" or i.get("type") == "function_call_output"
+        ]
 
     @property
     def user(self) -> str:
@@ -130,13 +133,15 @@ def verdict(a: int, b: int, *, rubric_keys: Any = None) -> str:
         ("relevance", "content_quality", "language_style", "clarity"),
     )
     sides = {"LLM_A": a, "LLM_B": b}
-    return json.dumps({
-        "analysis": {"path_A": "p", "path_B": "p", "answer_A": "x", "answer_B": "y"},
-        "path_scores": {s: dict.fromkeys([*path, "overall_p"], v) for s, v in sides.items()},
-        "answer_scores": {s: dict.fromkeys([*answer, "overall_a"], v) for s, v in sides.items()},
-        "combined_scores": {s: float(v) for s, v in sides.items()},
-        "winner": "LLM_A" if a > b else "LLM_B" if b > a else "Tie",
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "analysis": {"path_A": "p", "path_B": "p", "answer_A": "x", "answer_B": "y"},
+            "path_scores": {s: dict.fromkeys([*path, "overall_p"], v) for s, v in sides.items()},
+            "answer_scores": {s: dict.fromkeys([*answer, "overall_a"], v) for s, v in sides.items()},
+            "combined_scores": {s: float(v) for s, v in sides.items()},
+            "winner": "LLM_A" if a > b else "LLM_B" if b > a else "Tie",
+        }
+    )
 
 
 def fair_judge(quality: Callable[[str], int] = lambda text: sum(map(ord, text)) % 11) -> Script:
@@ -288,14 +293,20 @@ def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
             for i, (n, a) in enumerate(said.calls)
         ]
     usage = said.usage and {
-        "prompt_tokens": said.usage[0], "completion_tokens": said.usage[1], "total_tokens": sum(said.usage),
+        "prompt_tokens": said.usage[0],
+        "completion_tokens": said.usage[1],
+        "total_tokens": sum(said.usage),
         "prompt_tokens_details": None if said.cached is None else {"cached_tokens": said.cached},
-    }  # fmt: skip
+    }
     finish = said.finish or ("tool_calls" if said.calls else "stop")
     return {
-        "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": said.model or body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage,
-    }  # fmt: skip
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": said.model or body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": usage,
+    }
 
 
 def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
@@ -303,8 +314,10 @@ def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
     if whole["object"] == "response":
         begun = whole | {"status": "in_progress", "output": [], "usage": None}
         told: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-        told += [{"type": "response.output_item.done", "output_index": i, "item": item}
-                 for i, item in enumerate(whole["output"])]  # fmt: skip
+        told += [
+            {"type": "response.output_item.done", "output_index": i, "item": item}
+            for i, item in enumerate(whole["output"])
+        ]
         told.append({"type": f"response.{whole['status']}", "response": whole})
         return "".join(
             f"event: {e['type']}\ndata: {json.dumps(e | {'sequence_number': i})}\n\n" for i, e in enumerate(told)
@@ -333,28 +346,49 @@ def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         action = {"type": "search", "query": said.searched, "sources": [{"type": "url", "url": "http://example/1"}]}
         output.append({"id": f"ws_{number}", "type": "web_search_call", "status": "completed", "action": action})
     output += [
-        {"id": f"fc_{number}_{i}", "type": "function_call", "call_id": f"call_{number}_{i}", "name": n,
-         "arguments": json.dumps(a), "status": "completed"}
+        {
+            "id": f"fc_{number}_{i}",
+            "type": "function_call",
+            "call_id": f"call_{number}_{i}",
+            "name": n,
+            "arguments": json.dumps(a),
+            "status": "completed",
+        }
         for i, (n, a) in enumerate(said.calls)
-    ]  # fmt: skip
+    ]
     output += said.items
     if said.text is not None or said.refusal:
-        content = [{"type": "refusal", "refusal": said.refusal}] if said.refusal else [
-            {"type": "output_text", "text": said.text, "annotations": []}
-        ]  # fmt: skip
-        output.append({"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed",
-                       "content": content})  # fmt: skip
+        content = (
+            [{"type": "refusal", "refusal": said.refusal}]
+            if said.refusal
+            else [{"type": "output_text", "text": said.text, "annotations": []}]
+        )
+        output.append(
+            {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "content": content}
+        )
     usage = said.usage and {
-        "input_tokens": said.usage[0], "output_tokens": said.usage[1], "total_tokens": sum(said.usage),
+        "input_tokens": said.usage[0],
+        "output_tokens": said.usage[1],
+        "total_tokens": sum(said.usage),
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
-    }  # fmt: skip
+    }
     why = {"length": "max_output_tokens"}.get(said.finish or "", said.finish)
     return {
-        "id": f"resp_{number}", "object": "response", "created_at": 0, "model": said.model or body["model"],
-        "status": "incomplete" if said.finish else "completed", "output": output, "usage": usage,
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 0,
+        "model": said.model or body["model"],
+        "status": "incomplete" if said.finish else "completed",
+        "output": output,
+        "usage": usage,
         "temperature": body.get("temperature"),
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "error": None,
         "incomplete_details": why and {"reason": why},
-        "instructions": None, "metadata": {}, "top_p": 1.0,
-    }  # fmt: skip
+        "instructions": None,
+        "metadata": {},
+        "top_p": 1.0,
+    }

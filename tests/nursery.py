@@ -56,9 +56,13 @@ class Nursery:
         self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
         self._numbers = count()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.nursery"], cwd=ROOT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(),
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.nursery"],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=clean_environment(),
+        )
         assert self._ask({"ready": True}) is True
         return self
 
@@ -67,9 +71,14 @@ class Nursery:
         self._folder.cleanup()
 
     def start(
-        self, args: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, *, stdin: str | None = None,
+        self,
+        args: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        stdin: str | None = None,
         room: int | None = None,
-    ) -> Born:  # fmt: skip
+    ) -> Born:
         """Start a command with `env` beside a clean environment. No file of its may grow beyond `room` bytes."""
         at = Path(self._folder.name) / str(next(self._numbers))
         streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]

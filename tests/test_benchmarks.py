@@ -15,8 +15,11 @@ from simulated_judge import REGIMES, Regime, draw, mean_spearman, top_hits
 def test_the_ranking_benchmark_prints_every_design_and_holds_itself_against_the_published_figures():
     done = subprocess.run(
         [sys.executable, "benchmarks/ranking.py", "--quick", "--groups", "3"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "3 groups a cell, rng 0" in done.stdout
     for design in ("arena", "anchor", "single", "double", "swiss", "round robin", "cyclic 0.5x", "RULER, 1 call of 8"):
         assert f"\n{design} " in done.stdout, design

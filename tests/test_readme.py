@@ -10,8 +10,22 @@ import pytest
 from tests.conftest import ROOT, Harness
 
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = ("run", "best", "resume", "rescore", "replay", "import", "validate", "rank", "show", "stats", "ls", "report",
-            "doctor", "agents")  # fmt: skip
+COMMANDS = (
+    "run",
+    "best",
+    "resume",
+    "rescore",
+    "replay",
+    "import",
+    "validate",
+    "rank",
+    "show",
+    "stats",
+    "ls",
+    "report",
+    "doctor",
+    "agents",
+)
 _VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|\S*python -m harness|\s+")
 
 

@@ -6,11 +6,11 @@ judged or ranked.
 
 from harness.archive.blobs import Blobs
 from harness.archive.layout import RunInfo, find_run, list_runs, new_run_id
+from harness.archive.missing import last_unfinished, missing_of, redacted_of
 from harness.archive.rankings import RankingFile, RankingHead
-from harness.archive.reading import RunReader
+from harness.archive.reader import RunReader
 from harness.archive.schema import schema_of, schemas
 from harness.archive.store import MemoryStore, ReadStore, RunStore, Store
-from harness.archive.unfinished import Missing, last_unfinished, missing_of, redacted_of
 from harness.archive.validation import ASIDE, Finding, findings, move_aside
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Blobs",
     "Finding",
     "MemoryStore",
-    "Missing",
     "RankingFile",
     "RankingHead",
     "ReadStore",

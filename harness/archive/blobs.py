@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.archive.lines import read_at
-from harness.errors import ArchiveDamaged
+from harness.core.errors import ArchiveDamaged
 
 _HEAD = re.compile(rb'\{"crc":"[0-9a-f]{8}","schema_version":\d+,"kind":"blob","sha256":"([0-9a-f]{64})"')
 

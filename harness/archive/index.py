@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.archive.lines import Located, read_lines
-from harness.archive.verdict_places import Place, VerdictPlaces
+from harness.archive.verdict_index import Place, VerdictPlaces
 
 CACHE = "index.sqlite"
 WORTH_KEEPING = 8_000_000

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from harness.archive.lines import refuse_newer
-from harness.errors import ArchiveDamaged, UsageError, did_you_mean
-from harness.records import Record
+from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean
+from harness.core.records import Record
 
 _TIME = len("20260721T140320")
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from pydantic_core import from_json
 
-from harness.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, UsageError
 
 SCHEMA_VERSION = 1
 _PREFIX = len(b'{"crc":"01234567",')

@@ -10,7 +10,7 @@ from typing import Any, overload
 from pydantic import JsonValue
 
 from harness.archive.lines import read_at, read_lines
-from harness.records import GroupRanking, Record
+from harness.core.records import GroupRanking, Record
 
 
 class RankingHead(Record):

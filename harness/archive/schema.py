@@ -7,19 +7,26 @@ from pydantic import TypeAdapter
 from harness.archive.layout import RunInfo
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.rankings import RankingHead
-from harness.errors import UsageError, did_you_mean
-from harness.records import GroupRanking, Query, Rollout, Verdict
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.records import GroupRanking, Query, Rollout, Verdict
 
 _RECORDS: dict[str, Any] = {
-    "run.json": RunInfo, "query": Query, "rollout": Rollout, "verdict": Verdict, "ranking-header": RankingHead,
+    "run.json": RunInfo,
+    "query": Query,
+    "rollout": Rollout,
+    "verdict": Verdict,
+    "ranking-header": RankingHead,
     "group": GroupRanking,
-}  # fmt: skip
+}
 _OTHERS: dict[str, dict[str, Any]] = {
-    "header": {"at": {"type": "string", "format": "date-time"}, "versions": {"type": "object"},
-               "accepted": {"type": "array", "items": {"type": "string"}}},
+    "header": {
+        "at": {"type": "string", "format": "date-time"},
+        "versions": {"type": "object"},
+        "accepted": {"type": "array", "items": {"type": "string"}},
+    },
     "blob": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "text": {"type": "string"}},
     "footer": {"groups": {"type": "integer"}},
-}  # fmt: skip
+}
 _REQUIRED = {"header": ["at", "versions"], "blob": ["sha256", "text"], "footer": ["groups"]}
 _KINDS = {"ranking-header": "header"}
 
@@ -27,8 +34,9 @@ _KINDS = {"ranking-header": "header"}
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON Schema of each record by name; `header` opens a segment, `ranking-header` a ranking."""
     found = {name: TypeAdapter[Any](kind).json_schema(mode="serialization") for name, kind in _RECORDS.items()}
-    found |= {name: {"type": "object", "properties": props, "required": _REQUIRED[name]}
-              for name, props in _OTHERS.items()}  # fmt: skip
+    found |= {
+        name: {"type": "object", "properties": props, "required": _REQUIRED[name]} for name, props in _OTHERS.items()
+    }
     return {name: _published(name, schema) for name, schema in sorted(found.items())}
 
 

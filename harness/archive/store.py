@@ -15,16 +15,16 @@ from filelock import FileLock, Timeout
 from pydantic_core import PydanticSerializationError
 
 from harness.archive.blobs import blob_body, blob_name
-from harness.archive.commit import GroupCommit
+from harness.archive.group_commit import GroupCommit
 from harness.archive.index import Place
 from harness.archive.layout import RunInfo
 from harness.archive.lines import Appender, sync_folder
 from harness.archive.rankings import RankingHead
-from harness.archive.reading import RunReader
-from harness.errors import ArchiveLocked, CannotWrite, UsageError
-from harness.records import AnyVerdict, GroupRanking, Judged, Query, Record, Rollout, Scored
-from harness.redaction import NOTHING, Redactor
-from harness.transcript import valid_unicode
+from harness.archive.reader import RunReader
+from harness.core.errors import ArchiveLocked, CannotWrite, UsageError
+from harness.core.records import AnyVerdict, GroupRanking, Judged, Query, Record, Rollout, Scored
+from harness.core.redaction import NOTHING, Redactor
+from harness.transcripts import valid_unicode
 
 _STAMP = "%Y%m%dT%H%M%S%f"
 
@@ -143,9 +143,14 @@ class RunStore:
     """A run's folder, open for writing under its lock. Use it as a context manager."""
 
     def __init__(
-        self, folder: Path, at: datetime, *, versions: Mapping[str, str] | None = None, accepted: Sequence[str] = (),
+        self,
+        folder: Path,
+        at: datetime,
+        *,
+        versions: Mapping[str, str] | None = None,
+        accepted: Sequence[str] = (),
         redact: Redactor = NOTHING,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Lock `folder`. All that is written goes through `redact`.
 
         `versions` (of this process) and what the user `accepted` go into the header of every segment it writes.

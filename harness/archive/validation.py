@@ -1,6 +1,6 @@
 """Is an archive whole? Every line, checksum, hash and reference is looked at.
 
-Reads the files alone, never the index. What a ranking says is compared with its matches elsewhere (harness.checking).
+Reads the files alone, never the index. harness.pipeline.validate compares what a ranking says with its matches.
 """
 
 import os
@@ -17,15 +17,18 @@ from harness.archive.index import CACHE
 from harness.archive.layout import read_info
 from harness.archive.lines import decode, sync_folder
 from harness.archive.rankings import RankingHead
-from harness.errors import ArchiveDamaged, CannotWrite, UsageError
-from harness.records import VERDICT, GroupRanking, Judged, Query, Rollout
+from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
+from harness.core.records import VERDICT, GroupRanking, Judged, Query, Rollout
 
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
 ASIDE = "damaged"
 _KINDS = {
-    "blobs": {"header", "blob"}, "queries": {"header", "query"}, "rollouts": {"header", "rollout"},
-    "verdicts": {"header", "verdict"}, "rankings": {"header", "group", "footer"},
-}  # fmt: skip
+    "blobs": {"header", "blob"},
+    "queries": {"header", "query"},
+    "rollouts": {"header", "rollout"},
+    "verdicts": {"header", "verdict"},
+    "rankings": {"header", "group", "footer"},
+}
 _START = b'{"crc":"'
 
 
@@ -102,9 +105,12 @@ def _tail(path: Path, number: int, line: bytes) -> Finding:
 
 
 def _check(
-    members: dict[str, Any], segment: str, known: _Known, counted: Counter[str],
+    members: dict[str, Any],
+    segment: str,
+    known: _Known,
+    counted: Counter[str],
     parts_of: Callable[[str], Iterable[str]],
-) -> None:  # fmt: skip
+) -> None:
     """Check one record and what it refers to. Raises ArchiveDamaged, ValidationError."""
     kind = members["kind"]
     if kind == "blob":

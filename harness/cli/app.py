@@ -26,7 +26,7 @@ from harness.cli import (
     validate,
 )
 from harness.cli.own_defaults import OfARun
-from harness.errors import ExitCode, HarnessError
+from harness.core.errors import ExitCode, HarnessError
 
 _DISTRIBUTION = "arena-harness"
 _EPILOG = (

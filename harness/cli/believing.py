@@ -13,10 +13,7 @@ from rich.text import Text
 
 from harness.archive import RankingFile, RunReader, find_run
 from harness.cli.output import runs_dir_of, stdout
-from harness.report.machine import is_offline
-from harness.report.survey import Survey, survey
-from harness.report.trust import Trust, as_json, trusts
-from harness.report.words import some
+from harness.report import Survey, Trust, is_offline, quality_json, some, survey, trusts
 
 
 def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_json: bool) -> None:
@@ -36,10 +33,14 @@ def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_js
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     found = survey(reader, ranking)
     return {
-        "ranking": ranking.head.id, "finished": ranking.finished, "offline": is_offline(reader, ranking),
-        "rubric": ranking.head.rubric, "groups": len(ranking.groups), "signals": _signals(found),
-        "judges": [as_json(t) for t in trusts(reader, ranking, found)],
-    }  # fmt: skip
+        "ranking": ranking.head.id,
+        "finished": ranking.finished,
+        "offline": is_offline(reader, ranking),
+        "rubric": ranking.head.rubric,
+        "groups": len(ranking.groups),
+        "signals": _signals(found),
+        "judges": [quality_json(t) for t in trusts(reader, ranking, found)],
+    }
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:

@@ -59,6 +59,12 @@ def best(
     from harness.cli.picking import best_command
 
     best_command(
-        agent=agent, query=query, flags=flags, config=config, dry_run=dry_run, as_json=as_json, quiet=quiet,
+        agent=agent,
+        query=query,
+        flags=flags,
+        config=config,
+        dry_run=dry_run,
+        as_json=as_json,
+        quiet=quiet,
         verbose=verbose,
-    )  # fmt: skip
+    )

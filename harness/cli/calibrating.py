@@ -15,6 +15,8 @@ from rich.text import Text
 from harness.cli.output import stderr, stdout
 from harness.cli.running import hush
 from harness.cli.watching import Watcher
+from harness.core.errors import ExitCode, Interrupted, UsageError
+from harness.core.settings import environment
 from harness.doctor import (
     Asked,
     Calibration,
@@ -27,10 +29,8 @@ from harness.doctor import (
     look,
     read_pairs,
 )
-from harness.errors import ExitCode, Interrupted, UsageError
 from harness.judging import Rubric
-from harness.settings import environment
-from harness.wiring import JudgeSpec
+from harness.pipeline import JudgeSpec
 
 _JUDGES = ("judge", "judge key", "rubric")
 
@@ -47,8 +47,11 @@ def calibrate_command(
     console = stderr()
     console.print(
         f"asking {spec.model}: {calls_for(labelled)} calls for {len(labelled)} pairs, each in both orders (rubric: "
-        f"{rubric.name}); verdicts are not kept on disk", highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+        f"{rubric.name}); verdicts are not kept on disk",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
     if spec.offline:
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
     try:
@@ -67,8 +70,10 @@ def _judge(findings: Findings) -> tuple[JudgeSpec, Rubric]:
     bad = [c for c in findings.checks if c.status == "fail" and c.name in _JUDGES]
     if findings.judge is None or findings.rubric is None or bad:
         bad = bad or [c for c in findings.checks if c.status == "fail"]
-        raise UsageError("; ".join(f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in bad[:1])
-                         or "there is no judge; `harness doctor` says why")  # fmt: skip
+        raise UsageError(
+            "; ".join(f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in bad[:1])
+            or "there is no judge; `harness doctor` says why"
+        )
     if findings.judge.jurors:
         raise UsageError("doctor --judge measures one judge at a time: give one --judge-model")
     return findings.judge, findings.rubric

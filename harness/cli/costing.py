@@ -4,20 +4,22 @@ import json
 
 import typer
 
-from harness.costs import Bounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline import Quote
-from harness.planning import Prepared, design
-from harness.report.words import dollars, some
+from harness.endpoints import Bounds, Tokens, agent_tokens, judge_tokens
+from harness.pipeline import Prepared, Quote, design
+from harness.report import dollars, some
 
 
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
     """Say what a run would take: the result of --dry-run."""
     if as_json:
         told = {
-            "queries": queries, "agent_runs": prepared.settings.n * queries,
-            "judge_calls": list(prepared.judge_calls(queries)), "judge": prepared.judge.model,
-            "cost_usd": _ends(prepared.cost(queries)), "offline": prepared.offline,
-        }  # fmt: skip
+            "queries": queries,
+            "agent_runs": prepared.settings.n * queries,
+            "judge_calls": list(prepared.judge_calls(queries)),
+            "judge": prepared.judge.model,
+            "cost_usd": _ends(prepared.cost(queries)),
+            "offline": prepared.offline,
+        }
         typer.echo(json.dumps(told))
     else:
         typer.echo("\n".join(plan_lines(prepared, queries)))
@@ -64,8 +66,13 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
     """Say what rescoring a run would reuse and buy (`free`: leave open); of `several` runs, which one it is."""
     if as_json:
         bought, cost = ((0, 0), Bounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
-        told = {"run": run, "judge": quote.judge, "reused": quote.reused, "would_buy": list(bought),
-                "cost_usd": _ends(cost)}  # fmt: skip
+        told = {
+            "run": run,
+            "judge": quote.judge,
+            "reused": quote.reused,
+            "would_buy": list(bought),
+            "cost_usd": _ends(cost),
+        }
         typer.echo(json.dumps(told | ({"would_miss": quote.bought[0]} if free else {})))
         return
     line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)

@@ -49,11 +49,17 @@ def doctor(
     nothing is looked at but the judge: it is asked about each pair in both orders, and what it says is compared.
     """
     flags = {
-        "model": model, "base_url": base_url, "api": api, "judge_model": judge_model,
-        "judge_base_url": judge_base_url, "judge_api": judge_api, "judge_label": judge_label, "rubric": rubric,
-    }  # fmt: skip
+        "model": model,
+        "base_url": base_url,
+        "api": api,
+        "judge_model": judge_model,
+        "judge_base_url": judge_base_url,
+        "judge_api": judge_api,
+        "judge_label": judge_label,
+        "rubric": rubric,
+    }
     if pairs and not judge:
-        from harness.errors import UsageError
+        from harness.core.errors import UsageError
 
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
     if judge:

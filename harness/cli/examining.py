@@ -15,9 +15,9 @@ from rich.text import Text
 
 from harness.cli.output import python_here, stderr, stdout
 from harness.cli.running import hush
+from harness.core.errors import ExitCode, Interrupted
+from harness.core.settings import environment
 from harness.doctor import Asked, Check, Status, ask, calls_to_make, look, offer, ports_from
-from harness.errors import ExitCode, Interrupted
-from harness.settings import environment
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23
@@ -63,17 +63,23 @@ def _announce(models: int, judges: int) -> None:
     if models + judges:
         stderr().print(
             f"asking: {models} small calls to the agent's model and {judges} to the judge; "
-            "more only where one is refused or fails", highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            "more only where one is refused or fails",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _print(console: Console, check: Check) -> None:
     """Print a check as one aligned entry; what to type stays on one line, to be copied."""
     head = f"{check.status:<8}{check.name:<15}"
     found = textwrap.fill(
-        check.found, console.width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False,
+        check.found,
+        console.width,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
         break_on_hyphens=False,
-    ).removeprefix(_INDENT)  # fmt: skip
+    ).removeprefix(_INDENT)
     console.print(Text.assemble((head[:8], _STYLES[check.status]), head[8:], found), soft_wrap=True)
     for line in (check.do or "").splitlines():
         console.print(Text(f"{_INDENT}> {line}"), soft_wrap=True)

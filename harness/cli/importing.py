@@ -32,6 +32,10 @@ def import_(
     from harness.cli.replays import import_command
 
     import_command(
-        files=files, format=format, first_is_anchor=first_is_anchor, name=name,
-        flags={"redact": redact, "runs_dir": runs_dir}, as_json=as_json,
-    )  # fmt: skip
+        files=files,
+        format=format,
+        first_is_anchor=first_is_anchor,
+        name=name,
+        flags={"redact": redact, "runs_dir": runs_dir},
+        as_json=as_json,
+    )

@@ -36,19 +36,26 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.output import stdout
-from harness.errors import UsageError
-from harness.records import Record
+from harness.core.errors import UsageError
+from harness.core.records import Record
+from harness.core.settings import Settings, chosen, environment, load
+from harness.endpoints import Endpoint, agent_endpoint
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
-from harness.settings import Endpoint, Settings, agent_endpoint, chosen, environment, load
 
 _PATIENCE_S = 60
 _HOSTED = (
-    CodeInterpreterTool, FileSearchTool, HostedMCPTool, ImageGenerationTool, ProgrammaticToolCallingTool,
-    ToolSearchTool, WebSearchTool,
-)  # fmt: skip
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    ImageGenerationTool,
+    ProgrammaticToolCallingTool,
+    ToolSearchTool,
+    WebSearchTool,
+)
 _ORIGINS: Mapping[ToolOriginType, Literal["mcp", "agent"]] = {
-    ToolOriginType.MCP: "mcp", ToolOriginType.AGENT_AS_TOOL: "agent",
-}  # fmt: skip
+    ToolOriginType.MCP: "mcp",
+    ToolOriginType.AGENT_AS_TOOL: "agent",
+}
 
 
 class ListedTool(Record):
@@ -133,9 +140,12 @@ def _env(loaded: LoadedAgent, settings: Settings, endpoint: Endpoint | None) -> 
     """Return what a run started now would hand to the agent's file."""
     endpoint = None if settings.offline else endpoint
     return AgentEnv(
-        api=endpoint.api if endpoint else "chat", offline=settings.offline or (endpoint is None and loaded.packaged),
-        corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed),
-    )  # fmt: skip
+        api=endpoint.api if endpoint else "chat",
+        offline=settings.offline or (endpoint is None and loaded.packaged),
+        corpus=settings.corpus,
+        model=settings.model,
+        rng=random.Random(settings.seed),
+    )
 
 
 async def _parts(agent: Agent[Any]) -> dict[str, Any]:

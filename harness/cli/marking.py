@@ -12,11 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.output import stdout
-from harness.errors import ExitCode
-from harness.judging import Rubric, load_rubric, packaged_rubrics
-from harness.judging.prompt import fixed_message
-from harness.judging.reply import schema
-from harness.judging.rubric import read_rubric, rubric_source
+from harness.core.errors import ExitCode
+from harness.judging import Rubric, fixed_message, load_rubric, packaged_rubrics, read_rubric, rubric_source, schema
 
 
 def list_command(*, as_json: bool) -> None:

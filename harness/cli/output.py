@@ -11,12 +11,8 @@ import typer
 from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
-from harness.report.machine import as_json as to_json
-from harness.report.machine import is_offline
-from harness.report.survey import Survey, survey
-from harness.report.tables import overview
-from harness.report.words import some
-from harness.settings import chosen, environment, load
+from harness.core.settings import chosen, environment, load
+from harness.report import Survey, is_offline, overview, run_json, some, survey
 
 _WIDTH_WITHOUT_TERMINAL = 140
 
@@ -36,7 +32,7 @@ def print_run(
 ) -> None:
     """Print a run with one of its rankings; `found` saves surveying it again."""
     if as_json:
-        typer.echo(json.dumps(to_json(reader, ranking), ensure_ascii=False, indent=indent))
+        typer.echo(json.dumps(run_json(reader, ranking), ensure_ascii=False, indent=indent))
         return
     console = stdout()
     if is_offline(reader, ranking):
@@ -47,8 +43,10 @@ def print_run(
     console.print(overview(reader, ranking, found, console.width))
     if not ranking.finished:
         of = some(len(reader.index.queries), "query", "queries")
-        console.print(f"this ranking came to {len(ranking.groups)} of {of}: it was cut short, or is under way; "
-                      "`harness resume` does the rest")  # fmt: skip
+        console.print(
+            f"this ranking came to {len(ranking.groups)} of {of}: it was cut short, or is under way; "
+            "`harness resume` does the rest"
+        )
     elif found.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)

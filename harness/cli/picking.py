@@ -6,22 +6,29 @@ from typing import Any
 
 import typer
 
-from harness import api, pipeline
+from harness import pipeline
 from harness.archive import RunReader
 from harness.cli.announcing import announce, warn
 from harness.cli.costing import print_plan
 from harness.cli.output import print_run, stderr
 from harness.cli.running import checked, hush, interruptible
 from harness.cli.watching import Watcher
-from harness.records import Group, GroupRanking
+from harness.core.records import Group, GroupRanking
+from harness.core.settings import Settings, chosen, environment, load
 from harness.report import write_page
-from harness.settings import Settings, chosen, environment, load
 
 
 def best_command(
-    *, agent: str, query: str | None, flags: Mapping[str, Any], config: Path | None, dry_run: bool, as_json: bool,
-    quiet: bool, verbose: bool,
-) -> None:  # fmt: skip
+    *,
+    agent: str,
+    query: str | None,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
     """Do `harness best`."""
     hush(verbose=verbose)
     settings = _settings(flags, config)
@@ -38,7 +45,7 @@ def best_command(
     ranking = reader.ranking(ran.ranking_id)
     write_page(reader, ranking, ran.path / "report.html")
     group, ranked = reader.group(queries[0]), ranking.groups[0]
-    best = api.winner_of(group, ranked)
+    best = pipeline.winner_of(group, ranked)
     if as_json:
         print_run(reader, ranking, as_json=True)
     else:
@@ -62,7 +69,7 @@ def why(group: Group, ranking: GroupRanking, best: int) -> str:
 def _settings(flags: Mapping[str, Any], config: Path | None) -> Settings:
     """Take the design from `for_best` whatever is set for runs; the rest as a run does."""
     given = chosen(flags, environment(), config)
-    design = api.for_best(load(given).n)
+    design = pipeline.for_best(load(given).n)
     if flags.get("sure") is not None and "sure" in design:
         design["sure"] = flags["sure"]
     return load(given | {"order": None, "budget": None} | design)

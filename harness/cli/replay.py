@@ -34,6 +34,12 @@ def replay(
     from harness.cli.replays import replay_command
 
     replay_command(
-        run=run, rollout=rollout, query=query, live_tools=live_tools, agent=agent, runs_dir=runs_dir, as_json=as_json,
+        run=run,
+        rollout=rollout,
+        query=query,
+        live_tools=live_tools,
+        agent=agent,
+        runs_dir=runs_dir,
+        as_json=as_json,
         verbose=verbose,
-    )  # fmt: skip
+    )

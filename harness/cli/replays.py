@@ -16,18 +16,25 @@ from harness import pipeline
 from harness.archive import find_run
 from harness.cli.output import python_here, runs_dir_of, stdout
 from harness.cli.running import hush
-from harness.errors import ExitCode, Interrupted, UsageError, did_you_mean
+from harness.core.errors import ExitCode, Interrupted, UsageError, did_you_mean
+from harness.core.settings import chosen, environment, load
 from harness.formats import FORMATS
 from harness.rollouts import LoadedAgent, Replayed, load_agent
-from harness.settings import chosen, environment, load
 
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def replay_command(
-    *, run: str, rollout: int | None, query: str | None, live_tools: bool, agent: str | None, runs_dir: Path | None,
-    as_json: bool, verbose: bool,
-) -> None:  # fmt: skip
+    *,
+    run: str,
+    rollout: int | None,
+    query: str | None,
+    live_tools: bool,
+    agent: str | None,
+    runs_dir: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
     """Do `harness replay`."""
     hush(verbose=verbose)
     folder = find_run(run, runs_dir_of(runs_dir))
@@ -40,8 +47,11 @@ def replay_command(
     diverged = [r for r in found if r.divergence]
     if as_json:
         rollouts = [r.model_dump(mode="json") for r in found]
-        typer.echo(json.dumps({"run": folder.name, "identical": not diverged, "rollouts": rollouts},
-                              ensure_ascii=False, indent=1))  # fmt: skip
+        typer.echo(
+            json.dumps(
+                {"run": folder.name, "identical": not diverged, "rollouts": rollouts}, ensure_ascii=False, indent=1
+            )
+        )
     else:
         several = len({r.query for r in found}) > 1
         for one in found:
@@ -53,9 +63,14 @@ def replay_command(
 
 
 def import_command(
-    *, files: Sequence[Path], format: str | None, first_is_anchor: bool, name: str, flags: Mapping[str, Any],  # noqa: A002 - the option's name
+    *,
+    files: Sequence[Path],
+    format: str | None,  # noqa: A002 - the option's name
+    first_is_anchor: bool,
+    name: str,
+    flags: Mapping[str, Any],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Do `harness import`."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"--format {format!r}: choose one of {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}")
@@ -84,7 +99,7 @@ def import_command(
 
 async def _all(
     folder: Path, loaded: LoadedAgent | None, query: str | None, rollout: int | None, live_tools: bool
-) -> list[Replayed]:  # fmt: skip
+) -> list[Replayed]:
     outcomes = pipeline.replay(folder, loaded, query=query, rollout=rollout, live_tools=live_tools)
     return [one async for one in outcomes]
 
@@ -96,13 +111,17 @@ def _print(one: Replayed, *, several: bool) -> None:
     if change is None:
         console.print(Text.assemble(f"{name}: ", ("identical", "green"), f" ({calls})"), soft_wrap=True)
     else:
-        places = [f"model call {change.call} of {one.calls}" if change.call else None,
-                  f"step {change.step}" if change.step else None, f"agent {change.agent}" if change.agent else None,
-                  f"tool {change.tool}" if change.tool else None]  # fmt: skip
+        places = [
+            f"model call {change.call} of {one.calls}" if change.call else None,
+            f"step {change.step}" if change.step else None,
+            f"agent {change.agent}" if change.agent else None,
+            f"tool {change.tool}" if change.tool else None,
+        ]
         where = ", ".join(p for p in places if p)
         told = f": {change.detail}" if change.detail else ""
-        console.print(Text.assemble(f"{name}: ", (change.what, "bold red"), f" at {where}" if where else "", told),
-                      soft_wrap=True)  # fmt: skip
+        console.print(
+            Text.assemble(f"{name}: ", (change.what, "bold red"), f" at {where}" if where else "", told), soft_wrap=True
+        )
         for line in change.diff.splitlines():
             console.print(Text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
     for note in one.notes:

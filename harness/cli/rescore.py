@@ -61,6 +61,14 @@ def rescore(
     from harness.cli.running import rescore_command
 
     rescore_command(
-        runs=runs or ["last"], flags=flags, config=config, runs_dir=runs_dir, reuse=reuse or (), free=free,
-        dry_run=dry_run, as_json=as_json, quiet=quiet, verbose=verbose,
-    )  # fmt: skip
+        runs=runs or ["last"],
+        flags=flags,
+        config=config,
+        runs_dir=runs_dir,
+        reuse=reuse or (),
+        free=free,
+        dry_run=dry_run,
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+    )

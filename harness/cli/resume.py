@@ -31,6 +31,13 @@ def resume(
     from harness.cli.running import resume_command
 
     resume_command(
-        run=run, agent=agent, retry_failed=retry_failed, accept_changed_agent=accept_changed_agent, max_cost=max_cost,
-        runs_dir=runs_dir, as_json=as_json, quiet=quiet, verbose=verbose,
-    )  # fmt: skip
+        run=run,
+        agent=agent,
+        retry_failed=retry_failed,
+        accept_changed_agent=accept_changed_agent,
+        max_cost=max_cost,
+        runs_dir=runs_dir,
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+    )

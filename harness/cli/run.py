@@ -70,7 +70,14 @@ def run(
     from harness.cli.running import run_command
 
     run_command(
-        agent=agent, query=query, queries=queries, flags=flags, config=config, reuse=reuse or (), dry_run=dry_run,
+        agent=agent,
+        query=query,
+        queries=queries,
+        flags=flags,
+        config=config,
+        reuse=reuse or (),
+        dry_run=dry_run,
         as_json=as_json,
-        quiet=quiet, verbose=verbose,
-    )  # fmt: skip
+        quiet=quiet,
+        verbose=verbose,
+    )

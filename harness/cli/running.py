@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import typer
 
-from harness import pipeline, planning
+from harness import pipeline
 from harness.archive import RankingFile, RunReader, find_run, last_unfinished, missing_of
 from harness.cli.announcing import (
     announce,
@@ -23,22 +23,29 @@ from harness.cli.announcing import (
 from harness.cli.costing import print_plan, print_quote, quote_line
 from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
-from harness.errors import ExitCode, Interrupted, UsageError
-from harness.queries import query_from, read_queries
-from harness.records import Query
-from harness.report import write_page
-from harness.report.survey import Survey, survey
-from harness.report.words import some
+from harness.core.errors import ExitCode, Interrupted, UsageError
+from harness.core.records import Query
+from harness.core.settings import Settings, changed, chosen, environment, load
+from harness.formats import query_from, read_queries
+from harness.report import Survey, some, survey, write_page
 from harness.rollouts import LoadedAgent, load_agent
-from harness.settings import Settings, changed, chosen, environment, load
 
 _T = TypeVar("_T")
 
 
 def run_command(
-    *, agent: str, query: str | None, queries: str | None, flags: Mapping[str, Any], config: Path | None,
-    reuse: Sequence[str], dry_run: bool, as_json: bool, quiet: bool, verbose: bool,
-) -> None:  # fmt: skip
+    *,
+    agent: str,
+    query: str | None,
+    queries: str | None,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    reuse: Sequence[str],
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
     """Do `harness run`."""
     hush(verbose=verbose)
     wanted = chosen(flags, environment(), config)
@@ -59,9 +66,18 @@ def run_command(
 
 
 def rescore_command(
-    *, runs: Sequence[str], flags: Mapping[str, Any], config: Path | None, runs_dir: Path | None, reuse: Sequence[str],
-    free: bool, dry_run: bool, as_json: bool, quiet: bool, verbose: bool,
-) -> None:  # fmt: skip
+    *,
+    runs: Sequence[str],
+    flags: Mapping[str, Any],
+    config: Path | None,
+    runs_dir: Path | None,
+    reuse: Sequence[str],
+    free: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
     hush(verbose=verbose)
     changes, where = chosen(flags, {}, config), runs_dir_of(runs_dir)
@@ -94,9 +110,17 @@ def rescore_command(
 
 
 def resume_command(
-    *, run: str | None, agent: str | None, retry_failed: bool, accept_changed_agent: bool, max_cost: float | None,
-    runs_dir: Path | None, as_json: bool, quiet: bool, verbose: bool,
-) -> None:  # fmt: skip
+    *,
+    run: str | None,
+    agent: str | None,
+    retry_failed: bool,
+    accept_changed_agent: bool,
+    max_cost: float | None,
+    runs_dir: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
     """Do `harness resume`."""
     hush(verbose=verbose)
     folder = find_run(run, runs_dir_of(runs_dir)) if run else last_unfinished(runs_dir_of(runs_dir))
@@ -148,11 +172,11 @@ def _already_finished(reader: RunReader, *, as_json: bool) -> None:
 
 def checked(
     agent: str, query: str | None, queries: str | None, settings: Settings
-) -> tuple[list[Query], planning.Prepared]:
+) -> tuple[list[Query], pipeline.Prepared]:
     """Find the agent and what to ask it, and check all that costs nothing. Raises UsageError."""
     with redirect_stdout(sys.stderr):  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
-        return _asked(loaded, query, queries), anyio.run(planning.prepare, loaded, settings)
+        return _asked(loaded, query, queries), anyio.run(pipeline.prepare, loaded, settings)
 
 
 def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:
@@ -162,8 +186,9 @@ def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[
     if queries is not None:
         return list(read_queries(queries))
     if query is None and not loaded.examples:
-        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query, as in "
-                         f'`harness run --agent {loaded.name} "..."`')  # fmt: skip
+        raise UsageError(
+            f'agent {loaded.name!r} lists no EXAMPLES: give a query, as in `harness run --agent {loaded.name} "..."`'
+        )
     return [query_from(loaded.examples[0] if query is None else query)]
 
 
@@ -179,8 +204,11 @@ def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = Fa
             typer.echo(f"reused {found.judge.reused}, bought {found.judge.bought}")
         next_commands(reader, ranking, found.best, sys.argv[1:])
     if ran.stopped:
-        typer.echo(f"stopped: {ran.stopped}. {pipeline.what_is_kept(ran.path)}; --max-cost USD sets another ceiling. "
-                   f"`harness rescore {ran.path}` ranks what is there", err=True)  # fmt: skip
+        typer.echo(
+            f"stopped: {ran.stopped}. {pipeline.what_is_kept(ran.path)}; --max-cost USD sets another ceiling. "
+            f"`harness rescore {ran.path}` ranks what is there",
+            err=True,
+        )
         return ExitCode.BUDGET
     return _exit_code(reader, ranking, found, most, rescored=rescored)
 

@@ -27,6 +27,13 @@ def show(
     from harness.cli.showing import show_command
 
     show_command(
-        run=run, rollout=rollout, transcript=transcript, matches=matches, match=match, query=query, ranking=ranking,
-        runs_dir=runs_dir, as_json=as_json,
-    )  # fmt: skip
+        run=run,
+        rollout=rollout,
+        transcript=transcript,
+        matches=matches,
+        match=match,
+        query=query,
+        ranking=ranking,
+        runs_dir=runs_dir,
+        as_json=as_json,
+    )

@@ -10,23 +10,27 @@ import typer
 
 from harness.archive import ASIDE, RankingFile, RankingHead, RunReader, find_run, list_runs, schema_of, schemas
 from harness.cli.output import print_run, runs_dir_of, stderr, stdout
-from harness.errors import ArchiveDamaged, ExitCode, UsageError, did_you_mean
-from harness.records import Group, Judged, Query, Rollout
-from harness.report import write_page
-from harness.report.matches import match_lines, matches_table
-from harness.report.survey import group_of
-from harness.report.tables import path_lines, run_cells, runs_table
-from harness.tokens import ESTIMATE, is_at_hand, recorded_budget
-from harness.transcript import transcribe
+from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, did_you_mean
+from harness.core.records import Group, Judged, Query, Rollout
+from harness.report import group_of, match_lines, matches_table, path_lines, run_cells, runs_table, write_page
+from harness.transcripts import ESTIMATE, is_at_hand, recorded_budget, transcribe
 
 if TYPE_CHECKING:
-    from harness.checking import Checked
+    from harness.pipeline import Checked
 
 
 def show_command(
-    *, run: str, rollout: int | None, transcript: bool, matches: bool, match: int | None, query: str | None,
-    ranking: str | None, runs_dir: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    *,
+    run: str,
+    rollout: int | None,
+    transcript: bool,
+    matches: bool,
+    match: int | None,
+    query: str | None,
+    ranking: str | None,
+    runs_dir: Path | None,
+    as_json: bool,
+) -> None:
     """Do `harness show`."""
     reader = RunReader(find_run(run, runs_dir_of(runs_dir)))
     if transcript and rollout is None:
@@ -53,8 +57,10 @@ def show_command(
 def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number: int | None, *, as_json: bool) -> None:
     (ranked,), verdicts = _only(ranking, query).groups, cache(reader.verdict)
     if ranked.verdicts:
-        raise UsageError("this ranking has no matches: a listwise judge scored the group as a whole; "
-                         "`harness show` has the scores and why")  # fmt: skip
+        raise UsageError(
+            "this ranking has no matches: a listwise judge scored the group as a whole; "
+            "`harness show` has the scores and why"
+        )
     group = group_of(reader, query, ranked)
     if number is not None and not 1 <= number <= len(ranked.matches):
         raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches)}, numbered from 1")
@@ -96,12 +102,21 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")
     counter = str(head.judge.get("counter", ESTIMATE))
     if not is_at_hand(counter):
-        stderr().print(f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
-                       "something was cut, this text differs from what the judge saw", highlight=False)  # fmt: skip
+        stderr().print(
+            f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
+            "something was cut, this text differs from what the judge saw",
+            highlight=False,
+        )
     shown = transcribe(rollout.trajectory, recorded_budget(head.settings, head.judge))
     if as_json:
-        told = {"path": shown.path, "answer": shown.answer, "hash": shown.hash, "cut": shown.cut,
-                "answer_cut": shown.answer_cut, "counter": counter}  # fmt: skip
+        told = {
+            "path": shown.path,
+            "answer": shown.answer,
+            "hash": shown.hash,
+            "cut": shown.cut,
+            "answer_cut": shown.answer_cut,
+            "counter": counter,
+        }
         typer.echo(json.dumps(told, ensure_ascii=False, indent=1))
     else:
         typer.echo(f"[PATH]\n{shown.path}\n[/PATH]\n\n[ANSWER]\n{shown.answer}\n[/ANSWER]")
@@ -169,8 +184,10 @@ def report_command(*, run: str, ranking: str | None, runs_dir: Path | None) -> N
 def _query(reader: RunReader, wanted: str | None) -> Query:
     ids = list(reader.index.queries)
     if not ids:
-        raise UsageError(f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
-                         f"`harness validate {reader.folder}` tells")  # fmt: skip
+        raise UsageError(
+            f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
+            f"`harness validate {reader.folder}` tells"
+        )
     if wanted is None and len(ids) > 1:
         raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
     found = reader.query(ids[0] if wanted is None else wanted)

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from harness.cli.output import stdout
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from harness.ranking import RankedScores, rank_scores
 
 _SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown first'
@@ -63,9 +63,13 @@ def _table(ranked: RankedScores) -> Table:
     order = sorted(range(len(ranked.ranks)), key=lambda i: (ranked.ranks[i] is None, ranked.ranks[i] or 0.0, i))
     for i in order:
         figures = (
-            (ranked.scores[i], ".2f"), (ranked.rewards[i], ".3f"), (ranked.advantages[i], "+.2f"),
-            (ranked.margins[i], "+.2f"), (ranked.uncertainty[i], ".2f"), (ranked.p_best[i], ".0%"),
-        )  # fmt: skip
+            (ranked.scores[i], ".2f"),
+            (ranked.rewards[i], ".3f"),
+            (ranked.advantages[i], "+.2f"),
+            (ranked.margins[i], "+.2f"),
+            (ranked.uncertainty[i], ".2f"),
+            (ranked.p_best[i], ".0%"),
+        )
         rank = ranked.ranks[i]
         table.add_row(
             "–" if rank is None else f"{rank:g}", str(i), *("–" if v is None else f"{v:{f}}" for v, f in figures)

@@ -7,7 +7,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from harness.progress import Stage
+from harness.core.progress import Stage
 
 
 class Watcher:
@@ -17,9 +17,14 @@ class Watcher:
         """Draw on `console`."""
         self.folder: Path | None = None
         self._bars = Progress(
-            TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=console, disable=quiet or not console.is_terminal, transient=True,
-        )  # fmt: skip
+            TextColumn("{task.description:>9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+            transient=True,
+        )
         self._tasks: dict[Stage, TaskID] = {}
         self._expected: dict[Stage, int] = {}
 

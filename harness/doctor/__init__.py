@@ -5,24 +5,21 @@ through the parts that a run is made of, so that what is checked is what runs. T
 nothing: it never switches a run to a server that it found.
 """
 
-from harness.doctor.asked import Asked
-from harness.doctor.asking import ask, calls_to_make, offer
-from harness.doctor.calibration import Calibration, Trial, calibrate, calls_for
+from harness.doctor.calibration import Calibration, calibrate, calls_for
+from harness.doctor.calibration_text import calibration_json, calibration_lines
 from harness.doctor.checks import Check, Status
-from harness.doctor.labelled import LabelledPair, bundled_pairs, read_pairs
-from harness.doctor.local import USUAL_PORTS, ports_from
-from harness.doctor.looking import Findings, look
-from harness.doctor.told import calibration_json, calibration_lines
+from harness.doctor.free_checks import Findings, look
+from harness.doctor.labelled import bundled_pairs, read_pairs
+from harness.doctor.live_checks import ask, calls_to_make, offer
+from harness.doctor.local import ports_from
+from harness.doctor.request import Asked
 
 __all__ = [
-    "USUAL_PORTS",
     "Asked",
     "Calibration",
     "Check",
     "Findings",
-    "LabelledPair",
     "Status",
-    "Trial",
     "ask",
     "bundled_pairs",
     "calibrate",

@@ -7,18 +7,16 @@ from fractions import Fraction
 from typing import Any
 
 from harness.archive import MemoryStore
-from harness.clock import now
+from harness.core.clock import now
+from harness.core.errors import HarnessError
+from harness.core.progress import Progress
+from harness.core.records import Judged, Unjudged
+from harness.core.settings import Settings
 from harness.doctor.checks import printable
 from harness.doctor.labelled import Label, LabelledPair
-from harness.errors import HarnessError
 from harness.judging import Buyer, Purse, Rubric, Task
-from harness.progress import Progress
-from harness.ranking import exact
-from harness.ranking.honesty import Call, Share, Tally, kappa, tally
-from harness.records import Judged, Unjudged
-from harness.scaling import for_each
-from harness.settings import Settings
-from harness.wiring import JudgeSpec, make_judge
+from harness.pipeline import JudgeSpec, for_each, make_judge
+from harness.ranking import Call, Share, Tally, exact, kappa, tally
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,9 @@ class Trial:
         same = first.hash == second.hash
         calls = [
             Call(one.hash, two.hash, v.a.combined, v.b.combined, claimed=bool(v.claims), repaired=v.repaired)
-            for v, one, two in shown if isinstance(v, Judged) and not same
-        ]  # fmt: skip
+            for v, one, two in shown
+            if isinstance(v, Judged) and not same
+        ]
         return tally(calls, failed=len({v.key for v, _, _ in shown if isinstance(v, Unjudged)}))
 
 
@@ -158,8 +157,9 @@ def _right(trials: Iterable[Trial]) -> Share:
 
 def _single(trials: Iterable[Trial]) -> Share:
     """Count right verdicts; two equal texts have one verdict."""
-    told = [(said, t.pair.label) for t in trials
-            for said in (t.by_order[:1] if t.forth.key == t.back.key else t.by_order)]  # fmt: skip
+    told = [
+        (said, t.pair.label) for t in trials for said in (t.by_order[:1] if t.forth.key == t.back.key else t.by_order)
+    ]
     return Share(sum(said == label for said, label in told), len(told))
 
 
@@ -173,9 +173,14 @@ def calls_for(pairs: Sequence[LabelledPair]) -> int:
 
 
 async def calibrate(
-    spec: JudgeSpec, rubric: Rubric, settings: Settings, environ: Mapping[str, str], pairs: Sequence[LabelledPair],
-    found: Calibration, progress: Progress,
-) -> None:  # fmt: skip
+    spec: JudgeSpec,
+    rubric: Rubric,
+    settings: Settings,
+    environ: Mapping[str, str],
+    pairs: Sequence[LabelledPair],
+    found: Calibration,
+    progress: Progress,
+) -> None:
     """Ask the judge about every pair in both orders; what is told is added to `found` as it comes.
 
     The verdicts are kept in memory alone. Raises Refused where the first call is turned down.

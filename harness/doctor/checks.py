@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.errors import HarnessError
-from harness.transcript import clean
+from harness.core.errors import HarnessError
+from harness.transcripts import clean
 
 Status = Literal["ok", "warn", "fail", "skipped"]
 

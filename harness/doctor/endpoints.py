@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from harness.doctor.asked import Asked
+from harness.core.errors import UsageError
+from harness.core.settings import OPENAI_HOST, without_credentials
+from harness.doctor.agent_checks import Subject
 from harness.doctor.checks import Check, from_error
 from harness.doctor.local import LOOPBACK
-from harness.doctor.subject import Subject
-from harness.errors import UsageError
-from harness.settings import OPENAI_HOST, Endpoint, judge_endpoint, jurors, without_credentials
-from harness.wiring import JudgeSpec, resolve_judge
+from harness.doctor.request import Asked
+from harness.endpoints import Endpoint, judge_endpoint, jurors
+from harness.pipeline import JudgeSpec, resolve_judge
 
 _AGENTS_KEY, _JUDGES_KEY = "OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"
 
@@ -27,8 +28,12 @@ def endpoint_check(asked: Asked, endpoint: Endpoint | None) -> Check:
     api = f"by {asked.origin('api')}" if asked.settings.api else "the usual one there"
     found = f"{where}, API {endpoint.api} ({api})"
     if endpoint.base_url and not urlsplit(endpoint.base_url).path:
-        return Check("endpoint", "warn", f"{found}; an address without a path",
-                     f"most servers want {without_credentials(endpoint.base_url)}/v1")  # fmt: skip
+        return Check(
+            "endpoint",
+            "warn",
+            f"{found}; an address without a path",
+            f"most servers want {without_credentials(endpoint.base_url)}/v1",
+        )
     return Check("endpoint", "ok", found)
 
 
@@ -86,8 +91,12 @@ def _judge(asked: Asked, subject: Subject, spec: JudgeSpec, endpoint: Endpoint) 
     found = f"{spec.model} at {endpoint.host}, API {spec.api}"
     agents = subject.spec.endpoint
     if agents and spec.model == subject.spec.model and endpoint.host == agents.host:
-        return Check("judge", "warn", f"{found}: the agent's own model, and judges favour their own",
-                     "name another with --judge-model")  # fmt: skip
+        return Check(
+            "judge",
+            "warn",
+            f"{found}: the agent's own model, and judges favour their own",
+            "name another with --judge-model",
+        )
     origin = asked.origin("judge_model")
     return Check("judge", "ok", f"{found} (by {origin})" if origin else found)
 
@@ -105,8 +114,13 @@ def _well_formed(name: str, variable: str, key: str, state: str = "is set") -> C
     key = key.strip()  # as a run does; what else no header can carry it has refused already
     quoted = key[0] in "'\"" or key[-1] in "'\""
     if quoted or not key.isascii() or not key.isprintable() or " " in key:
-        return Check(name, "fail", f"{variable} {state}, but no key looks like that: it has quotes, spaces, a line "
-                     "break or letters beyond ASCII", f"set {variable} again, to the key alone")  # fmt: skip
+        return Check(
+            name,
+            "fail",
+            f"{variable} {state}, but no key looks like that: it has quotes, spaces, a line "
+            "break or letters beyond ASCII",
+            f"set {variable} again, to the key alone",
+        )
     return Check(name, "ok", f"{variable} {state}")
 
 

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 import anyio
 
 from harness.archive import MemoryStore
-from harness.clock import now
+from harness.core.clock import now
+from harness.core.errors import HarnessError
+from harness.core.records import Judged, Unjudged
+from harness.core.settings import Settings
 from harness.doctor.checks import Check, from_error
-from harness.doctor.probe import PATIENCE_S
-from harness.doctor.troubles import late, unreadable
-from harness.errors import HarnessError
+from harness.doctor.failed_calls import late, unreadable
+from harness.doctor.model_probe import PATIENCE_S
 from harness.judging import Rubric, Task
-from harness.records import Judged, Unjudged
-from harness.settings import Settings
-from harness.transcript import Transcript
-from harness.wiring import JudgeSpec, make_judge
+from harness.pipeline import JudgeSpec, make_judge
+from harness.transcripts import Transcript
 
 JUDGE_REPLY = "judge reply"
 _TASK = Task("doctor", "Which is older, Lisp or Python? One sentence.")
@@ -62,5 +62,9 @@ def _failed(verdict: Unjudged, rubric: Rubric) -> Check:
     if failure.kind == "output":
         found = f"does not fit rubric {rubric.name}, even when asked again: {failure.message}"
         return Check(JUDGE_REPLY, "fail", found, "name a stronger judge with --judge-model")
-    return Check(JUDGE_REPLY, "fail", f"none ({failure.kind}): {failure.message}",
-                 "ask again in a while, or see to the judge's server")  # fmt: skip
+    return Check(
+        JUDGE_REPLY,
+        "fail",
+        f"none ({failure.kind}): {failure.message}",
+        "ask again in a while, or see to the judge's server",
+    )

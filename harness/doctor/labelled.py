@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.errors import UsageError
-from harness.transcript import Transcript, clean
+from harness.core.errors import UsageError
+from harness.transcripts import Transcript, clean
 
 Label = Literal["a", "b", "tie"]
 
@@ -83,8 +83,10 @@ def _pair(line: str, where: str) -> LabelledPair:
         raise UsageError(f"{where}: expected an object with query, a, b and label")
     missing = [name for name in ("query", "a", "b", "label") if name not in told]
     if missing:
-        raise UsageError(f"{where}: {' and '.join(missing)} missing; expected query, a, b (a text, or an object with "
-                         "answer and path) and label (a, b or tie)")  # fmt: skip
+        raise UsageError(
+            f"{where}: {' and '.join(missing)} missing; expected query, a, b (a text, or an object with "
+            "answer and path) and label (a, b or tie)"
+        )
     try:
         return LabelledPair.model_validate(cast("dict[str, Any]", told))
     except ValidationError as exc:

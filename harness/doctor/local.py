@@ -9,10 +9,10 @@ import anyio
 import openai
 from pydantic import BaseModel
 
-from harness.doctor.asked import Asked
+from harness.core.errors import UsageError
 from harness.doctor.checks import Check
-from harness.errors import UsageError
-from harness.settings import Endpoint
+from harness.doctor.request import Asked
+from harness.endpoints import Endpoint
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}

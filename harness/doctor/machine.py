@@ -6,8 +6,8 @@ import sys
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 
+from harness.core.errors import UsageError
 from harness.doctor.checks import Check
-from harness.errors import UsageError
 from harness.rollouts import check_tracing
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
@@ -41,6 +41,10 @@ def _full_text_search() -> Check:
         try:
             db.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
         except sqlite3.OperationalError:
-            return Check("sqlite", "warn", f"{name} without FTS5: no local search, no self-test",
-                         "use a Python whose SQLite has FTS5, such as python.org's or uv's")  # fmt: skip
+            return Check(
+                "sqlite",
+                "warn",
+                f"{name} without FTS5: no local search, no self-test",
+                "use a Python whose SQLite has FTS5, such as python.org's or uv's",
+            )
     return Check("sqlite", "ok", f"{name} with FTS5")

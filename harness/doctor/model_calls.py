@@ -6,11 +6,11 @@ from typing import Any
 
 from agents import ModelSettings, function_tool
 
+from harness.core.settings import Settings
+from harness.doctor.agent_checks import Subject
 from harness.doctor.checks import Check
-from harness.doctor.probe import Answer, Probe
-from harness.doctor.subject import Subject
-from harness.doctor.troubles import trouble
-from harness.settings import Settings
+from harness.doctor.failed_calls import trouble
+from harness.doctor.model_probe import Answer, Probe
 
 _FEW, _MORE = 16, 1024
 """Tokens for a word (the Responses API takes no lower limit), and for the call of a model that thinks first."""
@@ -63,8 +63,12 @@ def _temperature(subject: Subject, answer: Answer) -> Check:
     if not answer.replied:
         return _trouble("temperature", subject, answer)
     if answer.left_out:
-        return Check("temperature", "warn", "; ".join(answer.left_out),
-                     "name another --model for a greedy anchor, or stop there with --strict-temperature")  # fmt: skip
+        return Check(
+            "temperature",
+            "warn",
+            "; ".join(answer.left_out),
+            "name another --model for a greedy anchor, or stop there with --strict-temperature",
+        )
     return Check("temperature", "ok", "0 is accepted")
 
 

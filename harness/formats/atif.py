@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from harness.core.records import Step, Usage
 from harness.formats.foreign import Foreign, joined, uncalled
 from harness.formats.messages import content_text
-from harness.records import Step, Usage
 
 Told = Mapping[str, Any]
 
@@ -40,14 +40,22 @@ def read_atif(told: Told) -> Foreign:
     usage, price = _bill(told, steps)
     query_id = extra.get("query_id")
     return Foreign(
-        format="atif", query=content_text(steps[asked].get("message")),
+        format="atif",
+        query=content_text(steps[asked].get("message")),
         query_id=None if query_id is None else str(query_id),
-        id=str(told.get("trajectory_id") or told.get("session_id") or "") or None, path=path, answer=answer,
-        reward=extra.get("reward"), metadata=_metadata(told), instructions="\n\n".join(filter(None, system)) or None,
+        id=str(told.get("trajectory_id") or told.get("session_id") or "") or None,
+        path=path,
+        answer=answer,
+        reward=extra.get("reward"),
+        metadata=_metadata(told),
+        instructions="\n\n".join(filter(None, system)) or None,
         tool_names=tuple(dict.fromkeys(s.tool_name for s in path if s.tool_name)),
-        models=tuple(dict.fromkeys(str(m) for m in models if m)), usage=usage, price_usd=price,
-        started_at=min(times, default=None), ended_at=max(times, default=None),
-    )  # fmt: skip
+        models=tuple(dict.fromkeys(str(m) for m in models if m)),
+        usage=usage,
+        price_usd=price,
+        started_at=min(times, default=None),
+        ended_at=max(times, default=None),
+    )
 
 
 def _steps(given: Any) -> list[Told]:
@@ -89,11 +97,17 @@ def _did(step: Told, before: str | None) -> list[Step]:
     for call in cast("list[Told]", step.get("tool_calls") or []):
         call_id, given = str(call["tool_call_id"]), call.get("arguments")
         seen = [_result(r) for r in results if r.get("source_call_id") == call["tool_call_id"]]
-        found.append(Step(
-            kind="tool", tool_type="function", tool_name=str(call["function_name"]), call_id=call_id,
-            tool_input=given if isinstance(given, str) or given is None else json.dumps(given, ensure_ascii=False),
-            tool_output="\n".join(seen) if seen else None, reasoning=None if found else before,
-        ))  # fmt: skip
+        found.append(
+            Step(
+                kind="tool",
+                tool_type="function",
+                tool_name=str(call["function_name"]),
+                call_id=call_id,
+                tool_input=given if isinstance(given, str) or given is None else json.dumps(given, ensure_ascii=False),
+                tool_output="\n".join(seen) if seen else None,
+                reasoning=None if found else before,
+            )
+        )
     free = [_result(r) for r in results if r.get("source_call_id") is None]
     if free:
         reasoning = None if found else before
@@ -103,8 +117,10 @@ def _did(step: Told, before: str | None) -> list[Step]:
 
 def _result(result: Told) -> str:
     told = content_text(result.get("content"))
-    named = [str(r.get("trajectory_id") or r.get("session_id"))
-             for r in cast("list[Told]", result.get("subagent_trajectory_ref") or [])]  # fmt: skip
+    named = [
+        str(r.get("trajectory_id") or r.get("session_id"))
+        for r in cast("list[Told]", result.get("subagent_trajectory_ref") or [])
+    ]
     return told or f"(the work of another agent: {', '.join(named)})" if named else told
 
 
@@ -119,8 +135,12 @@ def _bill(told: Told, steps: Sequence[Told]) -> tuple[Usage, float | None]:
         known = [m[name] for m in each if m.get(name) is not None]
         return sum(known) if known else None
 
-    usage = Usage(requests=len(each), input=sum_of("prompt_tokens"), output=sum_of("completion_tokens"),
-                  cached=sum_of("cached_tokens"))  # fmt: skip
+    usage = Usage(
+        requests=len(each),
+        input=sum_of("prompt_tokens"),
+        output=sum_of("completion_tokens"),
+        cached=sum_of("cached_tokens"),
+    )
     return usage, sum_of("cost_usd")
 
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, cast, get_args
 
 from pydantic import ValidationError
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from harness.formats.atif import is_atif, read_atif
 from harness.formats.foreign import Foreign
 from harness.formats.messages import read_messages
-from harness.transcript import valid_unicode
+from harness.transcripts import valid_unicode
 
 Format = Literal["messages", "atif"]
 FORMATS: tuple[Format, ...] = get_args(Format)

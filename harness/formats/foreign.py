@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from harness.queries import query_from
-from harness.records import Effective, Failure, Query, Record, Rollout, Sampling, Step, Trajectory, Usage
+from harness.core.records import Effective, Failure, Query, Record, Rollout, Sampling, Step, Trajectory, Usage
+from harness.formats.queries import query_from
 
 
 class Foreign(Record):
@@ -59,15 +59,26 @@ class Importing:
         self.counts[query.id] = index + 1
         began, ended = told.started_at or self.at, told.ended_at or told.started_at or self.at
         return Rollout(
-            run=self.run, query=query.id, index=index, origin=told.format, origin_id=told.id,
+            run=self.run,
+            query=query.id,
+            index=index,
+            origin=told.format,
+            origin_id=told.id,
             role="anchor" if self.first_is_anchor and index == 0 else "sample",
             requested=Sampling(temperature=told.temperature, model=told.models[0] if told.models else None),
-            effective=Effective(uniform=False, models=told.models), status="failed" if told.failure else "ok",
-            failure=told.failure, trajectory=Trajectory(query=query.text, path=told.path, answer=told.answer),
-            usage=told.usage, price_usd=told.price_usd, tool_names=told.tool_names, instructions=told.instructions,
-            given_reward=told.reward, metadata=told.metadata, started_at=began,
+            effective=Effective(uniform=False, models=told.models),
+            status="failed" if told.failure else "ok",
+            failure=told.failure,
+            trajectory=Trajectory(query=query.text, path=told.path, answer=told.answer),
+            usage=told.usage,
+            price_usd=told.price_usd,
+            tool_names=told.tool_names,
+            instructions=told.instructions,
+            given_reward=told.reward,
+            metadata=told.metadata,
+            started_at=began,
             duration_s=max((ended - began).total_seconds(), 0.0),
-        )  # fmt: skip
+        )
 
 
 def joined(thought: str | None, said: str | None) -> str | None:

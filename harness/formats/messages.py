@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from harness.core.records import Step
 from harness.formats.foreign import Foreign, joined, uncalled
-from harness.records import Step
 from harness.rollouts import split_think
 
 _SYSTEM = {"system", "developer"}
@@ -32,12 +32,20 @@ def read_messages(told: Mapping[str, Any]) -> Foreign:
     ]
     names = names or [s.tool_name for s in path if s.tool_name]
     return Foreign(
-        format="messages", query=content_text(talk[0].get("content")), query_id=_text_or_none(told.get("query_id")),
-        id=_text_or_none(told.get("id")), path=path, answer=answer, reward=told.get("reward"),
-        reference=_text_or_none(told.get("reference")), metadata=told.get("metadata") or {},
-        instructions="\n\n".join(system) or None, tool_names=tuple(dict.fromkeys(names)),
-        models=(str(told["model"]),) if told.get("model") else (), temperature=told.get("temperature"),
-    )  # fmt: skip
+        format="messages",
+        query=content_text(talk[0].get("content")),
+        query_id=_text_or_none(told.get("query_id")),
+        id=_text_or_none(told.get("id")),
+        path=path,
+        answer=answer,
+        reward=told.get("reward"),
+        reference=_text_or_none(told.get("reference")),
+        metadata=told.get("metadata") or {},
+        instructions="\n\n".join(system) or None,
+        tool_names=tuple(dict.fromkeys(names)),
+        models=(str(told["model"]),) if told.get("model") else (),
+        temperature=told.get("temperature"),
+    )
 
 
 def steps_of_messages(talk: Sequence[Message]) -> tuple[tuple[Step, ...], str]:
@@ -98,11 +106,17 @@ def _calls(calls: Sequence[Message], results: Mapping[str, str], before: str | N
             raise ValueError("a tool call without a name")
         given = function.get("arguments", function.get("input"))
         call_id = str(call.get("id"))
-        steps.append(Step(
-            kind="tool", tool_type="function", tool_name=str(function["name"]), call_id=call_id,
-            tool_input=given if isinstance(given, str) or given is None else json.dumps(given, ensure_ascii=False),
-            tool_output=results.get(call_id), reasoning=None if steps else before,
-        ))  # fmt: skip
+        steps.append(
+            Step(
+                kind="tool",
+                tool_type="function",
+                tool_name=str(function["name"]),
+                call_id=call_id,
+                tool_input=given if isinstance(given, str) or given is None else json.dumps(given, ensure_ascii=False),
+                tool_output=results.get(call_id),
+                reasoning=None if steps else before,
+            )
+        )
     return steps
 
 

@@ -4,21 +4,21 @@ A judge sees transcripts, never rollouts: no index, role, temperature or model n
 know how its verdicts are turned into ranks.
 """
 
-from harness.judging.asking import Pricing
-from harness.judging.buying import Buyer, ListBuyer, Purse
+from harness.judging.ask_with_repair import Pricing
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import EndpointAsk
-from harness.judging.judge import Ask, AskFailed, Judge, Question, Reply
+from harness.judging.judge import Ask, Judge
 from harness.judging.jury import Averaging, Jury, ListJury, average
-from harness.judging.list_prompt import ListPrompt, ListRubric, ListTask, load_list_rubric
+from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
 from harness.judging.pairwise import PairwiseJudge
-from harness.judging.prompt import Prompt, Task
-from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics
-from harness.judging.ruler import ListJudge, RulerJudge
+from harness.judging.prompt import Task, fixed_message
+from harness.judging.reply import schema
+from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_rubric, rubric_source
+from harness.judging.ruler import RulerJudge
+from harness.judging.verdict_cache import Buyer, ListBuyer, Purse
 
 __all__ = [
     "Ask",
-    "AskFailed",
     "Averaging",
     "Buyer",
     "EmbeddedAsk",
@@ -26,22 +26,21 @@ __all__ = [
     "Judge",
     "Jury",
     "ListBuyer",
-    "ListJudge",
     "ListJury",
-    "ListPrompt",
     "ListRubric",
     "ListTask",
     "PairwiseJudge",
     "Pricing",
-    "Prompt",
     "Purse",
-    "Question",
-    "Reply",
     "Rubric",
     "RulerJudge",
     "Task",
     "average",
+    "fixed_message",
     "load_list_rubric",
     "load_rubric",
     "packaged_rubrics",
+    "read_rubric",
+    "rubric_source",
+    "schema",
 ]

@@ -1,9 +1,9 @@
 """The embedded judge behind the same door as a model: it answers the same prompts with the same JSON."""
 
+from harness.core.records import Usage
 from harness.judging.judge import Question, Reply
 from harness.judging.list_prompt import ListPrompt
 from harness.offline import judge_list, judge_pair
-from harness.records import Usage
 
 
 class EmbeddedAsk:
@@ -16,8 +16,11 @@ class EmbeddedAsk:
             text = judge_list(task.query, task.brief, prompt.shown)
             return Reply(text, Usage(requests=1), "text", text)
         text = judge_pair(
-            prompt.task.query, prompt.task.brief, prompt.first, prompt.second,
+            prompt.task.query,
+            prompt.task.brief,
+            prompt.first,
+            prompt.second,
             path_keys=[d.key for d in prompt.rubric.block("path")],
             answer_keys=[d.key for d in prompt.rubric.block("answer")],
-        )  # fmt: skip
+        )
         return Reply(text, Usage(requests=1), "text", text)

@@ -12,12 +12,10 @@ import anyio
 import openai
 import stamina
 
-from harness.api_errors import failure_of, refused
-from harness.connections import http_client
-from harness.errors import Refused
+from harness.core.errors import Refused
+from harness.core.records import Failure, Usage
+from harness.endpoints import Endpoint, failure_of, http_client, refused
 from harness.judging.judge import AskFailed, Question, Reply
-from harness.records import Failure, Usage
-from harness.settings import Endpoint
 
 Form = Literal["json_schema", "json_object", "text"]
 _FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
@@ -35,9 +33,12 @@ class EndpointAsk:
         self._extra = {"extra_body": dict(extra)} if extra else {}
         self._endpoint, self._model, self._timeout_s = endpoint, model, timeout_s
         self._client = openai.AsyncOpenAI(
-            base_url=endpoint.base_url or "https://api.openai.com/v1", api_key=endpoint.key.get_secret_value(),
-            max_retries=0, timeout=timeout_s, http_client=http_client(),
-        )  # fmt: skip
+            base_url=endpoint.base_url or "https://api.openai.com/v1",
+            api_key=endpoint.key.get_secret_value(),
+            max_retries=0,
+            timeout=timeout_s,
+            http_client=http_client(),
+        )
         self._limiter = anyio.CapacityLimiter(limit)
         self._first = anyio.Lock()
         self._form = 0
@@ -171,17 +172,21 @@ def _chat_usage(told: Any) -> Usage:
     if told is None:
         return Usage(requests=1)
     return Usage(
-        requests=1, input=told.prompt_tokens, output=told.completion_tokens,
+        requests=1,
+        input=told.prompt_tokens,
+        output=told.completion_tokens,
         cached=getattr(told.prompt_tokens_details, "cached_tokens", None),
         reasoning=getattr(told.completion_tokens_details, "reasoning_tokens", None),
-    )  # fmt: skip
+    )
 
 
 def _responses_usage(told: Any) -> Usage:
     if told is None:
         return Usage(requests=1)
     return Usage(
-        requests=1, input=told.input_tokens, output=told.output_tokens,
+        requests=1,
+        input=told.input_tokens,
+        output=told.output_tokens,
         cached=getattr(told.input_tokens_details, "cached_tokens", None),
         reasoning=getattr(told.output_tokens_details, "reasoning_tokens", None),
-    )  # fmt: skip
+    )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from harness.records import Flag, FlagKind
-from harness.transcript import clean
+from harness.core.records import Flag, FlagKind
+from harness.transcripts import clean
 
 RULES = 1
 """Goes up when what is flagged changes: a part of the key of verdicts by a rubric with caps."""
@@ -35,7 +35,7 @@ _LEAK = re.compile(
     r"|^thought: [^\n]*\n(?:[^\n]*\n){0,4}?(?:action|observation):"
     r"|^action: [^\n]*\n(?:[^\n]*\n){0,2}?(?:action input|observation):",
     re.MULTILINE,
-)  # fmt: skip
+)
 _FENCE = re.compile(
     r"\[ ?/? ?(?:path|answer)_[ab]\b[^\]\n]{0,80}\]|\[ ?/? ?(?:task|reference|query) [0-9a-f]{8,64} ?\]"
     r"|</?trajectory\b[^>\n]{0,80}>|<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id)\|>|\[/?inst\]"
@@ -52,8 +52,11 @@ _ADDRESS = re.compile(
     r"|these|those)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|rubrics?|guidelines|criteria|directions)\b"
     # as the evaluator, give ...; note to the judge: you must ...
     r"|\b(?:as|dear|attention|hello|hey|hi|note (?:to|for)|message (?:to|for)|to)[,:]? (?:the |our |an? |any )?"
-    r"(?:\w{1,30} )?" + _JUDGE + r"s?\b[^\n]{0,60}\b(?:please|you (?:must|should|will|are to|have to|need to)|"
-    + _MARK + r")\b"
+    r"(?:\w{1,30} )?"
+    + _JUDGE
+    + r"s?\b[^\n]{0,60}\b(?:please|you (?:must|should|will|are to|have to|need to)|"
+    + _MARK
+    + r")\b"
     # you are now a grader
     r"|\b(?:you are|you're|act as) (?:now )?(?:the|an?) (?:\w{1,30} )?" + _JUDGE + r"\b"
     # give this answer full marks
@@ -63,7 +66,7 @@ _ADDRESS = re.compile(
     r"[^.\n]{0,40}\b(?:win\b|scores?\b|marks\b|" + _BEST + r")"
     # the names that our prompt gives to sides and scores
     r"|\bllm_[ab]\b|\"(?:path|answer|combined)_scores\"|\boverall_[pa]\b"
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,9 @@ def _in_answer(asked: Asked, answer: str) -> Iterator[tuple[FlagKind, str]]:
 def _at_the_judge(asked: Asked, text: str) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(text)
     kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], re.Pattern[str]], ...] = (
-        ("addresses_judge", _ADDRESS), ("forged_fence", _FENCE),
-    )  # fmt: skip
+        ("addresses_judge", _ADDRESS),
+        ("forged_fence", _FENCE),
+    )
     for kind, pattern in kinds:
         if found := _new(pattern, plain, asked):
             yield kind, found

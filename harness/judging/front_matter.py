@@ -10,7 +10,7 @@ import yaml
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.sandbox import SandboxedEnvironment
 
-from harness.errors import did_you_mean
+from harness.core.errors import did_you_mean
 
 _TEMPLATES = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 """Sandboxed: a rubric is a text that people pass on, and must not be able to run anything."""
@@ -69,9 +69,12 @@ def take_apart(source: str) -> Parts:
     skipped = body[: len(body) - len(body.lstrip())].count("\n")
     body_line = found.start("body") if found["body"] is not None else len(source)
     return Parts(
-        told=_construct(root, first), body=body.strip(), root=root, first_line=first,
+        told=_construct(root, first),
+        body=body.strip(),
+        root=root,
+        first_line=first,
         body_line=source[:body_line].count("\n") + 1 + skipped,
-    )  # fmt: skip
+    )
 
 
 def render(template: str, variables: dict[str, Any]) -> str:

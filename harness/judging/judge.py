@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from harness.core.records import Failure, Judged, Unjudged, Usage, digest
 from harness.judging.list_prompt import ListPrompt
 from harness.judging.prompt import Prompt, Task
-from harness.records import Failure, Judged, Unjudged, Usage, digest
-from harness.transcript import Transcript
+from harness.transcripts import Transcript
 
 
 class Judge(Protocol):

@@ -8,11 +8,11 @@ from typing import Literal, TypeVar
 
 import anyio
 
-from harness.judging.buying import Buyer, ListBuyer, Purse
+from harness.core.records import Judged, Scored, Unjudged, Unscored
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
-from harness.records import Judged, Scored, Unjudged, Unscored
-from harness.transcript import Transcript
+from harness.judging.verdict_cache import Buyer, ListBuyer, Purse
+from harness.transcripts import Transcript
 
 Averaging = Literal["mean", "median"]
 Number = TypeVar("Number", Fraction, float)

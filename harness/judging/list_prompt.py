@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.records import digest
 from harness.judging.list_reply import list_schema
 from harness.judging.prompt import Task, fence_code, packaged_text, render, turns
 from harness.judging.rubric import packaged_rubrics
-from harness.records import digest
-from harness.transcript import Transcript, clean
+from harness.transcripts import Transcript, clean
 
 LIST_RUBRIC = "ruler"
 PAIRWISE_DEFAULT = "writing"
@@ -98,9 +98,12 @@ def build_list(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transc
     """Render the prompt, ids counting from 1 in the order given. The nonce is a hash of all that it fences."""
     task = about.task
     material = {
-        "brief": clean(task.brief or ""), "reference": clean(task.reference or ""), "query": clean(task.query),
-        "context": clean(about.context), "tools": clean(about.tools),
-    }  # fmt: skip
+        "brief": clean(task.brief or ""),
+        "reference": clean(task.reference or ""),
+        "query": clean(task.query),
+        "context": clean(about.context),
+        "tools": clean(about.tools),
+    }
     if material["context"]:
         material["query"] = ""
     shown = tuple((str(number), transcript) for number, transcript in enumerate(transcripts, 1))

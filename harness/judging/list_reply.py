@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 from harness.judging.reply import ReplyError, json_objects
-from harness.transcript import valid_unicode
+from harness.transcripts import valid_unicode
 
 Scores = Mapping[str, tuple[float, str]]
 """Score and explanation, by id."""
@@ -17,11 +17,13 @@ Scores = Mapping[str, tuple[float, str]]
 
 def list_schema(ids: Sequence[str]) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema."""
-    one = _object({
-        "trajectory_id": {"type": "string", "enum": list(ids)},
-        "explanation": {"type": "string"},
-        "score": {"type": "number", "minimum": 0, "maximum": 1},
-    })  # fmt: skip
+    one = _object(
+        {
+            "trajectory_id": {"type": "string", "enum": list(ids)},
+            "explanation": {"type": "string"},
+            "score": {"type": "number", "minimum": 0, "maximum": 1},
+        }
+    )
     return _object({"scores": {"type": "array", "items": one}})
 
 
@@ -81,5 +83,8 @@ def _score(value: Any, id_: str) -> float:
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -2,24 +2,31 @@
 
 from collections.abc import Callable
 
-from harness.clock import Clock
-from harness.judging.asking import SAMPLING, Pricing, ask_and_read
+from harness.core.clock import Clock
+from harness.core.records import Failure, Judged, Side, SideScores, Unjudged, Usage
+from harness.judging.ask_with_repair import SAMPLING, Pricing, ask_and_read
 from harness.judging.flags import Asked, flags_of
 from harness.judging.judge import Ask, Reply, verdict_key
 from harness.judging.prompt import Prompt, Task, build, prompt_fingerprint
 from harness.judging.reply import Reading, read_reply, winner_of
 from harness.judging.rubric import Rubric
-from harness.records import Failure, Judged, Side, SideScores, Unjudged, Usage
-from harness.transcript import Transcript
+from harness.transcripts import Transcript
 
 
 class PairwiseJudge:
     """Scores two transcripts by a rubric through `ask`."""
 
     def __init__(
-        self, ask: Ask, rubric: Rubric, *, identity: str, pricing: Pricing, keep: Callable[[str], str], clock: Clock,
+        self,
+        ask: Ask,
+        rubric: Rubric,
+        *,
+        identity: str,
+        pricing: Pricing,
+        keep: Callable[[str], str],
+        clock: Clock,
         settle: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Set up. `identity` is `--judge-label`, else `model@host`; `keep` stores a raw reply and names it.
 
         `settle` waits until what was kept is on disk. It is called before a repair turn; otherwise the verdict's own
@@ -35,9 +42,14 @@ class PairwiseJudge:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
         first, second = self._rubric.shown(first), self._rubric.shown(second)
         return verdict_key(
-            prompt=self._fingerprint, identity=self.identity, sampling=SAMPLING, task=task,
-            first=first.hash, second=second.hash, repeat=task.repeat,
-        )  # fmt: skip
+            prompt=self._fingerprint,
+            identity=self.identity,
+            sampling=SAMPLING,
+            task=task,
+            first=first.hash,
+            second=second.hash,
+            repeat=task.repeat,
+        )
 
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Ask, read, ask once more if the reply cannot be used. Raises only what `ask` raises as Refused.
@@ -51,13 +63,21 @@ class PairwiseJudge:
         outcome = await self._outcome(build(self._rubric, task, first, second), replies)
         usage = sum((r.usage for r, _ in replies), Usage())
         known = {
-            "key": self.key(task, first, second), "query": task.query_id, "first": first.hash, "second": second.hash,
-            "repeat": task.repeat, "cut": _cut(first, second), "rubric": self.rubric_label, "judge": self.identity,
+            "key": self.key(task, first, second),
+            "query": task.query_id,
+            "first": first.hash,
+            "second": second.hash,
+            "repeat": task.repeat,
+            "cut": _cut(first, second),
+            "rubric": self.rubric_label,
+            "judge": self.identity,
             "form": replies[-1][0].form if replies else None,
-            "raw_replies": tuple(kept for _, kept in replies), "usage": usage,
+            "raw_replies": tuple(kept for _, kept in replies),
+            "usage": usage,
             "price_usd": self._pricing.of(usage) if replies else None,
-            "started_at": started, "duration_s": (self._clock() - started).total_seconds(),
-        }  # fmt: skip
+            "started_at": started,
+            "duration_s": (self._clock() - started).total_seconds(),
+        }
         if isinstance(outcome, Failure):
             return Unjudged.model_validate(known | {"failure": outcome})
         a, b = self._flagged(task, first, outcome.a), self._flagged(task, second, outcome.b)

@@ -10,11 +10,11 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from harness.core.records import digest
 from harness.judging.flags import RULES
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
-from harness.records import digest
-from harness.transcript import Transcript, clean
+from harness.transcripts import Transcript, clean
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,12 @@ def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[s
         reply, complaint = repair
         said += [
             {"role": "assistant", "content": reply},
-            {"role": "user", "content": f"That reply cannot be used: {complaint} Reply again with the whole JSON "
-                                        "object in the form asked for, and nothing else."},
-        ]  # fmt: skip
+            {
+                "role": "user",
+                "content": f"That reply cannot be used: {complaint} Reply again with the whole JSON "
+                "object in the form asked for, and nothing else.",
+            },
+        ]
     return said
 
 
@@ -73,9 +76,12 @@ def build(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> 
     """
     first, second = rubric.shown(first), rubric.shown(second)
     material = {
-        "task": clean(task.brief or ""), "reference": clean(task.reference or ""), "query": clean(task.query),
-        "first": first, "second": second,
-    }  # fmt: skip
+        "task": clean(task.brief or ""),
+        "reference": clean(task.reference or ""),
+        "query": clean(task.query),
+        "first": first,
+        "second": second,
+    }
     user = _template("user.md.j2").render(**material, **_marked(rubric), **_codes(material))
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
@@ -90,10 +96,14 @@ def prompt_fingerprint(rubric: Rubric) -> str:
 def fixed_message(rubric: Rubric) -> str:
     """Return the first message, which depends on the rubric alone: its body, the dimensions, the reply's form."""
     return _template("system.md.j2").render(
-        body=rubric.instructions, dimensions=rubric.dimensions, example=json.dumps(example(rubric), indent=1),
-        path_weight=rubric.path_weight, answer_weight=rubric.answer_weight, max_words=rubric.max_words,
+        body=rubric.instructions,
+        dimensions=rubric.dimensions,
+        example=json.dumps(example(rubric), indent=1),
+        path_weight=rubric.path_weight,
+        answer_weight=rubric.answer_weight,
+        max_words=rubric.max_words,
         **_marked(rubric),
-    )  # fmt: skip
+    )
 
 
 def _marked(rubric: Rubric) -> dict[str, bool]:

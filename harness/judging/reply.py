@@ -14,9 +14,9 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
+from harness.core.records import SideScores, Winner
 from harness.judging.rubric import Rubric
-from harness.records import SideScores, Winner
-from harness.transcript import valid_unicode
+from harness.transcripts import valid_unicode
 
 _OPENING = re.compile(r"\{|<(/?)think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
@@ -100,8 +100,11 @@ def _remarks(rubric: Rubric) -> list[str]:
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def json_objects(text: str) -> list[dict[str, Any]]:

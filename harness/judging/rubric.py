@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.records import Cap, Flag, FlagKind, SideScores
 from harness.judging.front_matter import Fault, Faulty, Parts, render, take_apart, template_faults
-from harness.records import Cap, Flag, FlagKind, SideScores
-from harness.transcript import Transcript
+from harness.transcripts import Transcript
 
 _PACKAGED = files("harness.judging") / "rubrics"
 _ALSO_IN_A_PATH = frozenset({"addresses_judge", "forged_fence"})

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.clock import Clock
-from harness.judging.asking import SAMPLING, Pricing, ask_and_read
+from harness.core.clock import Clock
+from harness.core.records import Failure, Scored, Unscored, Usage, digest
+from harness.judging.ask_with_repair import SAMPLING, Pricing, ask_and_read
 from harness.judging.judge import Ask, Reply
 from harness.judging.list_prompt import ListRubric, ListTask, build_list, list_fingerprint
 from harness.judging.list_reply import read_scores
-from harness.records import Failure, Scored, Unscored, Usage, digest
-from harness.transcript import Transcript
+from harness.transcripts import Transcript
 
 
 class ListJudge(Protocol):
@@ -38,9 +38,17 @@ class RulerJudge:
     """Scores lists of transcripts by a text rubric through `ask`; one alone on an absolute scale."""
 
     def __init__(
-        self, ask: Ask, rubric: ListRubric, *, identity: str, pricing: Pricing, keep: Callable[[str], str],
-        clock: Clock, settle: Callable[[], None] | None = None, extra: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        ask: Ask,
+        rubric: ListRubric,
+        *,
+        identity: str,
+        pricing: Pricing,
+        keep: Callable[[str], str],
+        clock: Clock,
+        settle: Callable[[], None] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         """Set up. `keep` stores a raw reply and names it, `settle` waits until it is on disk (before a repair turn).
 
         `extra` are request parameters that `ask` adds.
@@ -65,12 +73,18 @@ class RulerJudge:
         )
         usage = sum((r.usage for r, _ in replies), Usage())
         known = {
-            "key": self.key(about, transcripts), "query": about.task.query_id,
-            "transcripts": tuple(t.hash for t in transcripts), "rubric": self.rubric_label, "judge": self.identity,
-            "form": replies[-1][0].form if replies else None, "raw_replies": tuple(kept for _, kept in replies),
-            "usage": usage, "price_usd": self._pricing.of(usage) if replies else None,
-            "started_at": started, "duration_s": (self._clock() - started).total_seconds(),
-        }  # fmt: skip
+            "key": self.key(about, transcripts),
+            "query": about.task.query_id,
+            "transcripts": tuple(t.hash for t in transcripts),
+            "rubric": self.rubric_label,
+            "judge": self.identity,
+            "form": replies[-1][0].form if replies else None,
+            "raw_replies": tuple(kept for _, kept in replies),
+            "usage": usage,
+            "price_usd": self._pricing.of(usage) if replies else None,
+            "started_at": started,
+            "duration_s": (self._clock() - started).total_seconds(),
+        }
         if isinstance(outcome, Failure):
             return Unscored.model_validate(known | {"failure": outcome})
         scores, explanations = zip(*(outcome[id_] for id_ in prompt.ids), strict=True)

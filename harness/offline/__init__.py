@@ -4,9 +4,11 @@ Small on purpose. The parts are real (the model searches and writes from what it
 they are not language models: a ranking made with them says nothing of any LLM.
 """
 
-from harness.offline.corpus import Corpus, Passage, open_corpus
 from harness.offline.judge import judge_list, judge_pair
 from harness.offline.model import OfflineModel
-from harness.offline.tool import search_tool
 
-__all__ = ["Corpus", "OfflineModel", "Passage", "judge_list", "judge_pair", "open_corpus", "search_tool"]
+__all__ = [
+    "OfflineModel",
+    "judge_list",
+    "judge_pair",
+]

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from harness.offline.words import STOP, words
 
 _ENDINGS = {".md", ".txt"}

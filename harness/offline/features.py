@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from harness.offline.tool import parse
 from harness.offline.words import content_words, first_year, keywords, sentences, stem, words
-from harness.transcript import Transcript
+from harness.transcripts import Transcript
 
 _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
 _LIMIT = re.compile(r"(?:under|at most|no more than|within|up to|below) (\d{2,5}) words", re.IGNORECASE)
@@ -74,9 +74,10 @@ def path_features(r: Reading) -> Mapping[str, float]:
             _share(len(distinct), len(r.searches))
             + _share(len(fruitful), len(r.searches))
             + _share(len(first & r.wanted), len(r.wanted))
-        ) / 3,
+        )
+        / 3,
         "richness": (min(1.0, len(r.sources) / 8) + _share(len(used), len(r.sources))) / 2,
-    }  # fmt: skip
+    }
 
 
 def answer_features(r: Reading) -> Mapping[str, float]:

@@ -15,10 +15,10 @@ from openai.types.responses import (
 )
 from openai.types.responses.response_reasoning_item import Summary
 
+from harness.core.settings import OFFLINE_MODEL
+from harness.endpoints import completed
 from harness.offline.tool import parse
 from harness.offline.writer import Chooser, Found, plan, write
-from harness.settings import OFFLINE_MODEL
-from harness.streams import completed
 
 
 class OfflineModel(Model):

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from harness.ranking.honesty.agreement import kappa as kappa_of_labels
-from harness.records import Agreement, Judged, Match
+from harness.core.records import Agreement, Judged, Match
+from harness.ranking.judge_stats.agreement import kappa as kappa_of_labels
 
 Margins = Mapping[str, Mapping[Hashable, float]]
 """By juror, then by item; an item that a juror did not judge is not there."""
@@ -26,7 +26,7 @@ def agreement(margins: Margins) -> tuple[Agreement, ...]:
             Agreement(
                 jurors=(one, other),
                 items=len(both),
-                kappa=kappa(a, b),
+                kappa=winner_kappa(a, b),
                 spearman=spearman(a, b),
             )
         )
@@ -56,11 +56,13 @@ def mean_agreement(found: Iterable[Agreement]) -> tuple[Agreement, ...]:
         by_pair.setdefault(one.jurors, []).append(one)
     return tuple(
         Agreement(
-            jurors=pair, items=sum(one.items for one in all_), kappa=_weighted((one.kappa, one.items) for one in all_),
+            jurors=pair,
+            items=sum(one.items for one in all_),
+            kappa=_weighted((one.kappa, one.items) for one in all_),
             spearman=_weighted((one.spearman, one.items) for one in all_),
         )
         for pair, all_ in by_pair.items()
-    )  # fmt: skip
+    )
 
 
 def _weighted(figures: Iterable[tuple[float | None, int]]) -> float | None:
@@ -68,7 +70,7 @@ def _weighted(figures: Iterable[tuple[float | None, int]]) -> float | None:
     return math.fsum(v * w for v, w in known) / sum(w for _, w in known) if known else None
 
 
-def kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
+def winner_kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return Cohen's kappa of the margins' signs: first, second, tie. None where chance alone explains everything."""
     return kappa_of_labels(zip(map(_sign, a), map(_sign, b), strict=True))
 

@@ -86,8 +86,9 @@ class Arena:
     def _standing(self, entrant: int) -> Standing:
         seed = self._seed_score(entrant)
         bracket = self._bracket.matches if self._bracket else []
-        points = [p.score_a if p.pairing.a == entrant else p.score_b for p in bracket
-                  if entrant in (p.pairing.a, p.pairing.b)]  # fmt: skip
+        points = [
+            p.score_a if p.pairing.a == entrant else p.score_b for p in bracket if entrant in (p.pairing.a, p.pairing.b)
+        ]
         reached = self._bracket.round_reached(entrant) if self._bracket else 0
         return Standing(entrant, reached, (*(() if seed is None else (seed,)), *points), seed)
 

@@ -37,9 +37,7 @@ class Cyclic:
 
     name = "cyclic"
 
-    def __init__(
-        self, entrants: Sequence[int], order: OrderPolicy | None = None, budget: int | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, entrants: Sequence[int], order: OrderPolicy | None = None, budget: int | None = None) -> None:
         """Set up; see `spread` for `order` and `budget`. Raises ValueError for entrants named twice or none."""
         self._entrants, self._board = distinct(entrants), Board()
         n = len(entrants)

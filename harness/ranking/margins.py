@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.ranking.calls import Calls, Fit, Floats, projected
+from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
 
 _PRIOR_QUALITY, _PRIOR_FIRST_SIDE = 1.0, 0.5
 """Prior precisions relative to unit noise."""
@@ -10,7 +10,7 @@ _PRIOR_DOF, _PRIOR_SIGMA = 2.0, 1.0
 """nu0 and s0: the noise is believed to be s0 score points with the weight of nu0 observations."""
 
 
-def fit_margins(calls: Calls) -> Fit:
+def fit_margins(calls: Comparisons) -> Fit:
     """Fit m_k = score_first - score_second = theta_first - theta_second + beta + noise by ridge regression.
 
     Gaussian priors of precision Lambda = (1 on theta, 0.5 on beta), relative to the noise, give the mode
@@ -28,13 +28,18 @@ def fit_margins(calls: Calls) -> Fit:
     dof = max(0, len(margin) - (n - 1) - 1) + _PRIOR_DOF
     variance = float(residual @ residual + _PRIOR_DOF * _PRIOR_SIGMA**2) / dof
     return Fit(
-        estimates=mode[:-1] - mode[:-1].mean(), covariance=projected(variance * inverse[:-1, :-1]),
-        first_side=float(mode[-1]), first_side_sd=float(np.sqrt(variance * inverse[-1, -1])),
-        sigma=float(np.sqrt(variance)), components=calls.components(), calls=len(calls.first), converged=True,
-    )  # fmt: skip
+        estimates=mode[:-1] - mode[:-1].mean(),
+        covariance=projected(variance * inverse[:-1, :-1]),
+        first_side=float(mode[-1]),
+        first_side_sd=float(np.sqrt(variance * inverse[-1, -1])),
+        sigma=float(np.sqrt(variance)),
+        components=calls.components(),
+        calls=len(calls.first),
+        converged=True,
+    )
 
 
-def ridge(calls: Calls) -> Floats:
+def ridge(calls: Comparisons) -> Floats:
     """Return (X'X + Lambda)^-1, (n+1, n+1): it depends on who met whom, not on what came of it."""
     prior = np.full(calls.n + 1, _PRIOR_QUALITY)
     prior[-1] = _PRIOR_FIRST_SIDE

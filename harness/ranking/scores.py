@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from harness.errors import UsageError, did_you_mean
-from harness.ranking.concluding import Estimator, Rule, conclude
-from harness.ranking.designs import Draws, TopologyName, make_topology
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.records import Match, Record, Signal
+from harness.ranking.conclude import Estimator, Rule, conclude
+from harness.ranking.registry import Draws, TopologyName, make_topology
 from harness.ranking.topology import OrderPolicy, Pairing, Topology, exact
-from harness.records import Match, Record, Signal
 
 Scores = tuple[float, float]
 Table = Mapping[tuple[int, int], Scores] | Callable[[int, int], Scores]
@@ -52,9 +52,14 @@ class RankedScores(Record):
 
 
 def rank_scores(
-    table: Table, topology: str = "arena", estimator: str = "tiers", order: str = "both", rng: Draws | int = 0,
-    *, n: int | None = None,
-) -> RankedScores:  # fmt: skip
+    table: Table,
+    topology: str = "arena",
+    estimator: str = "tiers",
+    order: str = "both",
+    rng: Draws | int = 0,
+    *,
+    n: int | None = None,
+) -> RankedScores:
     """Rank entrants 0..n-1 by pairwise scores, by the topologies and estimators that runs use; entrant 0 is the anchor.
 
     `n` is read off a mapping's keys unless given; a function needs it. Seeds that a topology draws come from `rng`
@@ -83,11 +88,19 @@ def rank_scores(
         return tuple(getattr(r, name) for r in ranked)
 
     return RankedScores(
-        ranks=column("rank"), rewards=column("reward"), advantages=column("advantage"),
-        uncertainty=column("uncertainty"), matches=matches, scores=column("score"), margins=column("margin"),
-        p_best=column("p_best"), p_above_mean=column("p_above_mean"), signal=found.signal,
-        topology=tournament.name, estimator=estimator,
-    )  # fmt: skip
+        ranks=column("rank"),
+        rewards=column("reward"),
+        advantages=column("advantage"),
+        uncertainty=column("uncertainty"),
+        matches=matches,
+        scores=column("score"),
+        margins=column("margin"),
+        p_best=column("p_best"),
+        p_above_mean=column("p_above_mean"),
+        signal=found.signal,
+        topology=tournament.name,
+        estimator=estimator,
+    )
 
 
 def _play(topology: Topology, look_up: Callable[[int, int], Scores]) -> tuple[Match, ...]:
@@ -114,11 +127,19 @@ def _match(
     used = [o for o in dict.fromkeys(ways) if o in said]
     named = [None if x == y else first if x > y else second for first, second in used for x, y in [said[first, second]]]
     return Match(
-        round=pairing.round, a=pairing.a, b=pairing.b, verdicts=(), shown_first=tuple(o[0] for o in used),
-        scores=tuple(said[o] for o in used), score_a=float(a), score_b=float(b),
-        winner=None if a == b else pairing.a if a > b else pairing.b, repeated=repeated,
-        flipped={pairing.a, pairing.b} <= set(named), inconsistent=None in named and any(w is not None for w in named),
-    )  # fmt: skip
+        round=pairing.round,
+        a=pairing.a,
+        b=pairing.b,
+        verdicts=(),
+        shown_first=tuple(o[0] for o in used),
+        scores=tuple(said[o] for o in used),
+        score_a=float(a),
+        score_b=float(b),
+        winner=None if a == b else pairing.a if a > b else pairing.b,
+        repeated=repeated,
+        flipped={pairing.a, pairing.b} <= set(named),
+        inconsistent=None in named and any(w is not None for w in named),
+    )
 
 
 def _checked(table: Table, n: int, order: str, *, whole: bool) -> Callable[[int, int], Scores]:

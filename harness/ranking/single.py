@@ -37,6 +37,9 @@ class Single:
         return [self._standing(e) for e in sorted(self._seeds)]
 
     def _standing(self, entrant: int) -> Standing:
-        points = [p.score_a if p.pairing.a == entrant else p.score_b for p in self.matches
-                  if entrant in (p.pairing.a, p.pairing.b)]  # fmt: skip
+        points = [
+            p.score_a if p.pairing.a == entrant else p.score_b
+            for p in self.matches
+            if entrant in (p.pairing.a, p.pairing.b)
+        ]
         return Standing(entrant, self._bracket.round_reached(entrant), tuple(points), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from harness.records import Match
+from harness.core.records import Match
 
 
 def win_shares(entrants: Iterable[int], matches: Sequence[Match]) -> dict[int, Fraction]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from harness.core.records import Group, GroupRanking, Match
 from harness.ranking import exact, seeded_order
-from harness.records import Group, GroupRanking, Match
 
 FLAGS = {
     "tie": "level scores; in the bracket the better seed goes on",
@@ -115,8 +115,9 @@ def drawn_bracket(group: Group, ranked: GroupRanking) -> Bracket | None:
     """Return the matches after the seeding as a bracket, or, where they form none, round by round."""
     played: _Numbered = {
         (match.round, frozenset((match.a, match.b))): (number, match)
-        for number, match in enumerate(ranked.matches, 1) if match.round
-    }  # fmt: skip
+        for number, match in enumerate(ranked.matches, 1)
+        if match.round
+    }
     entrants = {r.index for r in group.rollouts if r.status == "ok"}
     if ranked.topology in {"arena", "single"} and len(entrants) > 1:
         for places in (_fold(_seeds(ranked.matches)), _unfold(played)):

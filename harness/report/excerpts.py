@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.records import Step, Trajectory
-from harness.report.figures import numbered
-from harness.transcript import clean
+from harness.core.records import Step, Trajectory
+from harness.report.summary import numbered
+from harness.transcripts import clean
 
 _ANSWER = 4_000
 """Characters of an answer that are shown however many there are; it is what was judged."""
@@ -92,8 +92,12 @@ def excerpt(trajectory: Trajectory, room: int) -> Shown:
 
 
 def _texts(step: Step) -> list[Text]:
-    told = [("Reasoning", step.reasoning, False), ("Input", step.tool_input, True),
-            ("Output", step.tool_output, False), ("Error", step.error, False)]  # fmt: skip
+    told = [
+        ("Reasoning", step.reasoning, False),
+        ("Input", step.tool_input, True),
+        ("Output", step.tool_output, False),
+        ("Error", step.error, False),
+    ]
     return [Text(label, clean(text).strip(), code=code) for label, text, code in told if text is not None]
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from harness.archive import RankingFile, RunReader
-from harness.records import GroupRanking
-from harness.report.figures import AgentFigures, JudgeFigures
-from harness.report.survey import Look, Models, Span, Survey
-from harness.report.words import count, date, dollars, fixed, percent, seconds, signed, words
+from harness.core.records import GroupRanking
+from harness.report.summary import AgentFigures, JudgeFigures
+from harness.report.text import count, date, dollars, fixed, percent, seconds, signed, words
+from harness.report.totals import Look, Models, Span, Survey
 
 _SIGNAL = {
     "ok": "the judging tells these rollouts apart",

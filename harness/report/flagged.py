@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from harness.records import Cap, Flag, GroupRanking, SideScores
-from harness.report.figures import Verdicts
-from harness.report.words import enumeration, words
+from harness.core.records import Cap, Flag, GroupRanking, SideScores
+from harness.report.summary import Verdicts
+from harness.report.text import enumeration, words
 
 
 @dataclass
@@ -46,10 +46,14 @@ def flag_words(flag: Flag) -> str:
     """Return a flag in words, with its place."""
     detail = f" ({flag.detail})" if flag.detail else ""
     named = {
-        "leaked_reasoning": "leaked reasoning", "repetition": "repeated passages", "empty_answer": "empty answer",
-        "echoes_query": "the answer is the request", "too_long": "too long", "addresses_judge": "speaks to its judge",
+        "leaked_reasoning": "leaked reasoning",
+        "repetition": "repeated passages",
+        "empty_answer": "empty answer",
+        "echoes_query": "the answer is the request",
+        "too_long": "too long",
+        "addresses_judge": "speaks to its judge",
         "forged_fence": "delimiters as of a prompt",
-    }[flag.kind]  # fmt: skip
+    }[flag.kind]
     return f"{named}{' in its path' if flag.place == 'path' else ''}{detail}"
 
 

@@ -9,12 +9,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from harness.records import Group, GroupRanking
+from harness.core.records import Group, GroupRanking
 from harness.report.bracket import drawn_bracket
 from harness.report.excerpts import ALONE
-from harness.report.figures import Verdicts
-from harness.report.meetings import Meeting, meetings
-from harness.transcript import Budget, transcribe
+from harness.report.match_details import Meeting, meetings
+from harness.report.summary import Verdicts
+from harness.transcripts import Budget, transcribe
 
 
 def matches_table(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> RenderableType:
@@ -27,9 +27,15 @@ def matches_table(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> Ren
         a, b = met.sides
         winner = "tie" if met.match.winner is None else str(met.match.winner)
         table.add_row(
-            str(met.number), "" if met.title == before else escape(met.title), _who(a.rollout.index, won=a.won),
-            f"{a.score:.2f}", _who(b.rollout.index, won=b.won), f"{b.score:.2f}", winner, ", ".join(met.flags),
-        )  # fmt: skip
+            str(met.number),
+            "" if met.title == before else escape(met.title),
+            _who(a.rollout.index, won=a.won),
+            f"{a.score:.2f}",
+            _who(b.rollout.index, won=b.won),
+            f"{b.score:.2f}",
+            winner,
+            ", ".join(met.flags),
+        )
         before = met.title
     return Lines(Text(f"{ranked.topology}, ranked by {ranked.estimator}", style="bold"), table)
 
@@ -52,8 +58,11 @@ def _who(index: int, *, won: bool) -> Text:
 
 def _head(met: Meeting) -> Iterator[Text]:
     a, b = met.sides
-    yield Text(f"match {met.number}, {met.title}: rollout {a.rollout.index} {a.score:.2f} v rollout "
-               f"{b.rollout.index} {b.score:.2f}", style="bold")  # fmt: skip
+    yield Text(
+        f"match {met.number}, {met.title}: rollout {a.rollout.index} {a.score:.2f} v rollout "
+        f"{b.rollout.index} {b.score:.2f}",
+        style="bold",
+    )
     for flag in met.flags:
         yield Text(f"note: {flag}")
 

@@ -14,13 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.archive import RankingFile, RunReader
-from harness.report import words
+from harness.report import text
 from harness.report.facts import run_facts, summary_facts
-from harness.report.machine import is_offline
+from harness.report.json import is_offline
+from harness.report.judge_quality import trusts
 from harness.report.sections import sections
-from harness.report.survey import Survey, survey
-from harness.report.trust import trusts
-from harness.transcript import clean
+from harness.report.totals import Survey, survey
+from harness.transcripts import clean
 
 _SUMMARY_ABOVE = 3
 _DETAILED = 50
@@ -64,13 +64,23 @@ def render_page(reader: RunReader, ranking: RankingFile, found: Survey | None = 
 @cache
 def _template() -> Any:
     environment = Environment(
-        loader=PackageLoader("harness.report", ""), autoescape=True, undefined=StrictUndefined, finalize=_cleaned,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("harness.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_cleaned,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters.update(
-        beginning=words.beginning, count=words.count, date=words.date, dollars=words.dollars, fixed=words.fixed,
-        seconds=words.seconds, signed=words.signed, words=words.words,
-    )  # fmt: skip
+        beginning=text.beginning,
+        count=text.count,
+        date=text.date,
+        dollars=text.dollars,
+        fixed=text.fixed,
+        seconds=text.seconds,
+        signed=text.signed,
+        words=text.words,
+    )
     return environment.get_template("page.html.j2")
 
 

@@ -6,16 +6,15 @@ from functools import cache
 from itertools import islice
 
 from harness.archive import RankingFile, RunReader
-from harness.records import GroupRanking, Query, Rollout, Unjudged, Unscored
+from harness.core.records import GroupRanking, Query, Rollout, Unjudged, Unscored
 from harness.report.bracket import FLAGS, Bracket, Seed, drawn_bracket, seeding_lines, seeding_scale
 from harness.report.excerpts import ALONE, BESIDE_A_MATCH, Shown, excerpt
 from harness.report.facts import Fact, group_facts
-from harness.report.figures import certainty, jury_lines, notes
-from harness.report.meetings import Meeting, Missing, failures, meetings, missing_verdicts
+from harness.report.match_details import Meeting, Missing, failures, meetings, missing_verdicts
 from harness.report.standings import Line, headline, lines
-from harness.report.survey import group_of, look, ranked_queries
-from harness.tokens import recorded_budget
-from harness.transcript import Budget
+from harness.report.summary import certainty, jury_lines, notes
+from harness.report.totals import group_of, look, ranked_queries
+from harness.transcripts import Budget, recorded_budget
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,14 @@ def sections(reader: RunReader, ranking: RankingFile, most: int) -> list[Section
 
 
 def _section(
-    reader: RunReader, number: int, query: Query, ranked: GroupRanking, rooms: _Rooms,
-    failed: Mapping[str, Unjudged | Unscored], budget: Budget | None,
-) -> Section:  # fmt: skip
+    reader: RunReader,
+    number: int,
+    query: Query,
+    ranked: GroupRanking,
+    rooms: _Rooms,
+    failed: Mapping[str, Unjudged | Unscored],
+    budget: Budget | None,
+) -> Section:
     group, verdicts = group_of(reader, query, ranked), cache(reader.verdict)
     said, because = headline(group, ranked, verdicts)
     bracket = drawn_bracket(group, ranked)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from harness.records import Group, GroupRanking, Rollout
-from harness.report.figures import Row, Verdicts, named, outcome, place_of, places_by_margins, rows
-from harness.report.words import enumeration, sentence, signed, temperature_words, words
+from harness.core.records import Group, GroupRanking, Rollout
+from harness.report.summary import Row, Verdicts, named, outcome, place_of, places_by_margins, rows
+from harness.report.text import enumeration, sentence, signed, temperature_words, words
 
 
 @dataclass(frozen=True)

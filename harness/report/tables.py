@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
+from harness.core.records import Group, GroupRanking, Ranked, Step
 from harness.ranking import mean_agreement
-from harness.records import Group, GroupRanking, Ranked, Step
-from harness.report.figures import (
+from harness.report.flagged import flagged
+from harness.report.judge_quality import judge_lines
+from harness.report.summary import (
     AgentFigures,
     JudgeFigures,
     Row,
@@ -32,10 +34,8 @@ from harness.report.figures import (
     rows,
     total,
 )
-from harness.report.flagged import flagged
-from harness.report.survey import Survey, group_of, ranked_queries
-from harness.report.trust import judge_lines
-from harness.report.words import dollars, money, some, temperature_words
+from harness.report.text import dollars, money, some, temperature_words
+from harness.report.totals import Survey, group_of, ranked_queries
 
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
@@ -115,8 +115,10 @@ def _open_lines(ranking: GroupRanking, why: Counter[str]) -> Iterator[Text]:
             yield Text(f"  {count} x {_short(reason, 160)}")
         yield Text("  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge")
     if unbought := len(ranking.failed_verdicts) - failed:
-        yield Text(f"incomplete: {some(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
-                   "`harness rescore RUN` with the same options, but without those, buys them")  # fmt: skip
+        yield Text(
+            f"incomplete: {some(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
+            "`harness rescore RUN` with the same options, but without those, buys them"
+        )
 
 
 def _unranked(ranking: GroupRanking) -> str:
@@ -181,8 +183,19 @@ def run_cells(reader: RunReader) -> list[Any]:
     spent = total([*(place.price for place in found), reader.index.spent])
     state = "no" if ranking is None else "yes" if ranking.finished else "unfinished"
     judge = str((ranking.head.judge if ranking else info.judge).get("model") or "")
-    return [info.id, info.agent, _model(reader), info.settings.get("n"), len(reader.index.queries), len(found),
-            sum(r.status == "failed" for r in found), state, _best(ranking), money(spent), judge]  # fmt: skip
+    return [
+        info.id,
+        info.agent,
+        _model(reader),
+        info.settings.get("n"),
+        len(reader.index.queries),
+        len(found),
+        sum(r.status == "failed" for r in found),
+        state,
+        _best(ranking),
+        money(spent),
+        judge,
+    ]
 
 
 def _model(reader: RunReader) -> str:
@@ -211,12 +224,15 @@ def _cells(row: Row, ranked: Sequence[Row], by_margins: Mapping[int, str], answe
     )
     figures = ((place.score, ".2f"), (place.reward, ".3f"), (place.advantage, "+.2f"))
     return [
-        place_of(row, ranked), str(rollout.index), rollout.role,
+        place_of(row, ranked),
+        str(rollout.index),
+        rollout.role,
         *("–" if value is None else f"{value:{form}}" for value, form in figures),
         _second_opinion(place, by_margins),
         "–" if tokens is None else f"{tokens:,}",
-        dollars(rollout.price_usd), escape(_short(answer, answer_width)),
-    ]  # fmt: skip
+        dollars(rollout.price_usd),
+        escape(_short(answer, answer_width)),
+    ]
 
 
 def _second_opinion(ranked: Ranked, by_margins: Mapping[int, str]) -> str:
@@ -266,8 +282,12 @@ def _summary(found: Survey, order: str) -> RenderableType:
 def _queries(found: Survey) -> Table:
     """Return the queries, a line each, as many as a screen holds."""
     left = len(found.glances) - _LISTED
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
-                  caption=f"and {left:,} more; --query ID shows one" if left > 0 else None)  # fmt: skip
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        caption=f"and {left:,} more; --query ID shows one" if left > 0 else None,
+    )
     for name in ("id", "first place", "signal", "query"):
         table.add_column(name, no_wrap=True)
     for g in found.glances[:_LISTED]:

@@ -3,23 +3,21 @@
 A rollout that fails is a record like any other. This room must not know how rollouts are judged or ranked.
 """
 
-from harness.rollouts.attempt import ANCHOR_TEMPERATURE, Bench
-from harness.rollouts.capture import check_tracing, span_log
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.capture import check_tracing
 from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
+from harness.rollouts.rate_limit import Traffic
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
-from harness.rollouts.replaying import Replayed, replay_rollout
-from harness.rollouts.said import split_think
-from harness.rollouts.traffic import Traffic
+from harness.rollouts.replay import Replayed, replay_rollout
+from harness.rollouts.reply_items import split_think
 
 __all__ = [
-    "ANCHOR_TEMPERATURE",
     "AgentEnv",
-    "Bench",
     "Engine",
     "FirstCall",
     "LoadedAgent",
@@ -28,6 +26,7 @@ __all__ = [
     "RecordedProvider",
     "Recorder",
     "Replayed",
+    "RunContext",
     "Traffic",
     "agent_files",
     "check_tracing",
@@ -41,7 +40,6 @@ __all__ = [
     "recorded",
     "replay_rollout",
     "servers_to_connect",
-    "span_log",
     "split_think",
     "unpack",
 ]

@@ -14,31 +14,31 @@ from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive import Store
-from harness.ceiling import Ceiling
-from harness.clock import Clock
-from harness.errors import Refused
+from harness.core.clock import Clock
+from harness.core.errors import Refused
+from harness.core.progress import Progress
+from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.settings import Settings
+from harness.endpoints import Ceiling, Endpoint
 from harness.offline import OfflineModel
-from harness.progress import Progress
-from harness.records import Failure, Query, Role, Rollout, Sampling, Trajectory
-from harness.rollouts.accounts import Accounts, account
 from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
+from harness.rollouts.lifecycle import Scene, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
+from harness.rollouts.rate_limit import Traffic, retry_settings
 from harness.rollouts.raw import pack
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.said import split_think
-from harness.rollouts.scene import Scene, set_up, verified
+from harness.rollouts.reply_items import split_think
 from harness.rollouts.steps import steps_of
-from harness.rollouts.traffic import Traffic, retry_settings
-from harness.settings import Endpoint, Settings
+from harness.rollouts.usage import Accounts, account
 
 ANCHOR_TEMPERATURE = 0.0
 
 
 @dataclass(frozen=True)
-class Bench:
+class RunContext:
     """What all rollouts of a run share. `endpoint` None: the embedded model if `offline`, else the agent's own."""
 
     loaded: LoadedAgent
@@ -70,7 +70,7 @@ class Outcome:
 class Attempt:
     """One rollout under way: its own recorder, trace, scene and chance, none of them shared."""
 
-    bench: Bench
+    bench: RunContext
     query: Query
     index: int
     recorder: Recorder
@@ -133,15 +133,28 @@ class Attempt:
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = Outcome(failure=failure_from(exc, self.recorder))
         return Rollout(
-            run=bench.run_id, query=self.query.id, index=self.index, role=self.role, requested=self.requested,
-            status="failed" if outcome.failure else "ok", failure=outcome.failure,
-            trajectory=trajectory, effective=costs.effective, calls=costs.calls,
-            mcp_tools=costs.mcp_tools, raw_calls=self._kept(costs), retries=costs.retries,
-            usage=costs.usage, price_usd=self._price(costs), clean_up_error=self.scene.clean_up_error,
-            started_at=self.started, duration_s=self._seconds(),
-            fingerprint=self.recorder.fingerprint, instructions=self._first_request("instructions", None),
+            run=bench.run_id,
+            query=self.query.id,
+            index=self.index,
+            role=self.role,
+            requested=self.requested,
+            status="failed" if outcome.failure else "ok",
+            failure=outcome.failure,
+            trajectory=trajectory,
+            effective=costs.effective,
+            calls=costs.calls,
+            mcp_tools=costs.mcp_tools,
+            raw_calls=self._kept(costs),
+            retries=costs.retries,
+            usage=costs.usage,
+            price_usd=self._price(costs),
+            clean_up_error=self.scene.clean_up_error,
+            started_at=self.started,
+            duration_s=self._seconds(),
+            fingerprint=self.recorder.fingerprint,
+            instructions=self._first_request("instructions", None),
             tool_names=tuple(t["name"] for t in self._first_request("tools", [])),
-        )  # fmt: skip
+        )
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.bench.store.add_rollout(rollout)  # what is judged is what is kept
@@ -154,9 +167,11 @@ class Attempt:
         finished = outcome.failure is None or bool(outcome.answer)
         lifted, rest = split_think(outcome.answer)
         return Trajectory(
-            query=self.query.text, path=steps_of(spans, self.recorder.hearing.heard, finished=finished),
-            answer=rest if lifted else outcome.answer, answer_type="json" if outcome.is_json else "text",
-        )  # fmt: skip
+            query=self.query.text,
+            path=steps_of(spans, self.recorder.hearing.heard, finished=finished),
+            answer=rest if lifted else outcome.answer,
+            answer_type="json" if outcome.is_json else "text",
+        )
 
     async def _drive(self) -> RunResult:
         env = self._env()
@@ -166,17 +181,24 @@ class Attempt:
         ) as agent:
             with trace(self.bench.loaded.name, trace_id=self.trace_id, group_id=self.bench.run_id or None):
                 return await Runner.run(
-                    agent, self.query.agent_input(), context=self.scene.context,
-                    max_turns=self.bench.settings.max_turns, run_config=config, hooks=self.recorder.hearing,
-                )  # fmt: skip
+                    agent,
+                    self.query.agent_input(),
+                    context=self.scene.context,
+                    max_turns=self.bench.settings.max_turns,
+                    run_config=config,
+                    hooks=self.recorder.hearing,
+                )
 
     def _env(self) -> AgentEnv:
         """Give the rollout chance of its own, the same for the same seed, query and index."""
         settings, endpoint = self.bench.settings, self.bench.endpoint
         return AgentEnv(
-            api=endpoint.api if endpoint else "chat", offline=self.bench.offline, corpus=settings.corpus,
-            model=settings.model, rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
-        )  # fmt: skip
+            api=endpoint.api if endpoint else "chat",
+            offline=self.bench.offline,
+            corpus=settings.corpus,
+            model=settings.model,
+            rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
+        )
 
     def _config(self, env: AgentEnv) -> RunConfig:
         bench = self.bench
@@ -227,15 +249,17 @@ def outcome_of(result: RunResult) -> Outcome:
     return Outcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
 
 
-def _run_config(bench: Bench, asked: Sampling) -> RunConfig:
+def _run_config(bench: RunContext, asked: Sampling) -> RunConfig:
     retries = retry_settings(random.Random(f"{bench.settings.seed}/retries"), bench.traffic)
     return RunConfig(
-        model=asked.model, trace_include_sensitive_data=True, workflow_name=bench.loaded.name,
+        model=asked.model,
+        trace_include_sensitive_data=True,
+        workflow_name=bench.loaded.name,
         model_settings=ModelSettings(temperature=asked.temperature, top_p=asked.top_p, retry=retries),
-    )  # fmt: skip
+    )
 
 
-def sampling_seed(bench: Bench, query: Query, index: int) -> int | None:
+def sampling_seed(bench: RunContext, query: Query, index: int) -> int | None:
     """Return a rollout's seed where seeds exist: not on the Responses API, nor for models of the agent's own."""
     if bench.endpoint is None or bench.endpoint.api == "responses":
         return None

@@ -11,7 +11,7 @@ from typing import Any
 from agents.tracing import Span, Trace, TracingProcessor, get_trace_provider, set_trace_processors
 from agents.tracing.processors import default_processor
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 
 
 class SpanLog(TracingProcessor):

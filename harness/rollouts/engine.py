@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import anyio
 
-from harness.api_errors import refused
-from harness.errors import OutOfQuota, Refused
-from harness.records import Failure, Group, Query, Rollout
-from harness.rollouts.attempt import Attempt, Bench, Outcome, sampling_seed
+from harness.core.errors import OutOfQuota, Refused
+from harness.core.records import Failure, Group, Query, Rollout
+from harness.endpoints import refused
+from harness.rollouts.attempt import Attempt, Outcome, RunContext, sampling_seed
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.recorder import Recorder
 
@@ -50,7 +50,7 @@ class FirstCall:
 class Engine:
     """Rolls out queries on one agent, at most `limiter`'s number of rollouts at a time."""
 
-    bench: Bench
+    bench: RunContext
     limiter: anyio.CapacityLimiter
     first_call: FirstCall
 

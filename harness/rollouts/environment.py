@@ -7,7 +7,7 @@ from pathlib import Path
 from agents import ModelSettings
 from openai.types.shared import Reasoning
 
-from harness.settings import Api
+from harness.core.settings import Api
 
 
 @dataclass(frozen=True)

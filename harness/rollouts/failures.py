@@ -3,8 +3,8 @@
 import agents
 import openai
 
-from harness.api_errors import failure_of
-from harness.records import Failure, FailureKind
+from harness.core.records import Failure, FailureKind
+from harness.endpoints import failure_of
 from harness.rollouts.recorder import Recorder
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (

@@ -16,7 +16,7 @@ from typing import Any
 
 from agents import Agent
 
-from harness.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean
 from harness.rollouts.environment import AgentEnv
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -78,8 +78,10 @@ class LoadedAgent:
     def _checked(self, made: Any) -> Agent[Any]:
         if not isinstance(made, Agent):
             where = self.file or self.name
-            raise UsageError(f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
-                             "define `agent = Agent(...)` or `build()` returning one")  # fmt: skip
+            raise UsageError(
+                f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
+                "define `agent = Agent(...)` or `build()` returning one"
+            )
         return made  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -113,8 +115,10 @@ def _find(word: str, here: Path) -> LoadedAgent:
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
     known = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
-    raise UsageError(f"no agent {word!r}{did_you_mean(word, known)}; known: {', '.join(known) or 'none'}. "
-                     "Or pass module:attr or path.py:attr")  # fmt: skip
+    raise UsageError(
+        f"no agent {word!r}{did_you_mean(word, known)}; known: {', '.join(known) or 'none'}. "
+        "Or pass module:attr or path.py:attr"
+    )
 
 
 def agent_files(here: Path) -> Iterator[Path]:
@@ -207,12 +211,22 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         wanted = f"{attr!r}" if attr else "`agent` or `build`"
         raise UsageError(f"{file or module.__name__} has no {wanted}{did_you_mean(attr, vars(module))}")
     if not isinstance(found, Agent) and not callable(found):
-        raise UsageError(f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(found).__name__}, "
-                         "not an openai-agents Agent or a function that builds one")  # fmt: skip
+        raise UsageError(
+            f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(found).__name__}, "
+            "not an openai-agents Agent or a function that builds one"
+        )
     examples = tuple(str(e) for e in getattr(module, "EXAMPLES", ()))
     hooks = {name: _hook(module, name) for name in _HOOKS}
-    return LoadedAgent(name=name, source=found, file=file, packaged=packaged, examples=examples,
-                       shared_mcp=bool(getattr(module, "SHARED_MCP", False)), word=None, **hooks)  # fmt: skip
+    return LoadedAgent(
+        name=name,
+        source=found,
+        file=file,
+        packaged=packaged,
+        examples=examples,
+        shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
+        word=None,
+        **hooks,
+    )
 
 
 def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:

@@ -23,12 +23,11 @@ from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] 
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
-from harness.errors import Refused
-from harness.records import digest
+from harness.core.errors import Refused
+from harness.core.records import digest
+from harness.endpoints import Endpoint, StreamedReply
+from harness.rollouts.http_capture import Reply, listen, listening_client, stop_listening
 from harness.rollouts.recorder import Looked, RecordedCall, Recorder
-from harness.rollouts.wire import Reply, listen, listening_client, stop_listening
-from harness.settings import Endpoint
-from harness.streams import StreamedReply
 
 
 class RecordedModel(Model):

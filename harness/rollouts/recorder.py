@@ -8,10 +8,10 @@ import anyio
 import openai
 from agents import ModelResponse, ModelSettings
 
-from harness.api_errors import failure_of
-from harness.rollouts.hearing import Hearing
-from harness.rollouts.traffic import Traffic
-from harness.rollouts.wire import Reply
+from harness.endpoints import failure_of
+from harness.rollouts.hooks import Hearing
+from harness.rollouts.http_capture import Reply
+from harness.rollouts.rate_limit import Traffic
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from agents.tracing import Span
 
-from harness.records import Step
-from harness.rollouts.said import Said, said_in
+from harness.core.records import Step
+from harness.rollouts.reply_items import Said, said_in
 
 _PICTURE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]{64,})")
 _MODEL_SPANS = {"generation", "response"}
@@ -76,9 +76,13 @@ class _Reading:
         left = [s for s in before if s.reasoning or not answers]
         if left or reply.error:
             yield Step(
-                kind="reasoning" if any(s.reasoning for s in left) else "message", reasoning=_joined(left), agent=agent,
-                started_at=_when(reply.started_at), duration_s=_seconds(reply), error=_error(reply),
-            )  # fmt: skip
+                kind="reasoning" if any(s.reasoning for s in left) else "message",
+                reasoning=_joined(left),
+                agent=agent,
+                started_at=_when(reply.started_at),
+                duration_s=_seconds(reply),
+                error=_error(reply),
+            )
 
     def _call(self, call: Said, functions: list[Span[Any]], handoffs: list[Span[Any]], known: dict[str, Any]) -> Step:
         known |= {"kind": "tool", "tool_name": call.tool, "tool_input": call.arguments, "call_id": call.call_id}
@@ -101,8 +105,7 @@ class _Reading:
         for span in functions:
             if call.call_id and self._heard.call_of_span.get(span.span_id) == call.call_id:
                 return span
-        named = [s for s in functions
-                 if s.span_data.name == call.tool and s.span_id not in self._heard.call_of_span]  # fmt: skip
+        named = [s for s in functions if s.span_data.name == call.tool and s.span_id not in self._heard.call_of_span]
         return next((s for s in named if s.span_data.input == call.arguments), named[0] if named else None)
 
     def _ran(self, run: Span[Any], call_id: str | None) -> dict[str, Any]:
@@ -112,17 +115,26 @@ class _Reading:
         server = mcp.get("server")
         raised = self._heard.errors.get(call_id or "")
         return {
-            "tool_type": "mcp" if server else "agent" if nested else "function", "server": server, "inner": inner,
-            "tool_output": as_text(run.span_data.output), "started_at": _when(run.started_at),
-            "error": f"{type(raised).__name__}: {raised}" if raised else _error(run), "duration_s": _seconds(run),
-        }  # fmt: skip
+            "tool_type": "mcp" if server else "agent" if nested else "function",
+            "server": server,
+            "inner": inner,
+            "tool_output": as_text(run.span_data.output),
+            "started_at": _when(run.started_at),
+            "error": f"{type(raised).__name__}: {raised}" if raised else _error(run),
+            "duration_s": _seconds(run),
+        }
 
     def _guardrail(self, span: Span[Any]) -> Step:
         verdict = "tripped" if span.span_data.triggered else "passed"
         return Step(
-            kind="guardrail", tool_name=span.span_data.name, tool_output=verdict, agent=agent_around(span, self._by_id),
-            started_at=_when(span.started_at), duration_s=_seconds(span), error=_error(span),
-        )  # fmt: skip
+            kind="guardrail",
+            tool_name=span.span_data.name,
+            tool_output=verdict,
+            agent=agent_around(span, self._by_id),
+            started_at=_when(span.started_at),
+            duration_s=_seconds(span),
+            error=_error(span),
+        )
 
     def _tool_around(self, span: Span[Any]) -> str | None:
         at = self._by_id.get(span.parent_id or "")

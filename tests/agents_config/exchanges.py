@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import rollout
-from harness.records import Rollout, Step
+from harness.core.records import Rollout, Step
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Script, Seen
 
 N = 3
@@ -76,8 +76,11 @@ def steps_seen(exchanges: Sequence[tuple[Seen, Say]], *, answered: bool) -> list
 
     The last text is the answer, but a step where the rollout has none.
     """
-    asked = [(name, arguments, said.reasoning if i == 0 else None)
-             for _, said in exchanges for i, (name, arguments) in enumerate(said.calls)]  # fmt: skip
+    asked = [
+        (name, arguments, said.reasoning if i == 0 else None)
+        for _, said in exchanges
+        for i, (name, arguments) in enumerate(said.calls)
+    ]
     came_back = sorted({call for seen, _ in exchanges for call in _calls(seen)}, key=lambda c: _number(c[0]))
     assert [(name, arguments) for name, arguments, _ in asked] == [(c[1], json.loads(c[2])) for c in came_back]
     calls = [(*call, reasoning) for call, (_, _, reasoning) in zip(came_back, asked, strict=True)]
@@ -97,8 +100,11 @@ def flatten(steps: Sequence[Step]) -> list[Step]:
 
 def _calls(seen: Seen) -> Iterator[tuple[str, str, str, str]]:
     """Yield (id, name, arguments, output) of the answered calls in a request's history."""
-    outputs = {i.get("tool_call_id") or i.get("call_id"): _text(i.get("output", i.get("content"))) for i in seen.items
-               if i.get("role") == "tool" or i.get("type") == "function_call_output"}  # fmt: skip
+    outputs = {
+        i.get("tool_call_id") or i.get("call_id"): _text(i.get("output", i.get("content")))
+        for i in seen.items
+        if i.get("role") == "tool" or i.get("type") == "function_call_output"
+    }
     for item in seen.items:
         told = [item] if item.get("type") == "function_call" else item.get("tool_calls") or []
         for call in told:

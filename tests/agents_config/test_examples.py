@@ -11,7 +11,7 @@ import pytest
 from agents import Agent
 
 from harness import AgentEnv, rollout
-from harness.records import Rollout
+from harness.core.records import Rollout
 from harness.rollouts import load_agent
 from tests.agents_config.exchanges import N, by_rollout, flatten, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
@@ -43,8 +43,9 @@ async def test_triage_hands_over_and_the_specialist_looks_the_fault_up(api: str)
     for done, exchanges in zip(rollouts, by_rollout(logged, rollouts), strict=True):
         assert [tools_in(seen) for seen, _ in exchanges] == offered
         assert kinds(done) == [
-            ("handoff", "transfer_to_support", None, "triage"), ("tool", "find_fault", "function", "support")
-        ]  # fmt: skip
+            ("handoff", "transfer_to_support", None, "triage"),
+            ("tool", "find_fault", "function", "support"),
+        ]
         assert done.trajectory.path[0].tool_output == "handed over to support"
     found = {str(r.trajectory.path[1].tool_output)[:24] for r in rollouts}
     assert found == {"The wind vane does not r", "Battery low. Two AA cell", "There is no fault code E"}
@@ -69,9 +70,7 @@ async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(ap
 
     rollouts, logged = await rolled_out("manager", "Why?", script, api)
     for done, exchanges in zip(rollouts, by_rollout(logged, rollouts), strict=True):
-        assert kinds(done) == [
-            ("tool", "research", "agent", "manager"), ("tool", "criticise", "agent", "manager")
-        ]  # fmt: skip
+        assert kinds(done) == [("tool", "research", "agent", "manager"), ("tool", "criticise", "agent", "manager")]
         research, criticise = done.trajectory.path
         assert [(s.tool_name, s.agent) for s in research.inner] == [("search", "researcher")] * 2
         assert criticise.inner == ()
@@ -111,8 +110,9 @@ async def test_the_extractor_asks_for_a_schema_and_its_answer_is_json(api: str):
     for done in rollouts:
         assert (done.status, done.trajectory.answer_type, json.loads(done.trajectory.answer)) == ("ok", "json", order)
         assert [(s.kind, s.tool_name, s.tool_output) for s in done.trajectory.path] == [
-            ("guardrail", "has_an_amount", "passed"), ("guardrail", "only_what_was_asked_for", "passed")
-        ]  # fmt: skip
+            ("guardrail", "has_an_amount", "passed"),
+            ("guardrail", "only_what_was_asked_for", "passed"),
+        ]
 
 
 async def test_an_order_that_lists_what_nobody_asked_for_trips_the_output_guardrail():
@@ -161,10 +161,14 @@ def test_without_a_key_an_example_runs_on_the_embedded_model(name: str, harness:
     assert [r["status"] for r in done.json["groups"][0]["rollouts"]] == ["ok", "ok"]
     shown = Rollout.model_validate_json(harness("show", "--rollout", "0", "--json").out)
     used = {(s.tool_name, s.tool_type) for s in flatten(shown.trajectory.path) if s.kind == "tool"}
-    assert used == {
-        "triage": set(), "manager": {("research", "agent"), ("search", "function")},
-        "mcp_notes": {("search_notes", "mcp")},
-    }[name]  # fmt: skip
+    assert (
+        used
+        == {
+            "triage": set(),
+            "manager": {("research", "agent"), ("search", "function")},
+            "mcp_notes": {("search_notes", "mcp")},
+        }[name]
+    )
 
 
 def test_without_a_model_the_extractor_fails_with_its_cause(harness: Harness):

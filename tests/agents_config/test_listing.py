@@ -74,11 +74,19 @@ def test_an_agent_is_listed_with_what_it_is_made_of(here: Path, harness: Harness
     found = listed(harness("agents", "--json"))
     assert list(found) == ["mine", *sorted(PACKAGED)]
     assert found["mine"] == {
-        "name": "mine", "file": str(here / "mine.py"), "entry_point": None, "packaged": False, "model": "theirs/big",
-        "tools": [{"name": "look", "type": "function"}, {"name": "ask", "type": "agent"},
-                  {"name": "code_interpreter", "type": "hosted"}],
-        "handoffs": ["Other One", "third"], "error": None,
-    }  # fmt: skip
+        "name": "mine",
+        "file": str(here / "mine.py"),
+        "entry_point": None,
+        "packaged": False,
+        "model": "theirs/big",
+        "tools": [
+            {"name": "look", "type": "function"},
+            {"name": "ask", "type": "agent"},
+            {"name": "code_interpreter", "type": "hosted"},
+        ],
+        "handoffs": ["Other One", "third"],
+        "error": None,
+    }
     assert all(found[name]["packaged"] for name in PACKAGED)
     assert found["triage"]["handoffs"] == ["billing", "support"]
     assert found["mcp_notes"]["tools"] == [{"name": n, "type": "mcp"} for n in ("search_notes", "add_note")]
@@ -136,11 +144,14 @@ def test_the_table_loses_nothing_at_eighty_columns(width: int, tmp_path: Path):
     tools = tuple(ListedTool(name=f"tool_{rng.randrange(10**9)}", type="hosted") for _ in range(6))
     found = [
         ListedAgent(
-            name="a_rather_long_agents_name", model="Qwen/Qwen3-235B-A22B-Instruct-2507", tools=tools,
-            handoffs=("billing department", "support"), file=str(tmp_path / "agents_config" / "a_rather_long.py"),
+            name="a_rather_long_agents_name",
+            model="Qwen/Qwen3-235B-A22B-Instruct-2507",
+            tools=tools,
+            handoffs=("billing department", "support"),
+            file=str(tmp_path / "agents_config" / "a_rather_long.py"),
         ),
         ListedAgent(name="[bold]odd", entry_point="some.package.agents:odd", error="it [red]broke " * 12),
-    ]  # fmt: skip
+    ]
     out = io.StringIO()
     Console(file=out, width=width).print(agents_table(found, tmp_path))
     lines = out.getvalue().splitlines()

@@ -129,8 +129,11 @@ async def test_output_guardrails(api: str, said: str, kind: str | None):
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
 async def test_customer_service_answers_questions_and_passes_the_customer_to_and_fro(api: str):
-    moves = [("transfer_to_faq_agent", {}), ("faq_lookup_tool", {"question": "Is there wifi?"}),
-             ("transfer_to_triage_agent", {})]  # fmt: skip
+    moves = [
+        ("transfer_to_faq_agent", {}),
+        ("faq_lookup_tool", {"question": "Is there wifi?"}),
+        ("transfer_to_triage_agent", {}),
+    ]
     numbers = count(1)
 
     def script(seen: Seen) -> Say:
@@ -141,17 +144,28 @@ async def test_customer_service_answers_questions_and_passes_the_customer_to_and
     rollouts, _ = await rolled_out(agent, "Is there wifi?", script, api, model=None)
     for done in rollouts:
         assert [(s.kind, s.agent) for s in done.trajectory.path] == [
-            ("handoff", "Triage Agent"), ("tool", "FAQ Agent"), ("handoff", "FAQ Agent")
-        ]  # fmt: skip
+            ("handoff", "Triage Agent"),
+            ("tool", "FAQ Agent"),
+            ("handoff", "FAQ Agent"),
+        ]
         assert done.trajectory.path[1].tool_output == "We have free wifi on the plane, join Airline-Wifi"
 
 
 def test_the_command_line_takes_them_with_nothing_set_but_the_server(harness: Harness, sdist: Path, tmp_path: Path):
     with FakeEndpoint(agent=once("transfer_to_spanish_agent", {})).serving() as endpoint:
         done = harness(
-            "run", "Hola", "--agent", "examples/agent_patterns/routing.py:triage_agent", "-n", str(N), "--json",
-            "--runs-dir", str(tmp_path), cwd=sdist, env={"OPENAI_BASE_URL": endpoint.base_url},
-        )  # fmt: skip
+            "run",
+            "Hola",
+            "--agent",
+            "examples/agent_patterns/routing.py:triage_agent",
+            "-n",
+            str(N),
+            "--json",
+            "--runs-dir",
+            str(tmp_path),
+            cwd=sdist,
+            env={"OPENAI_BASE_URL": endpoint.base_url},
+        )
     assert done.code == 0, done.err
     assert [(r["status"], r["steps"]) for r in done.json["groups"][0]["rollouts"]] == [("ok", 1)] * N
     assert sorted({r.body["temperature"] for r in endpoint.of_agent}) == [0.0, 0.8]

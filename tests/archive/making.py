@@ -12,9 +12,15 @@ __all__ = ["a_head", "a_run", "an_info", "lines_of", "segment"]
 
 def an_info(run_id: str = "run-1", **changes: Any) -> RunInfo:
     plain: dict[str, Any] = {
-        "schema_version": 1, "id": run_id, "created_at": AT, "agent": "search", "settings": {"n": 2},
-        "judge": {"model": "m"}, "offline": False, "versions": {"arena-harness": "0.1.0"},
-    }  # fmt: skip
+        "schema_version": 1,
+        "id": run_id,
+        "created_at": AT,
+        "agent": "search",
+        "settings": {"n": 2},
+        "judge": {"model": "m"},
+        "offline": False,
+        "versions": {"arena-harness": "0.1.0"},
+    }
     return RunInfo(**plain | changes)
 
 
@@ -24,8 +30,12 @@ def a_run(runs_dir: Path, run_id: str = "run-1") -> RunStore:
 
 def a_head(ranking_id: str = "rank-1", at: datetime | None = None, **changes: Any) -> RankingHead:
     plain: dict[str, Any] = {
-        "id": ranking_id, "created_at": at or AT + timedelta(minutes=1), "settings": {}, "judge": {}, "rubric": "w@1",
-    }  # fmt: skip
+        "id": ranking_id,
+        "created_at": at or AT + timedelta(minutes=1),
+        "settings": {},
+        "judge": {},
+        "rubric": "w@1",
+    }
     return RankingHead(**plain | changes)
 
 

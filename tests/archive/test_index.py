@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive import RunReader, RunStore, index
-from harness.records import Query
+from harness.core.records import Query
 from tests.archive.making import a_run
 from tests.builders import AT, a_judged, a_rollout
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive import RunReader, RunStore
-from harness.records import Query
+from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, a_rollout
 
@@ -34,7 +34,7 @@ for i in itertools.count():
 CROWDED = """
 import resource, signal, sys
 from pathlib import Path
-from harness.errors import CannotWrite
+from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
 from tests.builders import a_judged
 
@@ -127,7 +127,7 @@ from pathlib import Path
 from tests.archive.making import a_run
 from tests.builders import AT
 from harness.archive import RunReader, RunStore
-from harness.errors import CannotWrite
+from harness.core.errors import CannotWrite
 
 a_run(Path(sys.argv[1])).close()
 os.chdir(Path(sys.argv[1]) / "run-1")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import RunStore, find_run, list_runs, new_run_id
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from tests.archive.making import a_run, an_info
 from tests.builders import AT, texts
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.lines import SCHEMA_VERSION, Appender, decode, encode, read_at, read_lines
-from harness.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, UsageError
 from tests.builders import json_objects, names
 
 BODIES = ['{"text":"one"}', '{"text":"zwei ∞"}', '{"text":"3","deep":{"list":[1,2.5,null,true]}}', '{"text":"last"}']

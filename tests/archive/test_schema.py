@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.archive import schema_of, schemas
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from tests.archive.test_validation import V1, files_of
 
 

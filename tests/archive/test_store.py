@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from harness.archive import MemoryStore, RunReader, RunStore, Store, list_runs
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.lines import Appender, read_lines
-from harness.errors import ArchiveDamaged, ArchiveLocked, ExitCode, UsageError
-from harness.records import GroupRanking, Judged, Query, Rollout, Trajectory, Unjudged
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, UsageError
+from harness.core.records import GroupRanking, Judged, Query, Rollout, Trajectory, Unjudged
 from tests.archive.making import a_head, a_run, an_info, lines_of, segment
 from tests.builders import (
     AT,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness import pipeline
 from harness.archive import ASIDE, RunReader
 from harness.archive.lines import encode, read_lines
-from harness.checking import Checked
+from harness.pipeline.validate import Checked
 from tests.archive.making import lines_of
 
 V1 = Path(__file__).parents[1] / "data" / "runs" / "v1"
@@ -90,10 +90,11 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
 def counted(reader: RunReader) -> Counter[str]:
     """Count what a run's reader finds, all of it read."""
     return Counter(
-        queries=len(list(reader.queries())), verdicts=len(list(reader.verdicts())),
+        queries=len(list(reader.queries())),
+        verdicts=len(list(reader.verdicts())),
         rollouts=sum(len(reader.group(query).rollouts) for query in reader.queries()),
         rankings=sum(len(list(one.groups)) + one.finished for one in reader.rankings()),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)

@@ -35,7 +35,7 @@ def unspent(folder: Path) -> bool:
         (("--agent", "serch"), ["'serch'", "did you mean 'search'"]),
         (("--agent", "nowhere.py:agent"), ["nowhere.py"]),
         (("--agent", "no.such.module:agent"), ["no.such.module"]),
-        (("-n", "0"), ["-n '0'" , "greater than or equal to 1"]),
+        (("-n", "0"), ["-n '0'", "greater than or equal to 1"]),
         (("--temperature", "3"), ["--temperature", "less than or equal to 2"]),
         (("--temperature", "nan"), ["--temperature", "nan"]),
         (("",), ["query is empty"]),
@@ -48,7 +48,7 @@ def unspent(folder: Path) -> bool:
         (("--config", "gone.yaml"), ["gone.yaml"]),
         (("--corpus", "gone"), ["--corpus gone"]),
     ],
-)  # fmt: skip
+)
 def test_one_line_names_what_is_wrong_and_which_value(harness: Harness, tmp_path: Path, args: tuple, said: list[str]):
     line = complaint(harness("run", *args))
     for part in said:
@@ -189,8 +189,13 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
             args = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *args]
         env = {"PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": endpoint.base_url, "PATH": "/usr/bin:/bin"}
         child = subprocess.Popen(
-            args, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            args,
+            cwd=tmp_path,
+            env=env,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         while not reached and child.poll() is None:
             time.sleep(0.02)
         child.send_signal(sent)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import UsageError
 from harness.doctor import bundled_pairs, calls_for, read_pairs
-from harness.errors import UsageError
 from tests.conftest import ROOT, Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, block, verdict
 
@@ -36,7 +36,7 @@ def calibrate(
     with FakeEndpoint(judge=judge).serving() as endpoint:
         done = harness(
             "doctor", "--judge", "--judge-model", "j", *args, env={"OPENAI_BASE_URL": endpoint.base_url} | (env or {})
-        )  # fmt: skip
+        )
     assert "Traceback" not in done.err, done.err
     return done, endpoint
 

@@ -7,16 +7,34 @@ from pathlib import Path
 from tests.nursery import clean_environment
 
 COMMANDS = (
-    "run --offline -n 2 -q", "resume", "show", "show --matches", "ls", "stats", "validate", "replay", "report",
-    "rescore --estimator bt", "schema query", "agents", "rubric show", "doctor", "best --offline -n 2",
-)  # fmt: skip
+    "run --offline -n 2 -q",
+    "resume",
+    "show",
+    "show --matches",
+    "ls",
+    "stats",
+    "validate",
+    "replay",
+    "report",
+    "rescore --estimator bt",
+    "schema query",
+    "agents",
+    "rubric show",
+    "doctor",
+    "best --offline -n 2",
+)
 
 
 def test_every_command_starts_by_itself(tmp_path: Path) -> None:
     for command in COMMANDS:
         done = subprocess.run(
-            [sys.executable, "-m", "harness", *command.split()], cwd=tmp_path, env=clean_environment(),
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "harness", *command.split()],
+            cwd=tmp_path,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout.strip(), command

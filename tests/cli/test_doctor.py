@@ -108,9 +108,9 @@ def test_a_model_that_thinks_past_the_limit_has_replied_all_the_same(harness: Ha
 
 
 @pytest.mark.parametrize(
-    ("taken", "refusals"), [("json_object", {"json_schema": NO_SCHEMA}), ("text", dict.fromkeys(
-        ("json_schema", "json_object"), NO_JSON))],
-)  # fmt: skip
+    ("taken", "refusals"),
+    [("json_object", {"json_schema": NO_SCHEMA}), ("text", dict.fromkeys(("json_schema", "json_object"), NO_JSON))],
+)
 def test_the_first_form_of_reply_that_the_judge_accepts_is_named(harness: Harness, taken: str, refusals: dict):
     def judge(seen: Seen) -> Say | Refuse:
         return refusals.get(seen.body.get("response_format", {}).get("type"), Say(verdict(9, 1)))
@@ -202,9 +202,11 @@ def test_a_web_page_is_no_model_and_no_model_server(harness: Harness):
 
 @pytest.mark.parametrize(
     ("agent", "status"),
-    [(lambda _: Say("<tool_call>search</tool_call>"), "warn"),
-     (refusing("tools", Refuse(400, '"auto" tool choice requires --enable-auto-tool-choice')), "fail")],
-)  # fmt: skip
+    [
+        (lambda _: Say("<tool_call>search</tool_call>"), "warn"),
+        (refusing("tools", Refuse(400, '"auto" tool choice requires --enable-auto-tool-choice')), "fail"),
+    ],
+)
 def test_a_server_that_does_not_pass_tool_calls_on_is_told_how(harness: Harness, agent, status: str):
     with FakeEndpoint(agent=agent).serving() as endpoint:
         done, checks = examine(harness, "--live", "--model", "m", env=at(endpoint))
@@ -347,7 +349,7 @@ def test_hosted_tools_on_the_chat_api_would_stop_a_run(harness: Harness, tmp_pat
         ("raise KeyError('MY_TOKEN')", "MY_TOKEN"),
         ("from contextlib import asynccontextmanager as c\n@c\nasync def build():\n    1 / 0\n    yield", "zero"),
     ],
-)  # fmt: skip
+)
 def test_an_agent_that_would_not_run_fails_with_its_reason(harness: Harness, tmp_path: Path, source: str, said: str):
     (tmp_path / "mine.py").write_text(source)
     done, checks = examine(harness, "--agent", "mine.py")
@@ -364,9 +366,13 @@ def test_tracing_switched_off_would_stop_a_run(harness: Harness):
 
 @pytest.mark.parametrize(
     ("args", "said"),
-    [(("--ports", "80x"), "--ports"), (("--ports", "70000"), "--ports"), (("--config", "gone.yaml"), "gone.yaml"),
-     (("--api", "soap"), "--api")],
-)  # fmt: skip
+    [
+        (("--ports", "80x"), "--ports"),
+        (("--ports", "70000"), "--ports"),
+        (("--config", "gone.yaml"), "gone.yaml"),
+        (("--api", "soap"), "--api"),
+    ],
+)
 def test_options_that_cannot_be_read_are_refused_in_one_line(harness: Harness, args: tuple[str, ...], said: str):
     done = harness("doctor", *args)
     assert done.code == 2

@@ -47,9 +47,17 @@ def test_the_responses_api_searches_the_web_and_its_call_is_a_step(
     harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
 ):
     done = harness(
-        "run", "Why?", "--api", "responses", "--base-url", endpoint.base_url, "-n", "4", "--json",
+        "run",
+        "Why?",
+        "--api",
+        "responses",
+        "--base-url",
+        endpoint.base_url,
+        "-n",
+        "4",
+        "--json",
         env={"OPENAI_API_KEY": "sk-agent"},
-    )  # fmt: skip
+    )
     assert done.code == 0, done.err
     assert {r.path for r in endpoint.requests} == {"/v1/responses"}
     assert sorted(r.body["temperature"] for r in endpoint.of_agent) == [0.0, 0.8, 0.8, 0.8]
@@ -67,9 +75,18 @@ def test_the_judge_has_an_address_a_key_and_a_model_of_its_own(harness: Harness,
     keys = {"OPENAI_API_KEY": "sk-agent", "HARNESS_JUDGE_API_KEY": "sk-judge"}
     with FakeEndpoint().serving() as other:
         done = harness(
-            "run", "Why?", "--model", "m", "-n", "3", "--judge-base-url", other.base_url, "--judge-model", "j",
+            "run",
+            "Why?",
+            "--model",
+            "m",
+            "-n",
+            "3",
+            "--judge-base-url",
+            other.base_url,
+            "--judge-model",
+            "j",
             env={"OPENAI_BASE_URL": endpoint.base_url} | keys,
-        )  # fmt: skip
+        )
     assert done.code == 0, done.err
     assert {(r.key, r.body["model"]) for r in endpoint.requests} == {("sk-agent", "m")}
     assert {(r.key, r.body["model"]) for r in other.requests} == {("sk-judge", "j")}

@@ -37,10 +37,13 @@ def test_after_a_kill_only_the_verdicts_whose_reply_never_reached_the_disk_are_b
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("OPENAI_", "HARNESS_"))}
         child.append(
             subprocess.Popen(
-                [sys.executable, "-m", "harness", *command], cwd=tmp_path, env=kept | env | {"PYTHONPATH": str(ROOT)},
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                [sys.executable, "-m", "harness", *command],
+                cwd=tmp_path,
+                env=kept | env | {"PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
-        )  # fmt: skip
+        )
         assert child[0].wait(120) == -signal.SIGKILL
         (folder,) = (tmp_path / "runs").iterdir()
         on_disk, asked = {v["key"] for v in lines(folder, "verdicts")}, len(endpoint.of_judge)

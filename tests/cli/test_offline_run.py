@@ -123,8 +123,9 @@ def test_the_search_tool_reads_a_corpus_of_the_users_own(harness: Harness, tmp_p
 
 
 def test_many_queries_end_in_a_summary(harness: Harness, tmp_path: Path):
-    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps({"query": f"History of {x}"}) for x in
-                                                ("Lisp", "Fortran", "COBOL", "Python")))  # fmt: skip
+    (tmp_path / "q.jsonl").write_text(
+        "\n".join(json.dumps({"query": f"History of {x}"}) for x in ("Lisp", "Fortran", "COBOL", "Python"))
+    )
     done = harness("run", "--queries", "q.jsonl", "-n", "2")
     assert done.code == 0, done.err
     assert "4 queries, 8 rollouts: 8 ok, 0 failed" in done.out
@@ -140,9 +141,13 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
     assert "OFFLINE SELF-TEST" in done.err
     told = harness("run", "--dry-run", "--json", "-q")
     assert told.json == {
-        "queries": 1, "agent_runs": 8, "judge_calls": [22, 26], "judge": "offline-features", "cost_usd": [0, 0],
+        "queries": 1,
+        "agent_runs": 8,
+        "judge_calls": [22, 26],
+        "judge": "offline-features",
+        "cost_usd": [0, 0],
         "offline": True,
-    }  # fmt: skip
+    }
     best = harness("best", "--dry-run", "--json")
     assert best.json["agent_runs"] == 8
     assert not (tmp_path / "runs").exists()

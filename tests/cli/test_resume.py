@@ -157,8 +157,17 @@ def test_all_queries_are_on_disk_before_the_first_call(harness: Harness, own: Pa
         return by_seed(seen)
 
     with FakeEndpoint(reply, fair_judge()).serving() as endpoint:
-        done = harness("run", "--agent", "own.py:agent", "-n", "1", "-q", "--queries", "q.txt",
-                       env={"OPENAI_BASE_URL": endpoint.base_url})  # fmt: skip
+        done = harness(
+            "run",
+            "--agent",
+            "own.py:agent",
+            "-n",
+            "1",
+            "-q",
+            "--queries",
+            "q.txt",
+            env={"OPENAI_BASE_URL": endpoint.base_url},
+        )
     assert done.code == 0, done.err
     assert set(there) == {20}
 

@@ -12,8 +12,11 @@ from tests.fake_endpoint import FakeEndpoint
 
 
 def lines(folder: Path, segment: str) -> list[dict[str, object]]:
-    found = [json.loads(line) for path in sorted((folder / segment).glob("*.jsonl"))
-             for line in path.read_text().splitlines()]  # fmt: skip
+    found = [
+        json.loads(line)
+        for path in sorted((folder / segment).glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     return [line for line in found if line["kind"] != "header"]
 
 

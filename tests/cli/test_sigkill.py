@@ -25,9 +25,21 @@ KILLS = int(os.environ.get("HARNESS_TEST_KILLS", "25"))
 AT_ONCE = 3
 QUERIES, N = 4, 4
 RUN = (
-    "run", "--queries", "q.jsonl", "--agent", "search", "--model", "m", "-n", str(N), "-q",
-    "--concurrency", str(AT_ONCE), "--judge-concurrency", str(AT_ONCE),
-)  # fmt: skip
+    "run",
+    "--queries",
+    "q.jsonl",
+    "--agent",
+    "search",
+    "--model",
+    "m",
+    "-n",
+    str(N),
+    "-q",
+    "--concurrency",
+    str(AT_ONCE),
+    "--judge-concurrency",
+    str(AT_ONCE),
+)
 
 
 def by_seed(seen: Seen) -> Say:
@@ -79,8 +91,9 @@ def on_disk(folder: Path | None) -> tuple[int, int]:
 
 
 def ranks(shown: Any) -> Any:
-    return {g["id"]: [(r["index"], r["rank"], r["reward"], r["answer"]) for r in g["rollouts"]]
-            for g in shown["groups"]}  # fmt: skip
+    return {
+        g["id"]: [(r["index"], r["rank"], r["reward"], r["answer"]) for r in g["rollouts"]] for g in shown["groups"]
+    }
 
 
 def a_moment(rng: random.Random) -> Callable[[FakeEndpoint], Iterator[bool]]:
@@ -103,8 +116,9 @@ def a_moment(rng: random.Random) -> Callable[[FakeEndpoint], Iterator[bool]]:
 
 @pytest.fixture
 def never_killed(harness: Harness, tmp_path: Path) -> Any:
-    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": f"q{i}", "query": f"Why {i}?"}) + "\n"
-                                              for i in range(QUERIES)))  # fmt: skip
+    (tmp_path / "q.jsonl").write_text(
+        "".join(json.dumps({"id": f"q{i}", "query": f"Why {i}?"}) + "\n" for i in range(QUERIES))
+    )
     with FakeEndpoint(by_seed, judge).serving() as endpoint:
         done = harness(*RUN, "--json", "--runs-dir", "whole", env={"OPENAI_BASE_URL": endpoint.base_url})
     assert done.code == 0, done.err

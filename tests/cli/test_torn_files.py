@@ -8,8 +8,16 @@ from tests.archive.making import lines_of
 from tests.archive.test_validation import SEGMENTS, copied, files_of
 from tests.conftest import Harness
 
-COMMANDS = (("show",), ("show", "--rollout", "2"), ("show", "--matches"), ("stats",), ("report",), ("validate",),
-            ("rescore", "--free", "-q"), ("resume", "-q"))  # fmt: skip
+COMMANDS = (
+    ("show",),
+    ("show", "--rollout", "2"),
+    ("show", "--matches"),
+    ("stats",),
+    ("report",),
+    ("validate",),
+    ("rescore", "--free", "-q"),
+    ("resume", "-q"),
+)
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)

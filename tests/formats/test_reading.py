@@ -7,40 +7,70 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError
-from harness.formats import Foreign, Importing, read_foreign
+from harness.core.errors import UsageError
+from harness.formats import Importing, read_foreign
+from harness.formats.foreign import Foreign
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "sky"}'}}
 CHAT: dict[str, Any] = {
-    "query_id": "sky", "id": "t1", "reward": 0.5, "reference": "Scattering.", "metadata": {"by": "x"}, "temperature": 1,
+    "query_id": "sky",
+    "id": "t1",
+    "reward": 0.5,
+    "reference": "Scattering.",
+    "metadata": {"by": "x"},
+    "temperature": 1,
     "messages": [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "Why is the sky blue?"}]},
-        {"role": "assistant", "reasoning_content": "I look.", "content": "A moment.",
-         "tool_calls": [CALL, {"id": "c2", "function": {"name": "note", "arguments": {"a": 1}}}]},
+        {
+            "role": "assistant",
+            "reasoning_content": "I look.",
+            "content": "A moment.",
+            "tool_calls": [CALL, {"id": "c2", "function": {"name": "note", "arguments": {"a": 1}}}],
+        },
         {"role": "tool", "tool_call_id": "c2", "content": "noted"},
         {"role": "tool", "tool_call_id": "c1", "content": "Rayleigh."},
         {"role": "assistant", "content": "Is that all?"},
         {"role": "user", "content": "Yes."},
         {"role": "assistant", "content": "<think>Sum up.</think>Rayleigh scattering."},
     ],
-}  # fmt: skip
+}
 ATIF: dict[str, Any] = {
-    "schema_version": "ATIF-v1.4", "session_id": "s1", "agent": {"name": "a", "version": "1", "model_name": "m1"},
+    "schema_version": "ATIF-v1.4",
+    "session_id": "s1",
+    "agent": {"name": "a", "version": "1", "model_name": "m1"},
     "steps": [
         {"step_id": 1, "source": "system", "message": "Be brief."},
         {"step_id": 2, "source": "user", "message": "What is the price?", "timestamp": "2026-01-02T03:04:05Z"},
-        {"step_id": 3, "source": "agent", "message": "I look.", "reasoning_content": "Two things.", "tool_calls": [
-            {"tool_call_id": "p", "function_name": "price", "arguments": {"ticker": "X"}},
-            {"tool_call_id": "v", "function_name": "volume", "arguments": {}}],
-         "observation": {"results": [
-             {"source_call_id": "v", "content": "1M"}, {"source_call_id": "p", "content": "$185"},
-             {"content": "The market closed."}]},
-         "metrics": {"prompt_tokens": 520, "completion_tokens": 80, "cached_tokens": 200, "cost_usd": 0.5}},
-        {"step_id": 4, "source": "agent", "model_name": "m2", "message": "It is $185.", "reasoning_content": "Known.",
-         "timestamp": "2026-01-02T03:04:09Z", "metrics": {"prompt_tokens": 600, "completion_tokens": 44}},
+        {
+            "step_id": 3,
+            "source": "agent",
+            "message": "I look.",
+            "reasoning_content": "Two things.",
+            "tool_calls": [
+                {"tool_call_id": "p", "function_name": "price", "arguments": {"ticker": "X"}},
+                {"tool_call_id": "v", "function_name": "volume", "arguments": {}},
+            ],
+            "observation": {
+                "results": [
+                    {"source_call_id": "v", "content": "1M"},
+                    {"source_call_id": "p", "content": "$185"},
+                    {"content": "The market closed."},
+                ]
+            },
+            "metrics": {"prompt_tokens": 520, "completion_tokens": 80, "cached_tokens": 200, "cost_usd": 0.5},
+        },
+        {
+            "step_id": 4,
+            "source": "agent",
+            "model_name": "m2",
+            "message": "It is $185.",
+            "reasoning_content": "Known.",
+            "timestamp": "2026-01-02T03:04:09Z",
+            "metrics": {"prompt_tokens": 600, "completion_tokens": 44},
+        },
     ],
-}  # fmt: skip
+}
 
 
 def read(tmp_path: Path, *told: Any, name: str = "t.jsonl", **more: Any) -> list[Foreign]:
@@ -104,8 +134,12 @@ def test_a_query_id_makes_a_group_else_the_first_user_message_does(tmp_path: Pat
     importing = Importing("r", datetime(2026, 1, 1, tzinfo=UTC), first_is_anchor=True)
     made = [importing.rollout(t) for t in read(tmp_path, CHAT, plain, other, CHAT, plain)]
     assert [(r.index, r.role) for r in made] == [
-        (0, "anchor"), (0, "anchor"), (0, "anchor"), (1, "sample"), (1, "sample")
-    ]  # fmt: skip
+        (0, "anchor"),
+        (0, "anchor"),
+        (0, "anchor"),
+        (1, "sample"),
+        (1, "sample"),
+    ]
     assert [made[0].query, made[3].query] == ["sky", "sky"]
     assert len({r.query for r in made}) == 3
 
@@ -123,7 +157,7 @@ BAD: list[tuple[str, str]] = [
     (json.dumps(CHAT | {"reward": "high"}), r"t\.jsonl:2: .*reward"),
     (json.dumps(CHAT | {"reward": float("nan")}), r"t\.jsonl:2: not JSON"),
     (json.dumps({"messages": [CHAT["messages"][1], {"role": "assistant", "tool_calls": [3]}]}), r"t\.jsonl:2: no traj"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("line", "told"), BAD)

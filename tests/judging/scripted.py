@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 
 from harness.archive import MemoryStore
-from harness.judging import PairwiseJudge, Pricing, Prompt, Question, Reply, Rubric, Task
-from harness.records import Judged, Unjudged, Usage
-from harness.transcript import Transcript
+from harness.core.records import Judged, Unjudged, Usage
+from harness.judging import PairwiseJudge, Pricing, Rubric, Task
+from harness.judging.judge import Question, Reply
+from harness.judging.prompt import Prompt
+from harness.transcripts.render import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING
 
@@ -38,15 +40,21 @@ class ScriptedAsk:
 
 
 def judge(
-    ask: Any, rubric: Rubric = WRITING, pricing: Pricing | None = None,
+    ask: Any,
+    rubric: Rubric = WRITING,
+    pricing: Pricing | None = None,
     pair: tuple[Transcript, Transcript] = (ONE, TWO),
-) -> tuple[Judged | Unjudged, MemoryStore]:  # fmt: skip
+) -> tuple[Judged | Unjudged, MemoryStore]:
     """Ask for one verdict on `pair`; return it with the store that kept the raw replies."""
     store, ticks = MemoryStore(), count()
     pairwise = PairwiseJudge(
-        ask, rubric, identity="m@host", pricing=pricing or Pricing("m", None, free=True), keep=store.put_blob,
+        ask,
+        rubric,
+        identity="m@host",
+        pricing=pricing or Pricing("m", None, free=True),
+        keep=store.put_blob,
         clock=lambda: AT + timedelta(seconds=next(ticks)),
-    )  # fmt: skip
+    )
     verdict = anyio.run(pairwise, TASK, *pair)
     assert verdict.key == pairwise.key(TASK, *pair)
     return verdict, store

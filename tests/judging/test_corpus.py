@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.core.records import VERDICT, Judged, Unjudged
 from harness.judging import load_rubric
-from harness.records import VERDICT, Judged, Unjudged
 from tests.judging.scripted import ScriptedAsk, judge
 
 HERE = Path(__file__).parents[1] / "data" / "replies"

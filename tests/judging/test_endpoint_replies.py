@@ -5,10 +5,11 @@ import pytest
 from pydantic import SecretStr
 
 from harness.archive import MemoryStore
-from harness.clock import now
+from harness.core.clock import now
+from harness.core.records import VERDICT, Judged, Unjudged
+from harness.core.settings import Api
+from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, PairwiseJudge, Pricing
-from harness.records import VERDICT, Judged, Unjudged
-from harness.settings import Api, Endpoint
 from tests.fake_endpoint import FakeEndpoint, Say, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.records import Cap, FlagKind, Judged, Step
 from harness.judging import EmbeddedAsk, Rubric
 from harness.judging.flags import Asked, count_words, flags_of
 from harness.judging.prompt import prompt_fingerprint
-from harness.records import Cap, FlagKind, Judged, Step
 from tests.builders import a_transcript
 from tests.judging.replies import MARKS, WRITING, a_reply, a_rubric, marks_of, text_of
 from tests.judging.scripted import ScriptedAsk, judge

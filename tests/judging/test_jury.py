@@ -8,10 +8,11 @@ import anyio
 import pytest
 
 from harness.archive import MemoryStore
+from harness.core.records import GroupRanking, Judged, Unjudged
 from harness.judging import Buyer, Jury, Task, average
-from harness.records import GroupRanking, Judged, Unjudged
-from harness.tournament import Rules, rank_group
-from harness.transcript import Transcript
+from harness.tournament.group import Rules
+from harness.tournament.pairwise import rank_group
+from harness.transcripts.render import Transcript
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, an_unjudged, by_strength
 
 STRENGTH = {str(i): float(9 - 2 * i) for i in range(4)}

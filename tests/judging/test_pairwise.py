@@ -7,11 +7,13 @@ import anyio
 import pytest
 
 from harness.archive import MemoryStore
-from harness.errors import Refused
-from harness.judging import AskFailed, EmbeddedAsk, PairwiseJudge, Pricing, Prompt, Question, Reply, Rubric
+from harness.core.errors import Refused
+from harness.core.records import Failure, Judged, Step, Trajectory, Unjudged, Usage
+from harness.judging import EmbeddedAsk, PairwiseJudge, Pricing, Rubric
+from harness.judging.judge import AskFailed, Question, Reply
+from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
-from harness.records import Failure, Judged, Step, Trajectory, Unjudged, Usage
-from harness.transcript import Budget, Transcript, estimate_tokens, transcribe
+from harness.transcripts.render import Budget, Transcript, estimate_tokens, transcribe
 from tests.builders import AT, a_failure, a_transcript
 from tests.judging.replies import WRITING, a_rubric, text_of
 from tests.judging.scripted import ONE, TASK, TWO, ScriptedAsk, judge
@@ -89,9 +91,14 @@ def test_an_unknown_price_is_no_price() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [text_of(analysis={"path_A": "\ud800"}), text_of(winner="\udfff"), text_of(combined_scores={"LLM_A": 10**400}),
-     text_of(winner=8), text_of(analysis={"\ud800": 1})],
-)  # fmt: skip
+    [
+        text_of(analysis={"path_A": "\ud800"}),
+        text_of(winner="\udfff"),
+        text_of(combined_scores={"LLM_A": 10**400}),
+        text_of(winner=8),
+        text_of(analysis={"\ud800": 1}),
+    ],
+)
 def test_whatever_a_judge_says_beside_its_marks_the_verdict_can_be_stored(reply: str) -> None:
     verdict, _ = judge(ScriptedAsk(reply))
     assert isinstance(verdict, Judged)
@@ -152,9 +159,14 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
 
     store = Safe()
     pairwise = PairwiseJudge(
-        Telling("", text_of(4, 6)), WRITING, identity="m@host", pricing=Pricing("m", None, free=True),
-        keep=store.put_blob, clock=lambda: AT, settle=store.settle,
-    )  # fmt: skip
+        Telling("", text_of(4, 6)),
+        WRITING,
+        identity="m@host",
+        pricing=Pricing("m", None, free=True),
+        keep=store.put_blob,
+        clock=lambda: AT,
+        settle=store.settle,
+    )
     anyio.run(pairwise, TASK, ONE, TWO)
     assert events == ["asked", "kept", "settled", "asked", "kept"]
 
@@ -162,9 +174,13 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
 def test_a_verdict_states_its_repeat_and_whose_answer_was_cut() -> None:
     cut = transcribe(Trajectory(query="?", answer="long " * 999), Budget(50, estimate_tokens))
     pairwise = PairwiseJudge(
-        ScriptedAsk(text_of(4, 6)), WRITING, identity="m@host", pricing=Pricing("m", None, free=True),
-        keep=MemoryStore().put_blob, clock=lambda: AT,
-    )  # fmt: skip
+        ScriptedAsk(text_of(4, 6)),
+        WRITING,
+        identity="m@host",
+        pricing=Pricing("m", None, free=True),
+        keep=MemoryStore().put_blob,
+        clock=lambda: AT,
+    )
     verdict = anyio.run(pairwise, replace(TASK, repeat=2), ONE, cut)
     assert (verdict.repeat, verdict.cut) == (2, ("B",))
     assert len({pairwise.key(replace(TASK, repeat=k), ONE, TWO) for k in range(3)}) == 3

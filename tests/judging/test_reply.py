@@ -75,9 +75,15 @@ def test_a_block_s_mean_is_rounded_half_up_and_not_half_to_even(marks: tuple[int
 
 @pytest.mark.parametrize(
     ("weights", "path", "answer", "combined"),
-    [(("0.25", "0.75"), 1, 0, 0.3), (("0.25", "0.75"), 3, 0, 0.8), (("0.25", "0.75"), 5, 10, 8.8),
-     (("0.45", "0.55"), 9, 0, 4.1), (("0.4", "0.6"), 7, 8, 7.6), (("0.05", "0.95"), 1, 10, 9.6)],
-)  # fmt: skip
+    [
+        (("0.25", "0.75"), 1, 0, 0.3),
+        (("0.25", "0.75"), 3, 0, 0.8),
+        (("0.25", "0.75"), 5, 10, 8.8),
+        (("0.45", "0.55"), 9, 0, 4.1),
+        (("0.4", "0.6"), 7, 8, 7.6),
+        (("0.05", "0.95"), 1, 10, 9.6),
+    ],
+)
 def test_the_combined_score_is_rounded_half_up_as_a_decimal(
     weights: tuple[str, str], path: int, answer: int, combined: float
 ) -> None:
@@ -106,11 +112,38 @@ def test_eight_is_eight_however_it_is_written(written: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["7.5", "11", "-1", "NaN", "Infinity", "-Infinity", "true", "false", "null", '""', '"eight"', '"8/10"', "[8]",
-     '{"score": 8}', "10.000000000000000000000001", "-0.1", "1e400", "1e9999999", "-1e9999999",
-     "1e99999999999999999999999", "1e-9999999", '"NaN"', '"Infinity"', '"sNaN"', '"1e9999999"', "9" * 5000, "08",
-     '"\\ud800"', "1" * 400],
-)  # fmt: skip
+    [
+        "7.5",
+        "11",
+        "-1",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "true",
+        "false",
+        "null",
+        '""',
+        '"eight"',
+        '"8/10"',
+        "[8]",
+        '{"score": 8}',
+        "10.000000000000000000000001",
+        "-0.1",
+        "1e400",
+        "1e9999999",
+        "-1e9999999",
+        "1e99999999999999999999999",
+        "1e-9999999",
+        '"NaN"',
+        '"Infinity"',
+        '"sNaN"',
+        '"1e9999999"',
+        "9" * 5000,
+        "08",
+        '"\\ud800"',
+        "1" * 400,
+    ],
+)
 def test_a_mark_that_is_no_integer_from_0_to_10_is_an_error_and_never_clipped(written: str) -> None:
     with pytest.raises(ReplyError):
         read(THREE.replace('"understanding": 3', f'"understanding": {written}', 1))
@@ -158,7 +191,7 @@ def test_a_block_that_is_no_pair_of_sides_is_an_error(block: str, broken: Any) -
         lambda t: f"<think>a tag </think> in a thought, {DECOY}</think>{t}",
         lambda t: t[:-1] + ', "LLM_C": {}, "path_notes": {"LLM_A": {"understanding": 1}}}',
     ],
-)  # fmt: skip
+)
 def test_a_reply_is_found_in_whatever_it_is_wrapped_in(wrap: Callable[[str], str]) -> None:
     assert read(wrap(GOOD)) == (7, 5, "A")
 
@@ -166,7 +199,18 @@ def test_a_reply_is_found_in_whatever_it_is_wrapped_in(wrap: Callable[[str], str
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "null", "7", "[]", "{}", "LLM_A is better, 8 to 6.", '"path_scores"', "{", "}", "{{}}", "\x00",
+        "",
+        " ",
+        "null",
+        "7",
+        "[]",
+        "{}",
+        "LLM_A is better, 8 to 6.",
+        '"path_scores"',
+        "{",
+        "}",
+        "{{}}",
+        "\x00",
         f"{GOOD} {DECOY}",
         f"<think>{GOOD}</think>",
         f"<think>{GOOD}",
@@ -186,7 +230,7 @@ def test_a_reply_is_found_in_whatever_it_is_wrapped_in(wrap: Callable[[str], str
         GOOD.replace(",", ",,", 1),
         GOOD.replace(": 7", ": 7 // good", 1),
     ],
-)  # fmt: skip
+)
 def test_what_holds_no_one_readable_set_of_marks_is_an_error(text: str) -> None:
     with pytest.raises(ReplyError):
         read(text)
@@ -212,9 +256,32 @@ def test_the_judge_may_speak_of_think_tags_in_its_analysis() -> None:
 
 
 FRAGMENTS = st.sampled_from(
-    ["{", "}", "[", "]", '"', ":", ",", "\\", "<think>", "</think>", "```json", '"path_scores"', '"LLM_A"', "7", "1e9",
-     "NaN", "null", "\ud800", "\x00", GOOD, DECOY, "path_scores", " "]
-)  # fmt: skip
+    [
+        "{",
+        "}",
+        "[",
+        "]",
+        '"',
+        ":",
+        ",",
+        "\\",
+        "<think>",
+        "</think>",
+        "```json",
+        '"path_scores"',
+        '"LLM_A"',
+        "7",
+        "1e9",
+        "NaN",
+        "null",
+        "\ud800",
+        "\x00",
+        GOOD,
+        DECOY,
+        "path_scores",
+        " ",
+    ]
+)
 
 
 @given(st.lists(FRAGMENTS | st.text(max_size=5), max_size=12).map("".join))
@@ -299,8 +366,12 @@ def test_overalls_that_are_claimed_differently_are_kept_by_their_place() -> None
 def test_the_analysis_is_kept_as_text_that_can_be_stored() -> None:
     said = {"path_A": "step 2 repeats step 1", "path_B": 7, "answer_A": "half a pair: \ud83d", "answer_B": None}
     found = read_reply(text_of(analysis=said), WRITING)
-    assert found.analysis == {"path_A": "step 2 repeats step 1", "path_B": "7", "answer_A": "half a pair: \ufffd",
-                              "answer_B": "None"}  # fmt: skip
+    assert found.analysis == {
+        "path_A": "step 2 repeats step 1",
+        "path_B": "7",
+        "answer_A": "half a pair: \ufffd",
+        "answer_B": "None",
+    }
     assert read_reply(text_of(analysis="none"), WRITING).analysis == {}
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
+from harness.core.records import Step
 from harness.judging import PairwiseJudge, Pricing, Rubric, Task, load_rubric, packaged_rubrics
 from harness.judging.prompt import build, fixed_message
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import read_rubric
-from harness.records import Step
-from harness.transcript import Transcript
+from harness.transcripts.render import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING, a_rubric
 from tests.judging.scripted import ScriptedAsk
@@ -122,11 +122,15 @@ def test_dimensions_that_are_none_are_a_usage_error(tmp_path: Path, dimensions: 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "front matter"), (b"Mark them.", "front matter"), (b"---\nname: own\n", "front matter"),
-        (b"text before\n---\nname: own\n---\n", "front matter"), (b"---\n- a\n- b\n---\n", "`key: value` lines"),
-        (b"---\n---\nMark them.", "`key: value` lines"), (b"\xff\xfe\x00", "cannot be read"),
+        (b"", "front matter"),
+        (b"Mark them.", "front matter"),
+        (b"---\nname: own\n", "front matter"),
+        (b"text before\n---\nname: own\n---\n", "front matter"),
+        (b"---\n- a\n- b\n---\n", "`key: value` lines"),
+        (b"---\n---\nMark them.", "`key: value` lines"),
+        (b"\xff\xfe\x00", "cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_rubric_is_a_usage_error_with_its_name(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "own.md"
     path.write_bytes(content)
@@ -137,9 +141,18 @@ def test_a_file_that_is_no_rubric_is_a_usage_error_with_its_name(tmp_path: Path,
 
 @pytest.mark.parametrize(
     "body",
-    ["{{ nobody }}", "{% if %}", "{{ ", "{% for d in dimensions %}", "{{ dimensions.nothing.at_all }}", "{{ 1 / 0 }}",
-     "{{ ''.__class__.__mro__ }}", "{{ cycler.__init__.__globals__.os.getcwd() }}", "{% include 'other.md' %}"],
-)  # fmt: skip
+    [
+        "{{ nobody }}",
+        "{% if %}",
+        "{{ ",
+        "{% for d in dimensions %}",
+        "{{ dimensions.nothing.at_all }}",
+        "{{ 1 / 0 }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ cycler.__init__.__globals__.os.getcwd() }}",
+        "{% include 'other.md' %}",
+    ],
+)
 def test_a_body_that_cannot_be_rendered_is_a_usage_error_before_anything_is_spent(tmp_path: Path, body: str) -> None:
     """A rubric is text that people pass on: its template reaches nothing of the program."""
     path = a_file(tmp_path, body=body)
@@ -238,7 +251,7 @@ def faults_of(text: str) -> list[tuple[int, str]]:
         ("{{ name }}", "{{ name.first.letter }}", 20, "the body cannot be rendered: "),
         ("{{ name }}", "{{ 1 / 0 }}", 20, "the body cannot be rendered: division by zero"),
     ],
-)  # fmt: skip
+)
 def test_each_fault_is_named_with_its_line(old: str, new: str, line: int, fault: str) -> None:
     assert faults_of(FULL) == []
     found = faults_of(FULL.replace(old, new, 1))

@@ -12,24 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import MemoryStore
-from harness.errors import UsageError
+from harness.core.errors import UsageError
+from harness.core.records import VERDICT, Failure, Scored, Unscored, Usage
 from harness.judging import (
-    AskFailed,
     EmbeddedAsk,
     ListBuyer,
-    ListPrompt,
     ListRubric,
     ListTask,
     Pricing,
     Purse,
-    Reply,
     RulerJudge,
     Task,
     load_list_rubric,
 )
-from harness.judging.list_prompt import build_list
-from harness.records import VERDICT, Failure, Scored, Unscored, Usage
-from harness.transcript import Transcript
+from harness.judging.judge import AskFailed, Reply
+from harness.judging.list_prompt import ListPrompt, build_list
+from harness.transcripts.render import Transcript
 from tests.builders import AT, a_failure, a_transcript
 
 ABOUT = ListTask(Task("q7", "Why is the sky blue?", brief="Be brief.", reference="Scattering."))
@@ -59,9 +57,11 @@ def said(*scores: float) -> str:
 def a_judge(ask: Any, rubric: ListRubric | None = None, store: MemoryStore | None = None, **more: Any) -> RulerJudge:
     ticks = count()
     about: dict[str, Any] = {
-        "identity": "m@host", "pricing": Pricing("m", None, free=True), "keep": (store or MemoryStore()).put_blob,
+        "identity": "m@host",
+        "pricing": Pricing("m", None, free=True),
+        "keep": (store or MemoryStore()).put_blob,
         "clock": lambda: AT + timedelta(seconds=next(ticks)),
-    }  # fmt: skip
+    }
     return RulerJudge(ask, rubric or load_list_rubric(None), **about | more)
 
 
@@ -115,11 +115,14 @@ def test_the_key_is_another_for_another_order_task_rubric_judge_or_request() -> 
     ask = ScriptedAsk()
     plain = a_judge(ask).key(ABOUT, THREE)
     others = [
-        a_judge(ask).key(ABOUT, THREE[::-1]), a_judge(ask).key(ABOUT, THREE[:2]),
-        a_judge(ask).key(ListTask(Task("q7", "Why?")), THREE), a_judge(ask).key(ListTask(ABOUT.task, "", "t"), THREE),
+        a_judge(ask).key(ABOUT, THREE[::-1]),
+        a_judge(ask).key(ABOUT, THREE[:2]),
+        a_judge(ask).key(ListTask(Task("q7", "Why?")), THREE),
+        a_judge(ask).key(ListTask(ABOUT.task, "", "t"), THREE),
         a_judge(ask, ListRubric("own", "Be kind.")).key(ABOUT, THREE),
-        a_judge(ask, identity="n@host").key(ABOUT, THREE), a_judge(ask, extra={"top_k": 1}).key(ABOUT, THREE),
-    ]  # fmt: skip
+        a_judge(ask, identity="n@host").key(ABOUT, THREE),
+        a_judge(ask, extra={"top_k": 1}).key(ABOUT, THREE),
+    ]
     assert len({plain, *others}) == 8
     assert plain == a_judge(ask).key(ABOUT, THREE)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
-from harness.offline import Corpus, Passage, open_corpus
+from harness.core.errors import UsageError
+from harness.offline.corpus import Corpus, Passage, open_corpus
 from harness.offline.tool import parse, render
 from tests import builders
 
@@ -52,9 +52,15 @@ def test_the_packaged_corpus_is_as_large_as_a_self_test_needs() -> None:
 
 @pytest.mark.parametrize(
     ("query", "title"),
-    [("Lisp", "Lisp"), ("FORTRAN", "Fortran"), ("garbage collectors", "Garbage collection"), ("Ada", "Ada"),
-     ("Smalltalk messages", "Smalltalk"), ("What is Prolog?", "Prolog")],
-)  # fmt: skip
+    [
+        ("Lisp", "Lisp"),
+        ("FORTRAN", "Fortran"),
+        ("garbage collectors", "Garbage collection"),
+        ("Ada", "Ada"),
+        ("Smalltalk messages", "Smalltalk"),
+        ("What is Prolog?", "Prolog"),
+    ],
+)
 def test_an_article_is_found_by_what_it_is_about(query: str, title: str) -> None:
     assert titles(query)[0] == title
 
@@ -106,10 +112,30 @@ def test_a_query_without_a_word_finds_nothing_and_harms_nothing(query: str) -> N
 
 @pytest.mark.parametrize(
     "query",
-    ['"lisp', 'lisp"', '"lisp" OR', "lisp AND", "NOT lisp", "lisp NEAR/2", "lisp*", "^lisp", "title:lisp", "-lisp",
-     "{title}:lisp", "lisp; DROP TABLE passages", "lisp'", "(lisp", "lisp)", "lisp + ", "\0lisp", "\ud800 lisp", "LISP",
-     "lisps", "what is lisp?"],
-)  # fmt: skip
+    [
+        '"lisp',
+        'lisp"',
+        '"lisp" OR',
+        "lisp AND",
+        "NOT lisp",
+        "lisp NEAR/2",
+        "lisp*",
+        "^lisp",
+        "title:lisp",
+        "-lisp",
+        "{title}:lisp",
+        "lisp; DROP TABLE passages",
+        "lisp'",
+        "(lisp",
+        "lisp)",
+        "lisp + ",
+        "\0lisp",
+        "\ud800 lisp",
+        "LISP",
+        "lisps",
+        "what is lisp?",
+    ],
+)
 def test_quotes_and_operators_in_a_query_are_but_words(query: str) -> None:
     assert "Lisp" in titles(query)
 
@@ -139,7 +165,7 @@ def test_own_files_are_read_at_any_depth_and_only_those_of_text(tmp_path: Path) 
         ("old notes", "deep/er/old-notes.TXT", "Walruses sleep."),
         ("old notes", "deep/er/old-notes.TXT", "Walruses eat."),
         ("On walruses", "top.md", "Walruses swim."),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

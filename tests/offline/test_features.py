@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from harness.offline import Passage, judge_pair
+from harness.core.records import Step
+from harness.offline import judge_pair
+from harness.offline.corpus import Passage
 from harness.offline.features import Reading, answer_features, path_features
 from harness.offline.tool import render
-from harness.records import Step
-from harness.transcript import Transcript
+from harness.transcripts.render import Transcript
 from tests.builders import a_transcript, trajectories
 
 QUERY = "Describe the history of walrus ivory carving"
@@ -20,7 +21,7 @@ LIBRARY = {
     "Ivory": "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory all over Europe.",
     "Chessmen": "The Lewis chessmen were made from walrus ivory about 1150. They were found on a Scots beach in 1831.",
     "Norse trade": "Norse hunters of Greenland sent walrus ivory to Norway until about 1400. Then elephants had to do.",
-}  # fmt: skip
+}
 GOOD = (
     "Ivory carving began in the Stone Age with tools of flint. Traders sold walrus ivory all over Europe.\n\n"
     "The Lewis chessmen were made from walrus ivory about 1150. They were found on a Scots beach in 1831."
@@ -122,9 +123,16 @@ def test_content_quality_is_nought_where_nothing_was_searched_for() -> None:
 
 @pytest.mark.parametrize(
     "leak",
-    ["<think>I should be brief.</think>", "</think>", "<think>", "\nThought: I look.\n", "\nAction: search\n",
-     "\n Observation: found\n", f"\n\n{results('Ivory')}"],
-)  # fmt: skip
+    [
+        "<think>I should be brief.</think>",
+        "</think>",
+        "<think>",
+        "\nThought: I look.\n",
+        "\nAction: search\n",
+        "\n Observation: found\n",
+        f"\n\n{results('Ivory')}",
+    ],
+)
 def test_leaked_working_gives_language_style_0(leak: str) -> None:
     assert answered(GOOD)["language_style"] > 0.5
     assert answered(GOOD + leak)["language_style"] == 0

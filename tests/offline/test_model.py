@@ -10,8 +10,8 @@ import anyio
 import pytest
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner, Tool, function_tool
 
-from harness.offline import OfflineModel, search_tool
-from harness.offline.tool import parse
+from harness.offline import OfflineModel
+from harness.offline.tool import parse, search_tool
 from harness.offline.words import sentences
 
 LANGUAGES = "Write an essay on the evolution of programming languages."
@@ -24,10 +24,17 @@ ON_TOPIC = [
     "Is Fortran good for numbers?",
 ]
 OFF_TOPIC = [
-    "How do I fry an egg?", "Where do penguins live?", "What do elephants eat?", "The best recipe for tomato soup",
-    "How tall is the Eiffel Tower?", "Why is the sky blue?", "Give me an overview of the history of Portugal",
-    "Who wrote Hamlet?", "How do planes stay up?", "What is the capital of France?",
-]  # fmt: skip
+    "How do I fry an egg?",
+    "Where do penguins live?",
+    "What do elephants eat?",
+    "The best recipe for tomato soup",
+    "How tall is the Eiffel Tower?",
+    "Why is the sky blue?",
+    "Give me an overview of the history of Portugal",
+    "Who wrote Hamlet?",
+    "How do planes stay up?",
+    "What is the capital of France?",
+]
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,12 @@ class Ran:
 def run(query: str, temperature: float = 0.0, seed: int = 0, tools: list[Tool] | None = None) -> Ran:
     async def go() -> Any:
         agent = Agent(
-            name="a", instructions="Sum it up.", tools=[search_tool()] if tools is None else tools,
-            model=OfflineModel(random.Random(seed)), model_settings=ModelSettings(temperature=temperature),
-        )  # fmt: skip
+            name="a",
+            instructions="Sum it up.",
+            tools=[search_tool()] if tools is None else tools,
+            model=OfflineModel(random.Random(seed)),
+            model_settings=ModelSettings(temperature=temperature),
+        )
         return await Runner.run(agent, query, run_config=RunConfig(tracing_disabled=True))
 
     items = anyio.run(go).to_input_list()

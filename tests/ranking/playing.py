@@ -7,7 +7,9 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from harness.ranking import Arena, OrderPolicy, Pairing, Played, Single, Topology
+from harness.ranking import OrderPolicy, Pairing, Played, Topology
+from harness.ranking.arena import Arena
+from harness.ranking.single import Single
 from tests import builders
 
 __all__ = ["Field", "Table", "arenas", "bracket", "builders", "play", "played_key", "singles", "tables"]
@@ -26,7 +28,7 @@ def tables(entrants: Sequence[int]) -> st.SearchStrategy[Table]:
         st.sampled_from(entrants).map(lambda best: lambda a, b: (Fraction(int(a == best)), Fraction(int(b == best)))),
         st.permutations(entrants).map(lambda order: lambda a, b: (Fraction(order.index(a)), Fraction(order.index(b)))),
         st.just(lambda a, b: (Fraction((a - b) % 3), Fraction((b - a) % 3))),
-    )  # fmt: skip
+    )
 
 
 def _by_pair(draw: Callable[[random.Random], Fraction], seed: int) -> Table:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking import Cyclic, RoundRobin, told
+from harness.ranking import Cyclic, told
 from harness.ranking.circle import distances, first_of, pairs_by_distance, round_of
 from harness.ranking.cyclic import usual_budget
+from harness.ranking.round_robin import RoundRobin
 from tests.ranking.playing import Field, arenas, play
 
 sizes = st.integers(1, 64)

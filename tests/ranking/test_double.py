@@ -4,7 +4,8 @@ from collections import Counter
 
 from hypothesis import given, settings
 
-from harness.ranking import Double, Played
+from harness.ranking import Played
+from harness.ranking.double import Double
 from tests.ranking.playing import Field, play, singles
 
 

@@ -10,27 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from harness.ranking import Calls, Fit, fit_bt, fit_margins
+from harness.ranking.bt import fit_bt
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.margins import fit_margins
 from tests import builders
 
 assert builders.settings  # hypothesis without deadlines
 
-Fitting = Callable[[Calls], Fit]
+Fitting = Callable[[Comparisons], Fit]
 FITS = pytest.mark.parametrize("fit", [fit_margins, fit_bt])
 
 
 @st.composite
-def some_calls(draw: st.DrawFn) -> Calls:
+def some_calls(draw: st.DrawFn) -> Comparisons:
     """Any calls among up to nine entrants: repeated, one-sided, disconnected, none; scores in tenths or few values."""
     n = draw(st.integers(1, 9))
     pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda p: p[0] != p[1])
     shown = draw(st.lists(pairs, max_size=30 if n > 1 else 0))
     score = st.integers(0, 100).map(lambda tenths: tenths / 10) | st.sampled_from([5.0, 6.0])
     scores = draw(st.lists(st.tuples(score, score), min_size=len(shown), max_size=len(shown)))
-    return Calls.of(n, [p[0] for p in shown], [p[1] for p in shown], [s[0] for s in scores], [s[1] for s in scores])
+    return Comparisons.of(
+        n, [p[0] for p in shown], [p[1] for p in shown], [s[0] for s in scores], [s[1] for s in scores]
+    )
 
 
-def design(calls: Calls) -> np.ndarray:
+def design(calls: Comparisons) -> np.ndarray:
     rows = np.zeros((len(calls.first), calls.n + 1))
     rows[:, -1] = 1
     for row, f, s in zip(rows, calls.first, calls.second, strict=True):
@@ -38,7 +42,7 @@ def design(calls: Calls) -> np.ndarray:
     return rows
 
 
-def outcomes(calls: Calls) -> np.ndarray:
+def outcomes(calls: Comparisons) -> np.ndarray:
     return (np.sign(calls.score_first - calls.score_second) + 1) / 2
 
 
@@ -47,7 +51,7 @@ def projection(n: int) -> np.ndarray:
 
 
 @given(some_calls())
-def test_margins_agree_with_an_independent_solver_and_the_formulas_of_the_text(calls: Calls) -> None:
+def test_margins_agree_with_an_independent_solver_and_the_formulas_of_the_text(calls: Comparisons) -> None:
     x, m, n = design(calls), calls.score_first - calls.score_second, calls.n
     prior = np.array([1.0] * n + [0.5])
     stacked, target = np.vstack([x, np.diag(np.sqrt(prior))]), np.concatenate([m, np.zeros(n + 1)])
@@ -64,7 +68,7 @@ def test_margins_agree_with_an_independent_solver_and_the_formulas_of_the_text(c
 
 
 @given(some_calls())
-def test_bt_agrees_with_an_independent_solver_and_converges(calls: Calls) -> None:
+def test_bt_agrees_with_an_independent_solver_and_converges(calls: Comparisons) -> None:
     x, w, n = design(calls), outcomes(calls), calls.n
     prior = np.array([0.4] * n + [0.2])
 
@@ -84,7 +88,7 @@ def test_bt_agrees_with_an_independent_solver_and_converges(calls: Calls) -> Non
     assert fit.covariance == pytest.approx(projection(n) @ sigma[:n, :n] @ projection(n), abs=1e-6)
 
 
-def log_posterior(fit: str, calls: Calls, at: np.ndarray) -> np.ndarray:
+def log_posterior(fit: str, calls: Comparisons, at: np.ndarray) -> np.ndarray:
     """Of many candidates at once, (..., n+1), up to a constant; written out call by call."""
     total = -np.array([1.0] * calls.n + [0.5] if fit == "margins" else [0.4] * calls.n + [0.2]) @ (at.T**2) / 2
     for f, s, a, b in zip(calls.first, calls.second, calls.score_first, calls.score_second, strict=True):
@@ -100,7 +104,7 @@ def log_posterior(fit: str, calls: Calls, at: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("fit", ["margins", "bt"])
 @pytest.mark.parametrize("scores", list(itertools.product([4.0, 5.0, 6.5], repeat=2)))
 def test_no_point_of_a_grid_is_more_probable_than_the_estimate(fit: str, scores: tuple[float, float]) -> None:
-    calls = Calls.of(3, [0, 1], [1, 2], scores, [5.0, 5.0])
+    calls = Comparisons.of(3, [0, 1], [1, 2], scores, [5.0, 5.0])
     found = (fit_margins if fit == "margins" else fit_bt)(calls)
     mode = np.append(found.estimates, found.first_side)
     steps = np.array(list(itertools.product([-0.3, -0.01, 0, 0.01, 0.3], repeat=4)))
@@ -111,7 +115,7 @@ def test_no_point_of_a_grid_is_more_probable_than_the_estimate(fit: str, scores:
 
 @given(some_calls())
 @FITS
-def test_every_fit_is_finite_and_centred_and_its_chances_add_up(fit: Fitting, calls: Calls) -> None:
+def test_every_fit_is_finite_and_centred_and_its_chances_add_up(fit: Fitting, calls: Comparisons) -> None:
     found = fit(calls)
     for values in (found.estimates, found.covariance, found.sds, [found.first_side, found.first_side_sd]):
         assert np.isfinite(values).all()
@@ -122,14 +126,14 @@ def test_every_fit_is_finite_and_centred_and_its_chances_add_up(fit: Fitting, ca
     assert 0 <= found.reliability <= 1
 
 
-def knockout(size: int) -> Calls:
+def knockout(size: int) -> Comparisons:
     """A single elimination in which the lower index always wins ten to nought."""
     first, second, left = [], [], size
     while left > 1:
         first += range(left // 2)
         second += range(left // 2, left)
         left //= 2
-    return Calls.of(size, first, second, [10.0] * len(first), [0.0] * len(first))
+    return Comparisons.of(size, first, second, [10.0] * len(first), [0.0] * len(first))
 
 
 @FITS
@@ -146,7 +150,7 @@ def test_a_perfect_knockout_gives_finite_estimates_with_the_champion_first(fit: 
 @FITS
 @pytest.mark.parametrize("times", [1, 10, 1000])
 def test_a_perfect_record_however_long_stays_finite_and_grows_surer(fit: Fitting, times: int) -> None:
-    calls = Calls.of(2, [0, 1] * times, [1, 0] * times, [10.0, 0.0] * times, [0.0, 10.0] * times)
+    calls = Comparisons.of(2, [0, 1] * times, [1, 0] * times, [10.0, 0.0] * times, [0.0, 10.0] * times)
     found = fit(calls)
     assert found.converged
     assert np.isfinite(found.estimates).all()
@@ -157,12 +161,12 @@ def test_a_perfect_record_however_long_stays_finite_and_grows_surer(fit: Fitting
 @FITS
 def test_parts_that_never_met_are_named_and_the_uncertainty_between_them_stays_the_prior_s(fit: Fitting) -> None:
     first, second = [0, 1, 2, 3] * 50, [1, 0, 3, 2] * 50
-    apart = fit(Calls.of(5, first, second, [5.0] * 200, [5.0] * 200))
+    apart = fit(Comparisons.of(5, first, second, [5.0] * 200, [5.0] * 200))
     assert not apart.connected
     assert apart.components == ((0, 1), (2, 3), (4,))
     within, between = np.array([1, -1, 0, 0, 0]), np.array([1, 1, -1, -1, 0]) / 2
     sd_within, sd_between = (np.sqrt(c @ apart.covariance @ c) for c in (within, between))
-    bridged = fit(Calls.of(5, [*first, *[0, 2] * 50], [*second, *[2, 0] * 50], [5.0] * 300, [5.0] * 300))
+    bridged = fit(Comparisons.of(5, [*first, *[0, 2] * 50], [*second, *[2, 0] * 50], [5.0] * 300, [5.0] * 300))
     prior = (apart.sigma or 1) * 1.0 if apart.sigma else 0.4**-0.5
     assert sd_between == pytest.approx(prior, rel=1e-6)  # the mean of two on either side: 4 quarters of a variance
     assert sd_within < prior / 4
@@ -171,7 +175,7 @@ def test_parts_that_never_met_are_named_and_the_uncertainty_between_them_stays_t
 
 
 def test_without_any_call_nothing_is_claimed() -> None:
-    for found in (fit_margins(Calls.of(3, [], [], [], [])), fit_bt(Calls.of(3, [], [], [], []))):
+    for found in (fit_margins(Comparisons.of(3, [], [], [], [])), fit_bt(Comparisons.of(3, [], [], [], []))):
         assert found.estimates.tolist() == [0, 0, 0]
         assert found.components == ((0,), (1,), (2,))
         assert found.reliability == 0
@@ -181,19 +185,21 @@ def test_without_any_call_nothing_is_claimed() -> None:
 
 @given(some_calls(), st.randoms(use_true_random=False))
 @FITS
-def test_other_numbers_for_the_entrants_permute_the_estimates(fit: Fitting, calls: Calls, rng: random.Random) -> None:
+def test_other_numbers_for_the_entrants_permute_the_estimates(
+    fit: Fitting, calls: Comparisons, rng: random.Random
+) -> None:
     renamed = list(range(calls.n))
     rng.shuffle(renamed)
     new = np.array(renamed)
-    other = fit(Calls.of(calls.n, new[calls.first], new[calls.second], calls.score_first, calls.score_second))
+    other = fit(Comparisons.of(calls.n, new[calls.first], new[calls.second], calls.score_first, calls.score_second))
     assert other.estimates[new] == pytest.approx(fit(calls).estimates, abs=1e-8)
     assert other.sds[new] == pytest.approx(fit(calls).sds, abs=1e-8)
 
 
 @given(some_calls())
 @FITS
-def test_swapping_what_all_scored_turns_the_estimates_round(fit: Fitting, calls: Calls) -> None:
-    turned = Calls.of(calls.n, calls.first, calls.second, calls.score_second, calls.score_first)
+def test_swapping_what_all_scored_turns_the_estimates_round(fit: Fitting, calls: Comparisons) -> None:
+    turned = Comparisons.of(calls.n, calls.first, calls.second, calls.score_second, calls.score_first)
     assert fit(turned).estimates == pytest.approx(-fit(calls).estimates, abs=1e-8)
     assert fit(turned).first_side == pytest.approx(-fit(calls).first_side, abs=1e-8)
 
@@ -203,13 +209,13 @@ def test_a_position_effect_goes_to_the_first_side_not_to_the_noise() -> None:
     first, second = np.array(list(itertools.permutations(range(8), 2))).T
     quality = rng.normal(size=8)
     margin = quality[first] - quality[second] + 3 + rng.normal(size=56)
-    found = fit_margins(Calls.of(8, first, second, margin, np.zeros(56)))
+    found = fit_margins(Comparisons.of(8, first, second, margin, np.zeros(56)))
     assert abs(found.first_side - 3) < 3 * found.first_side_sd
     assert found.sigma == pytest.approx(1, abs=0.3)
 
 
 def test_the_probability_of_being_best_agrees_with_sampling_the_posterior() -> None:
-    found = fit_margins(Calls.of(3, [0, 1, 0], [1, 2, 2], [7.0, 5.0, 6.0], [5.0, 6.0, 6.5]))
+    found = fit_margins(Comparisons.of(3, [0, 1, 0], [1, 2, 2], [7.0, 5.0, 6.0], [5.0, 6.0, 6.5]))
     drawn = np.random.default_rng(1).multivariate_normal(found.estimates, found.covariance, 200_000, method="svd")
     often = np.bincount(drawn.argmax(axis=1), minlength=3) / 200_000
     assert found.p_best() == pytest.approx(often, abs=0.015)
@@ -231,7 +237,7 @@ def test_the_probability_of_being_best_agrees_with_sampling_the_posterior() -> N
 )
 def test_calls_that_make_no_sense_are_refused(bad: tuple) -> None:
     with pytest.raises(ValueError, match=r"calls need|different entrants|finite"):
-        Calls.of(*bad)
+        Comparisons.of(*bad)
 
 
 # ---- Coverage: the stated uncertainty is true under the model's own noise
@@ -265,10 +271,10 @@ def _covered(fit: str, shape: str) -> float:
         quality, bias = rng.normal(size=N) * prior[0] ** -0.5, rng.normal() * prior[1] ** -0.5
         ahead = quality[first] - quality[second] + bias
         if fit == "margins":
-            found = fit_margins(Calls.of(N, first, second, ahead + rng.normal(size=len(first)), 0 * ahead))
+            found = fit_margins(Comparisons.of(N, first, second, ahead + rng.normal(size=len(first)), 0 * ahead))
         else:
             won = rng.random(len(first)) < stats.logistic.cdf(ahead)
-            found = fit_bt(Calls.of(N, first, second, won, 1 - won))
+            found = fit_bt(Comparisons.of(N, first, second, won, 1 - won))
         held += (np.abs(found.estimates - (quality - quality.mean())) <= 1.96 * found.sds).sum()
     return held / (GROUPS * N)
 

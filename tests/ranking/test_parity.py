@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.ranking import Arena, Pairing, exact, place, tiers
+from harness.ranking import Pairing, exact, place
+from harness.ranking.arena import Arena
+from harness.ranking.tiers import tiers
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 
@@ -70,8 +72,10 @@ def test_the_arena_plays_the_reference_s_matches_round_by_round(case: Any) -> No
 def test_the_arena_s_scores_are_half_of_the_reference_s_sums(case: Any) -> None:
     reference, arena = case["reference"]["single_elimination"], _played(case)
     sums = {frozenset([(m["p1"], round(m["s1"], 6)), (m["p2"], round(m["s2"], 6))]) for m in reference["matches"]}
-    ours = {frozenset([(p.pairing.a, round(float(2 * p.score_a), 6)), (p.pairing.b, round(float(2 * p.score_b), 6))])
-            for p in arena.matches}  # fmt: skip
+    ours = {
+        frozenset([(p.pairing.a, round(float(2 * p.score_a), 6)), (p.pairing.b, round(float(2 * p.score_b), 6))])
+        for p in arena.matches
+    }
     assert ours == sums
     for standing in arena.standings():
         assert math.isclose(2 * standing.mean, reference["avg_point"][str(standing.entrant)])

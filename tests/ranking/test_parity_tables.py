@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.ranking import Anchor, Pairing, Played, RoundRobin, Topology, exact, place, tiers, win_shares
-from harness.records import Match
+from harness.core.records import Match
+from harness.ranking import Pairing, Played, Topology, exact, place
+from harness.ranking.anchor import Anchor
+from harness.ranking.round_robin import RoundRobin
+from harness.ranking.tiers import tiers
+from harness.ranking.wins import win_shares
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 SOUND = {"matches": [], "order": False}
@@ -37,9 +41,17 @@ def _match(played: Played) -> Match:
     a, b = played.score_a, played.score_b
     winner = None if a == b else played.pairing.a if a > b else played.pairing.b
     return Match(
-        round=1, a=played.pairing.a, b=played.pairing.b, verdicts=(), shown_first=(), score_a=float(a),
-        score_b=float(b), winner=winner, flipped=False, inconsistent=False,
-    )  # fmt: skip
+        round=1,
+        a=played.pairing.a,
+        b=played.pairing.b,
+        verdicts=(),
+        shown_first=(),
+        score_a=float(a),
+        score_b=float(b),
+        winner=winner,
+        flipped=False,
+        inconsistent=False,
+    )
 
 
 def _agree(reference: Any, keys: Any, n: int) -> None:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking import Reason, Standing, advantages, exact, place, rewards, tiers
+from harness.ranking import exact, place
+from harness.ranking.rewards import Reason, advantages, rewards
+from harness.ranking.tiers import tiers
+from harness.ranking.topology import Standing
 from tests import builders
 
 assert builders.settings  # hypothesis without deadlines

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from harness.ranking import Single
+from harness.ranking.single import Single
 from tests.ranking.playing import Field, bracket, play, singles
 
 
@@ -44,8 +44,11 @@ def test_v_is_the_mean_over_the_matches_and_there_is_no_seed_score(field: Field)
     single = field.single()
     play(single, field.table, field.replies)
     for standing in single.standings():
-        own = [p.score_a if p.pairing.a == standing.entrant else p.score_b
-               for p in single.matches if standing.entrant in (p.pairing.a, p.pairing.b)]  # fmt: skip
+        own = [
+            p.score_a if p.pairing.a == standing.entrant else p.score_b
+            for p in single.matches
+            if standing.entrant in (p.pairing.a, p.pairing.b)
+        ]
         assert standing.seed_score is None
         assert standing.mean == (sum(own) / Fraction(len(own)) if own else 0)
 

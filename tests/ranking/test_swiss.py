@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from harness.ranking import Swiss, place, tiers
+from harness.ranking import place
+from harness.ranking.swiss import Swiss
+from harness.ranking.tiers import tiers
 from tests.ranking.playing import Field, play, singles
 
 
@@ -61,9 +63,10 @@ KNOWING: dict[str, Judge] = {
     "only who won": lambda own, other: (float(own > other), float(other > own)),
     "margin and level": lambda own, other: (round(own, 1), round(other, 1)),
     "margin, level shared with the opponent": lambda own, other: (
-        round(6 + 1.125 * own - 0.375 * other, 1), round(6 + 1.125 * other - 0.375 * own, 1)
+        round(6 + 1.125 * own - 0.375 * other, 1),
+        round(6 + 1.125 * other - 0.375 * own, 1),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("judge", KNOWING)

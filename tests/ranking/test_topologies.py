@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from harness.ranking import (
     NEED_ANCHOR,
     Cyclic,
-    Double,
     OrderPolicy,
     Pairing,
-    RoundRobin,
-    Single,
-    Swiss,
     Topology,
     TopologyName,
     calls_bounds,
     exact,
     make_topology,
     place,
-    tiers,
 )
-from harness.ranking.designs import judged_matches
+from harness.ranking.double import Double
+from harness.ranking.registry import judged_matches
+from harness.ranking.round_robin import RoundRobin
+from harness.ranking.single import Single
+from harness.ranking.swiss import Swiss
+from harness.ranking.tiers import tiers
 from tests.ranking.playing import Field, Table, arenas, play
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
@@ -223,9 +223,15 @@ def test_a_round_robin_of_256_has_every_pair_once() -> None:
 @pytest.mark.parametrize(
     ("name", "calls"),
     [
-        ("arena", (22, 26)), ("anchor", (14, 14)), ("single", (14, 14)), ("double", (22, 28)), ("swiss", (24, 24)),
-        ("round_robin", (56, 56)), ("cyclic", (28, 28)), ("none", (0, 0)),
+        ("arena", (22, 26)),
+        ("anchor", (14, 14)),
+        ("single", (14, 14)),
+        ("double", (22, 28)),
+        ("swiss", (24, 24)),
+        ("round_robin", (56, 56)),
+        ("cyclic", (28, 28)),
+        ("none", (0, 0)),
     ],
-)  # fmt: skip
+)
 def test_the_calls_for_eight_rollouts_are_those_of_the_docs(name: TopologyName, calls: tuple[int, int]) -> None:
     assert calls_bounds(name, 8) == calls

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from harness.records import GroupRanking, Ranked
-from harness.report.figures import certainty, places_by_margins
+from harness.core.records import GroupRanking, Ranked
+from harness.report.summary import certainty, places_by_margins
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])
@@ -14,11 +14,15 @@ GROUP = a_group([a_rollout(i) for i in range(3)])
 def a_ranking(margins: list[float], best: list[float], **changes: Any) -> GroupRanking:
     """Ranked 0, 1, 2 by tiers, whatever the margins say."""
     plain: dict[str, Any] = {
-        "query": "q", "topology": "arena", "estimator": "tiers", "status": "complete", "signal": "ok",
+        "query": "q",
+        "topology": "arena",
+        "estimator": "tiers",
+        "status": "complete",
+        "signal": "ok",
         "rollouts": tuple(
             Ranked(index=i, rank=i, margin=m, p_best=p) for i, (m, p) in enumerate(zip(margins, best, strict=True))
         ),
-    }  # fmt: skip
+    }
     return GroupRanking(**(plain | changes))
 
 

@@ -16,8 +16,7 @@ from typing import Literal
 import pytest
 
 from harness.archive import RankingFile, RankingHead, RunInfo, RunReader, RunStore
-from harness.ranking import Arena, Pairing, Played, Single, place, tiers
-from harness.records import (
+from harness.core.records import (
     Effective,
     Failure,
     FailureKind,
@@ -36,9 +35,13 @@ from harness.records import (
     Unjudged,
     Usage,
 )
+from harness.ranking import Pairing, Played, place
+from harness.ranking.arena import Arena
+from harness.ranking.single import Single
+from harness.ranking.tiers import tiers
 from harness.report.page import render_page, write_page
 from harness.report.tables import group_lines
-from harness.transcript import transcribe
+from harness.transcripts.render import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 PATH_MARKS = ("understanding", "logic", "richness")

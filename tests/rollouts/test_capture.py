@@ -12,8 +12,8 @@ from agents.tracing import TracingProcessor, add_trace_processor
 from pydantic import BaseModel
 
 import harness
+from harness.core.records import Rollout, Step
 from harness.offline import OfflineModel
-from harness.records import Rollout, Step
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 
 pytestmark = pytest.mark.anyio

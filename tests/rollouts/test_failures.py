@@ -10,8 +10,8 @@ import pytest
 from agents import Agent, function_tool
 
 import harness
-from harness.errors import OutOfQuota
-from harness.records import Failure
+from harness.core.errors import OutOfQuota
+from harness.core.records import Failure
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Reaction, Refuse, Say, Script, Seen
 from tests.rollouts.test_capture import Verse, roll_out, slow_then_fast
 

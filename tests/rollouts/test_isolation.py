@@ -8,7 +8,7 @@ import pytest
 from agents import Agent, AgentHooks
 
 import harness
-from harness.records import Rollout
+from harness.core.records import Rollout
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_capture import roll_out
 

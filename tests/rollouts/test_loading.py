@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from agents import Agent, WebSearchTool
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 from harness.rollouts import AgentEnv, from_object, load_agent, loading
 from tests.conftest import ROOT
 

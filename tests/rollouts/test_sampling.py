@@ -6,7 +6,7 @@ import pytest
 from agents import Agent, ModelSettings, Runner, function_tool
 
 import harness
-from harness.report.figures import anchor_is_greedy
+from harness.report.summary import anchor_is_greedy
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out
 
@@ -18,8 +18,11 @@ def refusing(*names: str, with_param: bool = True, status: int = 400) -> Any:
         for name in names:
             if name in seen.body:
                 return Refuse(
-                    status, f"Unsupported parameter: '{name}'", "unsupported_parameter" if with_param else None,
-                              name if with_param else None)  # fmt: skip
+                    status,
+                    f"Unsupported parameter: '{name}'",
+                    "unsupported_parameter" if with_param else None,
+                    name if with_param else None,
+                )
         return Say("Fine.")
 
     return script

@@ -13,14 +13,14 @@ from agents import Agent, Model, ModelResponse, ModelSettings, ModelTracing, Usa
 from openai.types.responses import ResponseOutputMessage
 
 import harness
+from harness.endpoints.streams import completed
 from harness.offline.tool import search_tool
 from harness.rollouts.models import RecordedModel
+from harness.rollouts.rate_limit import Traffic
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.traffic import Traffic
-from harness.streams import completed
 from tests.fake_endpoint import Hang, Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out, slow_then_fast, told
-from tests.rollouts.test_replaying import archived, identical
+from tests.rollouts.test_replay import archived, identical
 
 pytestmark = pytest.mark.anyio
 BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
@@ -60,8 +60,11 @@ async def test_its_steps_calls_and_usage_are_there_and_its_listener_hears_of_the
     assert [told(s) for s in asked.inner] == [("tool", "slow_then_fast", '{"word": "in"}', "echo in")]
     streamed = "m-2026" if api == "responses" else None  # on Chat the SDK does not pass it on
     assert [(c.agent, c.raw, c.replied_model) for c in rollout.calls] == [
-        ("outer", 0, "m-2026"), ("inner", 1, streamed), ("inner", 2, streamed), ("outer", 3, "m-2026")
-    ]  # fmt: skip
+        ("outer", 0, "m-2026"),
+        ("inner", 1, streamed),
+        ("inner", 2, streamed),
+        ("outer", 3, "m-2026"),
+    ]
     assert (rollout.usage.requests, rollout.usage.input, rollout.usage.output) == (4, 400, 80)
     assert rollout.effective.uniform
     assert events
@@ -147,8 +150,10 @@ class Streaming(Model):
 DONE = completed(ModelResponse(output=[], usage=Usage(requests=1, input_tokens=7), response_id="r"))
 SAID = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[])
 ITEM = SimpleNamespace(type="response.output_item.done", item=SAID)
-LIMIT = SimpleNamespace(type="response.failed", response=SimpleNamespace(
-    error=SimpleNamespace(code="rate_limit_exceeded", message="Slow down.")))  # fmt: skip
+LIMIT = SimpleNamespace(
+    type="response.failed",
+    response=SimpleNamespace(error=SimpleNamespace(code="rate_limit_exceeded", message="Slow down.")),
+)
 
 
 def opened(*events: Any, closing: Exception | None = None) -> tuple[Recorder, Any]:

@@ -1,0 +1,95 @@
+"""What is missing of a run: rollouts that never ended, a ranking that was cut short or is out of date."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.archive.index import RolloutPlace
+from harness.archive.layout import list_runs
+from harness.archive.rankings import RankingHead
+from harness.archive.reader import RunReader
+from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.records import Query
+
+CUT_SHORT = frozenset({"cancelled", "quota"})
+"""A rollout that was stopped, or for which no money was left, did not fail: it is still to be run."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What resuming has to do."""
+
+    rollouts: Mapping[str, Sequence[int]]
+    """By query, the rollouts that are to be run."""
+    ranking: bool
+    """Whether a ranking has to be made."""
+    like: RankingHead | None = None
+    """The ranking to be made again, under its own settings; None: under those of the run."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the run is finished."""
+        return not self.rollouts and not self.ranking
+
+    @property
+    def count(self) -> int:
+        """How many rollouts are to be run."""
+        return sum(map(len, self.rollouts.values()))
+
+
+def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
+    """Tell what is missing. With `retry_failed` every rollout that failed is."""
+    rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
+    if rollouts or not reader.index.queries:
+        return Missing(rollouts, ranking=bool(rollouts))
+    newest = reader.newest_ranking(free=False)
+    if newest is None:
+        return Missing({}, ranking=bool(reader.info.judge))
+    again = Missing({}, ranking=True, like=newest.head)
+    if not newest.finished:
+        return again
+    basis: dict[str, str] = {}
+    for group in newest.groups:  # each is read from disk: once is enough
+        if group.status == "incomplete" and group.topology != "none":
+            return again
+        basis[group.query] = group.basis
+    return Missing({}, ranking=_out_of_date(reader, basis))
+
+
+def last_unfinished(runs_dir: Path) -> Path | None:
+    """Return the newest run of which something is missing that can be done; what cannot be read is passed over."""
+    for folder in reversed(list_runs(runs_dir)):
+        try:
+            reader = RunReader(folder)
+            missing = missing_of(reader)
+            if not missing.nothing and not redacted_of(reader, missing.rollouts):
+                return folder
+        except (ArchiveDamaged, UsageError):
+            continue
+    return None
+
+
+def redacted_of(reader: RunReader, queries: Iterable[str]) -> Query | None:
+    """Return the first of `queries` that was redacted, or None: its true text is nowhere, so nobody can run it."""
+    return next((query for name in queries if (query := reader.query(name)) and query.redacted), None)
+
+
+def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
+    wanted = reader.info.settings.get("n")
+    found: dict[str, list[int]] = {}
+    if not isinstance(wanted, int):
+        return found
+
+    def open_(place: RolloutPlace | None) -> bool:
+        return place is None or place.kind in CUT_SHORT or (retry_failed and place.status == "failed")
+
+    for query in reader.index.queries:
+        there = reader.index.rollouts.get(query, {})
+        if missing := [i for i in range(wanted) if open_(there.get(i))]:
+            found[query] = missing
+    return found
+
+
+def _out_of_date(reader: RunReader, ranked: Mapping[str, str]) -> bool:
+    """Tell whether a finished ranking, a basis by query, lacks one or rests on records that newer ones replaced."""
+    return any(q not in ranked or ranked[q] not in {"", reader.basis(q)} for q in reader.index.queries)

@@ -1,0 +1,120 @@
+"""Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.archive.blobs import Blobs
+from harness.archive.index import Index, RolloutPlace, build
+from harness.archive.layout import RunInfo, read_info
+from harness.archive.lines import Lines, Located, read_lines
+from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
+from harness.core.errors import UsageError
+from harness.core.records import VERDICT, AnyVerdict, Group, Judged, Query, Rollout, Scored, basis_of
+
+
+class RunReader:
+    """A run as it is on disk now."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open `folder`. Raises ArchiveDamaged without a readable run.json."""
+        self.folder = folder
+        self.info: RunInfo = read_info(folder)
+        self.blobs = Blobs(folder / "blobs")
+        self._index: Index | None = None
+        self._lines = Lines()
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the run's queries in the order they came."""
+        for place in list(self.index.queries.values()):
+            yield Query.model_validate(self._lines.at(*place))
+
+    def query(self, query_id: str) -> Query | None:
+        """Return one query, or None."""
+        place = self.index.queries.get(query_id)
+        return Query.model_validate(self._lines.at(*place)) if place else None
+
+    def group(self, query: Query) -> Group:
+        """Return a query's rollouts in index order, the newest record of each."""
+        places = self.index.rollouts.get(query.id, {})
+        return Group(query=query, rollouts=tuple(self.rollout_at(places[i]) for i in sorted(places)))
+
+    def rollout_at(self, place: RolloutPlace) -> Rollout:
+        """Return the rollout at a place of the index."""
+        return Rollout.model_validate(self._lines.at(place.path, place.offset))
+
+    def basis(self, query_id: str) -> str:
+        """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
+        places = self.index.rollouts.get(query_id, {})
+        return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict bought under `key`, or None."""
+        members = self._bought(key)
+        return None if members is None or "transcripts" in members else Judged.model_validate(members)
+
+    def scored(self, key: str) -> Scored | None:
+        """Return the listwise verdict bought under `key`, or None."""
+        members = self._bought(key)
+        return Scored.model_validate(members) if members and "transcripts" in members else None
+
+    def _bought(self, key: str) -> dict[str, Any] | None:
+        place = self.index.verdicts.get(key)  # of those that came out: a pair's, or a list's
+        return self._lines.at(*place) if place else None
+
+    def verdicts(self) -> Iterator[AnyVerdict]:
+        """Yield every verdict, failed and listwise ones too, in the order they were written."""
+        for located in self._segment("verdicts"):
+            yield VERDICT.validate_python(located.members)
+
+    def rankings(self) -> list[RankingFile]:
+        """Return all rankings of the run, oldest first; their groups are read as they are asked for."""
+        found = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
+        return sorted(found, key=lambda r: r.head.created_at)
+
+    def heads(self) -> list[RankingHead]:
+        """Return what is told of each ranking before its groups, oldest first."""
+        return [head for head, _ in self._heads()]
+
+    def newest_head(self) -> RankingHead | None:
+        """Return the head of the newest ranking, finished or not, or None."""
+        heads = self._heads()
+        return heads[-1][0] if heads else None
+
+    def newest_ranking(self, *, free: bool = True) -> RankingFile | None:
+        """Return the newest ranking, finished or not, or None; without `free` one that was allowed to buy."""
+        heads = [at for at in self._heads() if free or not at[0].free]
+        return read_ranking(heads[-1][1]) if heads else None
+
+    def ranking(self, ranking_id: str | None = None) -> RankingFile:
+        """Return the newest ranking, or the one named. Raises UsageError if there is none."""
+        heads = self._heads()
+        for head, path in reversed(heads):
+            if ranking_id in (None, head.id) and (found := read_ranking(path)):
+                return found
+        if ranking_id and heads:
+            there = ", ".join(head.id for head, _ in heads)
+            raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {there}")
+        wanted = f"ranking {ranking_id!r}" if ranking_id else "ranking yet"
+        how = (
+            f"harness resume {self.info.id}"
+            if self.info.judge
+            else f"harness rescore {self.info.id} --judge-model MODEL"
+        )
+        raise UsageError(f"run {self.info.id} has no {wanted}; make one with `{how}`")
+
+    @property
+    def index(self) -> Index:
+        """Where every record is; built at first use, for a large run from its cache."""
+        if self._index is None:
+            self._index = build(self.folder)
+        return self._index
+
+    def _heads(self) -> list[tuple[RankingHead, Path]]:
+        paths = sorted((self.folder / "rankings").glob("*.jsonl"))
+        found = [(head, path) for path in paths if (head := read_head(path))]
+        return sorted(found, key=lambda pair: pair[0].created_at)
+
+    def _segment(self, name: str) -> Iterator[Located]:
+        for path in sorted((self.folder / name).glob("*.jsonl")):
+            yield from (at for at in read_lines(path) if at.members["kind"] != "header")

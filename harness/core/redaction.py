@@ -1,0 +1,166 @@
+"""What must not be kept: keys, Authorization values, and whatever the user's patterns and hook name.
+
+Pure. A Redactor is applied where records are made and where they are written, so that what is judged, hashed, shown
+and kept is one and the same text.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+
+from harness.core.errors import UsageError
+
+MARK = "[redacted]"
+_AUTHORIZATION = re.compile(r"(?i)(authorization\W{1,5}(?:bearer|basic|token)\s+)[^\s\"'\\,;]{6,}")
+_SHORTEST_KEY = 6
+_NO_KEYS = {"ollama", "dummy-key", "lm-studio", "not-needed", "no-key-required", "sk-no-key-required"}
+"""What people set where a local server wants some key: ordinary words, that are no secret."""
+
+_IDS = {
+    "Query": {"id"},
+    "RunInfo": {"id", "agent", "judge", "versions"},
+    "Step": {"call_id"},
+    "Rollout": {"run", "query", "raw_calls", "fingerprint"},
+    "Judged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
+    "Unjudged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
+    "Scored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    "Unscored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    "Cap": {"dimension"},
+    "Agreement": {"jurors"},
+    "Match": {"verdicts"},
+    "GroupRanking": {"query", "topology", "estimator", "failed_verdicts", "verdicts", "absent_verdicts", "basis"},
+    "RankingHead": {"id", "judge", "rubric", "settings"},
+}
+"""Fields by which records find one another: patterns leave them alone, keys do not."""
+_IDS_IN_JSON = {"type", "role", "status", "id", "call_id", "response_id", "object"}
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Redactor:
+    """Takes secrets, what fits the patterns, and what the hook removes, out of texts."""
+
+    def __init__(
+        self, secrets: Iterable[str] = (), patterns: Iterable[str] = (), hook: Callable[[str], str] | None = None
+    ) -> None:
+        """Compile. `secrets` too short to be told from a word are left out. Raises re.error."""
+        kept = {s for s in secrets if len(s) >= _SHORTEST_KEY and s.lower() not in _NO_KEYS}
+        self._keys = sorted(kept | {json.dumps(s)[1:-1] for s in kept}, key=lambda s: (-len(s), s))
+        self._secrets = re.compile("|".join(map(re.escape, self._keys))) if self._keys else None
+        self._beginnings = tuple(dict.fromkeys(key[: _SHORTEST_KEY + 1] for key in self._keys))
+        self._patterns = [re.compile(p) for p in patterns]
+        self._hook = hook
+
+    def secret(self, text: str) -> str:
+        """Return a text without keys and Authorization values."""
+        if self._secrets and any(start in text for start in self._beginnings):
+            text = self._uncut(self._secrets.sub(MARK, text))
+        return _AUTHORIZATION.sub(rf"\1{MARK}", text) if "uthorization" in text.lower() else text
+
+    def __call__(self, text: str) -> str:
+        """Return a text without anything that must not be kept. Raises UsageError if the hook gives no text."""
+        text = self.secret(text)
+        for pattern in self._patterns:
+            text = pattern.sub(MARK, text)
+        return self._hooked(text) if self._hook else text
+
+    def record(self, record: Model) -> Model:
+        """Return a record with all of its texts redacted; ids, choices and hashes lose keys only."""
+        if self._is_clean(_json_of(record)):
+            return record
+        fixed = _IDS.get(type(record).__name__, set())
+        changes: dict[str, Any] = {}
+        for name, field in type(record).model_fields.items():
+            value = getattr(record, name)
+            keep = name in fixed or _is_choice(field.annotation)
+            now = self._walk(value, self.secret if keep else self)
+            if now is not value and now != value:
+                changes[name] = now
+        return record.model_copy(update=changes) if changes else record
+
+    def record_and_json(self, record: Model) -> tuple[Model, str | None]:
+        """Return a redacted record, and its JSON: None where that holds what UTF-8 cannot (half a surrogate pair)."""
+        if self._is_clean(told := _json_of(record)):
+            return record, told
+        kept = self.record(record)
+        return kept, _json_of(kept)
+
+    def _is_clean(self, told: str | None) -> bool:
+        """Tell, by one look at its JSON, that a record holds nothing to take out, and need not be walked."""
+        if told is None or self._patterns or self._hook:
+            return False
+        return "uthorization" not in told.lower() and not any(start in told for start in self._beginnings)
+
+    def blob(self, text: str) -> str:
+        """Return a text for keeping. In JSON each string is redacted on its own, so that JSON it stays."""
+        if not self._patterns and not self._hook:
+            return self.secret(text)
+        if text[:1] in {"[", "{"}:
+            try:
+                told = json.loads(text)
+            except ValueError:
+                return self(text)
+            now = self._walk(told, self, in_json=True)
+            return text if now == told else json.dumps(now, ensure_ascii=False)
+        return self(text)
+
+    def _uncut(self, text: str) -> str:
+        """Return a text without the beginning of a key at its end: an error's message may have been cut there."""
+        for key in self._keys:
+            for length in range(len(key) - 1, _SHORTEST_KEY, -1):
+                if text.endswith(key[:length]):
+                    return text[:-length] + MARK
+        return text
+
+    def _hooked(self, text: str) -> str:
+        try:
+            told: Any = self._hook(text) if self._hook else text
+        except Exception as exc:
+            raise UsageError(f"the agent's redact(text) raised {type(exc).__name__}: {exc}") from exc
+        if not isinstance(told, str):
+            raise UsageError(f"the agent's redact(text) returned a {type(told).__name__}, not a str")
+        return told
+
+    def _walk(self, value: Any, scrub: Callable[[str], str], *, in_json: bool = False) -> Any:
+        if isinstance(value, str):
+            return self.secret(value) if in_json and _HASH.fullmatch(value) else scrub(value)
+        if isinstance(value, BaseModel):
+            return self.record(value) if scrub is self else value
+        if isinstance(value, dict):
+            told = cast("dict[Any, Any]", value)
+            return {
+                self.secret(k) if isinstance(k, str) else k: self._walk(
+                    v, self.secret if in_json and k in _IDS_IN_JSON else scrub, in_json=in_json
+                )
+                for k, v in told.items()
+            }
+        if isinstance(value, list | tuple):
+            found = [self._walk(v, scrub, in_json=in_json) for v in cast("list[Any]", value)]
+            return tuple(found) if isinstance(value, tuple) else found
+        return value
+
+
+def _json_of(record: BaseModel) -> str | None:
+    try:
+        return record.model_dump_json()
+    except PydanticSerializationError:
+        return None
+
+
+NOTHING = Redactor()
+"""Takes out Authorization values alone."""
+
+
+def _is_choice(annotation: Any) -> bool:
+    """Whether a field's values are fixed by its type: a Literal, or one or None."""
+    kinds = [a for a in get_args(annotation) or (annotation,) if a is not type(None)]
+    return _literal(annotation) or all(_literal(k) for k in kinds)
+
+
+def _literal(kind: Any) -> bool:
+    return str(get_origin(kind)) == "typing.Literal"

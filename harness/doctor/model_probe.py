@@ -1,0 +1,121 @@
+"""One small call to the agent's model, through the parts that a rollout's calls go through."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+import openai
+from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
+
+from harness.core.settings import Settings
+from harness.doctor.agent_checks import Subject
+from harness.rollouts import RecordedCall, RecordedProvider, Recorder, Traffic, provider_for, recorded
+
+PATIENCE_S = 60.0
+_CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a call ended. `left_out` holds what a run would note of settings that were refused."""
+
+    call: RecordedCall | None
+    error: BaseException | None
+    left_out: tuple[str, ...]
+    took_s: float
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply ended at the few tokens that it was given."""
+        said = str(self.call.error) if self.call else ""
+        return self.call is not None and (self.call.wire.finish == "length" or "response.incomplete" in said)
+
+    @property
+    def replied(self) -> bool:
+        """Whether the model took the call; a reply that was cut shows as much."""
+        return self.call is not None and (self.call.response is not None or self.cut)
+
+    @property
+    def output(self) -> Sequence[Any]:
+        """The reply's items."""
+        return self.call.response.output if self.call and self.call.response else ()
+
+
+class Probe:
+    """Asks the agent's model as a run would: same endpoint, same settings of the agent, same handling of refusals."""
+
+    def __init__(self, subject: Subject, settings: Settings) -> None:
+        """Set up; nothing is sent yet."""
+        self._agent, self._settings = subject.agent, settings
+        self._provider, self._client = provider_for(subject.spec.endpoint)
+        self._capped = True
+        self.patience_s = min(PATIENCE_S, settings.timeout)
+
+    async def ask(
+        self,
+        prompt: str,
+        sampling: ModelSettings,
+        *,
+        tokens: int,
+        tools: Sequence[FunctionTool] = (),
+        seed: int | None = None,
+    ) -> Answer:
+        """Send `prompt` alone; once more without a limit on tokens where the endpoint refuses that."""
+        if self._capped:
+            answer = await self._ask(prompt, replace(sampling, max_tokens=tokens), tools, seed)
+            if not _refuses_cap(answer.error):
+                return answer
+            self._capped = False
+        return await self._ask(prompt, sampling, tools, seed)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client:
+            await self._client.close()
+
+    async def _ask(
+        self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
+    ) -> Answer:
+        notes: list[str] = []
+        traffic = Traffic(notes.append, strict=self._settings.strict_temperature)
+        recorder = Recorder(on_reply=lambda: None, traffic=traffic, seed=seed)
+        config = RunConfig(
+            model=self._settings.model,
+            model_provider=RecordedProvider(self._provider, recorder),
+            model_settings=sampling,
+            tracing_disabled=True,
+        )
+        started, error = anyio.current_time(), None
+        try:
+            with anyio.fail_after(self.patience_s):
+                await Runner.run(self._bare(tools, recorder), prompt, max_turns=1, run_config=config)
+        except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a finding
+            error = exc
+        call = recorder.calls[-1] if recorder.calls else None
+        return Answer(call, error, tuple(notes), anyio.current_time() - started)
+
+    def _bare(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Agent[Any]:
+        """Return the agent with its model and model settings, and nothing else of its own."""
+        own = self._agent.model_settings
+        free = own if own.tool_choice is None else replace(own, tool_choice=None)
+        return self._agent.clone(
+            instructions="You follow instructions to the letter.",
+            prompt=None,
+            tools=list(tools),
+            mcp_servers=[],
+            handoffs=[],
+            input_guardrails=[],
+            output_guardrails=[],
+            output_type=None,
+            hooks=None,
+            model_settings=free,
+            tool_use_behavior="stop_on_first_tool",
+            **recorded(self._agent, recorder),
+        )
+
+
+def _refuses_cap(error: BaseException | None) -> bool:
+    if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
+        return False
+    return error.param in _CAPS or any(name in str(error) for name in _CAPS)

@@ -1,0 +1,70 @@
+"""What the doctor is asked about: the run that the same words would start."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from harness.core.settings import Settings, chosen, load
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An agent's word, flags, environment and config file, as `harness run` would be given them."""
+
+    agent: str
+    flags: Mapping[str, Any]
+    config: Path | None
+    environ: Mapping[str, str]
+    program: str = "python -m harness"
+    """How the harness is called from here."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of that run. Raises UsageError."""
+        return load(self._values)
+
+    @cached_property
+    def _values(self) -> Mapping[str, Any]:
+        return chosen(self.flags, self.environ, self.config)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Everything that must not be printed: the keys, and passwords inside addresses."""
+        told = (self.environ.get(name) or "" for name in ("OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"))
+        keys = (key.strip() for one in told for key in (one, *one.split(",")))
+        judges: Any = self._values.get("judge_base_url")
+        of_judges = cast("Sequence[Any]", judges) if isinstance(judges, list | tuple) else (judges,)
+        addresses = (*of_judges, self._values.get("base_url"), self.environ.get("OPENAI_BASE_URL"))
+        return tuple(secret for secret in (*keys, *map(_password, addresses)) if secret)
+
+    def origin(self, name: str) -> str | None:
+        """Return what set a setting, as its user would call it; None where nobody did."""
+        if self.flags.get(name) is not None:
+            return _flag(name)
+        if f"HARNESS_{name.upper()}" in self.environ:
+            return f"HARNESS_{name.upper()}"
+        return f"--config {self.config}" if self._values.get(name) else None
+
+    def command(self, verb: str, **changes: str | None) -> str:
+        """Return the command to type, with the flags given here but for `changes`; None leaves one out."""
+        kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
+        words = [verb, "--agent", self.agent]
+        for name, value in (kept | changes).items():
+            for one in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]
+                words += [] if one is None else [_flag(name), str(one)]  # pyright: ignore[reportUnknownArgumentType]
+        return f"{self.program} {shlex.join(words)}"
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _password(url: Any) -> str | None:
+    try:
+        return urlsplit(url).password if isinstance(url, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,43 @@
+"""What a model server is: its address and key, the HTTP client, errors, streams, prices.
+
+Agent calls and judge calls both go through here. This room must not know what is asked, or why.
+"""
+
+from harness.endpoints.address import Endpoint, agent_endpoint, judge_endpoint, jurors
+from harness.endpoints.client import http_client
+from harness.endpoints.costs import (
+    Bounds,
+    Ceiling,
+    Kind,
+    Priced,
+    Tokens,
+    agent_tokens,
+    both,
+    bounds,
+    judge_tokens,
+    price_usd,
+)
+from harness.endpoints.errors import failure_of, refused
+from harness.endpoints.streams import StreamedReply, completed
+
+__all__ = [
+    "Bounds",
+    "Ceiling",
+    "Endpoint",
+    "Kind",
+    "Priced",
+    "StreamedReply",
+    "Tokens",
+    "agent_endpoint",
+    "agent_tokens",
+    "both",
+    "bounds",
+    "completed",
+    "failure_of",
+    "http_client",
+    "judge_endpoint",
+    "judge_tokens",
+    "jurors",
+    "price_usd",
+    "refused",
+]

@@ -1,0 +1,126 @@
+"""Where the models are: the agent's endpoint, the judge's, and each juror's, with the key that each may have."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from harness.core.errors import UsageError
+from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, OPENAI_HOST, Api, Settings
+
+
+class Endpoint(BaseModel):
+    """An OpenAI-compatible address. `base_url` None is OpenAI's own. The key never leaves this object by printing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    base_url: str | None
+    api: Api
+    key: SecretStr
+
+    @property
+    def host(self) -> str:
+        """Host and port, as they stand in a judge's identity."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2] if self.base_url else OPENAI_HOST
+
+
+def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+    """Return where the agent's models are, or None with neither a key nor an address.
+
+    Raises UsageError for an address that is no http URL.
+    """
+    base_url = _checked(settings.base_url or environ.get("OPENAI_BASE_URL") or None, "--base-url")
+    key = _key(environ, "OPENAI_API_KEY")
+    if not base_url and not key:
+        return None
+    return Endpoint(base_url=base_url, api=settings.api or _usual_api(base_url), key=SecretStr(key or "none"))
+
+
+def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+    """Return where the judge is: its own address, else the agent's; None with neither a key nor an address.
+
+    The agent's key goes along only to the agent's own host or to OpenAI's: never to a third party's.
+    """
+    agent = agent_endpoint(settings, environ)
+    own_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
+    own_key = _key(environ, JUDGE_KEY)
+    base_url = own_url or (agent.base_url if agent else None)
+    if agent is None and not own_url and not own_key:
+        return None
+    same = agent is not None and agent.base_url == base_url
+    api = settings.judge_api or (agent.api if agent and same else _usual_api(base_url))
+    place = Endpoint(base_url=base_url, api=api, key=SecretStr(own_key or "none"))
+    lends = agent is not None and place.host in {agent.host, OPENAI_HOST}
+    return place if own_key or not (agent and lends) else place.model_copy(update={"key": agent.key})
+
+
+def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Settings, Mapping[str, str]]]:
+    """Return, for each judge, settings with a single model and address, and the environment with its key alone.
+
+    HARNESS_JUDGE_API_KEY may hold several keys with commas between, matched by position. A single key goes only to
+    the first judge's host: never to another's. Raises UsageError where the numbers do not fit.
+    """
+    models = _several(settings.judge_model)
+    urls = _several(settings.judge_base_url)
+    if len(models) < 2:
+        url = _only(settings.judge_base_url, "--judge-base-url")
+        return [(settings.model_copy(update={"judge_base_url": url}), environ)]
+    if len(urls) not in {1, len(models)}:
+        raise UsageError(
+            f"{len(models)} --judge-model but {len(urls)} --judge-base-url: give one for all, or one for each"
+        )
+    addresses = urls * len(models) if len(urls) == 1 else urls
+    keys = [key.strip() for key in environ.get(JUDGE_KEY, "").split(",")]
+    if len(keys) not in {1, len(models)}:
+        raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
+    hosts = [urlsplit(url or "").netloc.rpartition("@")[2] for url in addresses]
+    if len(keys) == 1:
+        home = next((host for host, model in zip(hosts, models, strict=True) if model != OFFLINE_JUDGE), None)
+        keys = [keys[0] if host == home else "" for host in hosts]
+    return [
+        (
+            settings.model_copy(update={"judge_model": m, "judge_base_url": u or None}),
+            {**environ, JUDGE_KEY: k},
+        )
+        for m, u, k in zip(models, addresses, keys, strict=True)
+    ]
+
+
+def _several(value: str | tuple[str, ...] | None) -> list[str | None]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
+    """Return the only value of a setting that a jury has several of. Raises UsageError for several."""
+    if isinstance(value, tuple):
+        raise UsageError(f"{len(value)} {flag} for one judge; name as many with --judge-model")
+    return value
+
+
+def _key(environ: Mapping[str, str], name: str) -> str | None:
+    """Return a key, less the line break that copying it brought along. What no header can carry is refused unseen."""
+    key = environ.get(name, "").strip()
+    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
+        raise UsageError(f"{name} holds a character that no key has (a quotation mark, a space?); set it anew")
+    return key or None
+
+
+def _usual_api(base_url: str | None) -> Api:
+    return "responses" if base_url is None or urlsplit(base_url).hostname == OPENAI_HOST else "chat"
+
+
+def _checked(url: str | None, flag: str) -> str | None:
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half a bracket, or a port that is no number
+        sound = False
+    if not sound:
+        shown = re.sub(r"//[^/]*@", "//", url)  # never a password
+        raise UsageError(
+            f"{flag} {shown!r} is not an http(s) address; expected something like http://localhost:8000/v1"
+        )
+    return url.rstrip("/")

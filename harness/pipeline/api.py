@@ -1,0 +1,136 @@
+"""Rolling out and ranking from Python, without a run on disk."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.archive import MemoryStore, Store
+from harness.core.clock import now
+from harness.core.errors import NothingRankable, UsageError, first_of
+from harness.core.progress import Progress, Silent
+from harness.core.records import Group, GroupRanking, Query, Rollout
+from harness.core.settings import OFFLINE_MODEL, environment, load
+from harness.endpoints import Ceiling
+from harness.formats import query_from
+from harness.judging import Buyer, Judge, Jury
+from harness.pipeline.plan import rubric_of
+from harness.pipeline.rank import judge_counter, rank_by
+from harness.pipeline.resolve import make_jury, open_engine, redactor_of, resolve_agent, resolve_judge
+from harness.rollouts import from_object, load_agent
+from harness.transcripts import ESTIMATE
+
+_DOUBLE_FROM = 16
+
+
+async def rollout(
+    agent: Any,
+    query: str | Query,
+    n: int = 8,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Group:
+    """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
+
+    `agent` is an Agent, a function that builds one, or whatever --agent takes; `settings` are those of the command
+    line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Nothing is written
+    unless `store` is given. Raises UsageError.
+    """
+    chosen = load({"n": n, **settings})
+    loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
+    spec = await resolve_agent(loaded, chosen, environment())
+    try:
+        async with open_engine(
+            spec,
+            chosen,
+            run_id="",
+            store=store or MemoryStore(redactor_of(loaded, chosen, environment())),
+            progress=progress or Silent(),
+            clock=now,
+        ) as engine:
+            return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
+    except* UsageError as group:
+        raise first_of(group) from None
+
+
+async def rank(
+    group: Group,
+    judge: str | Judge | None = None,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> GroupRanking:
+    """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
+
+    With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
+    by the embedded judge unless another is named. Raises UsageError.
+    """
+    chosen, environ = load(settings), environment()
+    store, close, counter = store or MemoryStore(), None, ESTIMATE
+    ceiling, progress = Ceiling(chosen.max_cost), progress or Silent()
+    if judge is None or isinstance(judge, str):
+        models = [m for r in group.rollouts for m in r.effective.models]
+        wanted = chosen.model_copy(update={"judge_model": judge or chosen.judge_model})
+        spec = resolve_judge(wanted, environ, models[0] if models else None, offline=OFFLINE_MODEL in models)
+        counter = judge_counter(spec)
+        jury, close = make_jury(
+            spec, rubric_of(chosen), chosen, environ, store=store, clock=now, progress=progress, ceiling=ceiling
+        )
+    else:
+        jury = Jury([Buyer(judge, store, progress, ceiling=ceiling)])
+    try:
+        return await rank_by(group, jury, chosen, counter)
+    except* UsageError as errors:
+        raise first_of(errors) from None
+    finally:
+        if close:
+            await close()
+
+
+async def best_of(
+    agent: Any,
+    query: str | Query,
+    n: int = 8,
+    judge: str | Judge | None = None,
+    *,
+    store: Store | None = None,
+    **settings: Any,
+) -> Any:
+    """Run an agent `n` times on a query and return the best answer: a str, or the JSON value of a structured output.
+
+    Picked as `harness best` picks: see `for_best`. Raises UsageError; HarnessError where no rollout ended well or
+    the judge's verdicts could not be had.
+    """
+    known = for_best(n) | settings
+    group = await rollout(agent, query, n, store=store, **known)
+    return answer_of(group, await rank(group, judge, store=store, **known))
+
+
+def for_best(n: int) -> dict[str, Any]:
+    """Return the settings under which the first place is found best among `n`, and no more is paid for.
+
+    Below 16 every pair meets once, until the leader is best with probability 0.95; from 16 on double elimination
+    finds it more often for as many calls (benchmarks/ranking.py prints both). `margins` picks.
+    """
+    design = {"topology": "cyclic", "sure": 0.95} if n < _DOUBLE_FROM else {"topology": "double"}
+    return design | {"estimator": "margins"}
+
+
+def winner_of(group: Group, ranking: GroupRanking) -> Rollout:
+    """Return the best rollout. Raises HarnessError where there is none."""
+    ok = {r.index: r for r in group.rollouts if r.status == "ok"}
+    placed = [r for r in ranking.rollouts if r.rank is not None and r.index in ok]
+    if len(ok) == 1:
+        return next(iter(ok.values()))
+    if not placed:
+        why = "; ".join(ranking.notes) or "verdicts could not be had, so the rollouts could not be compared"
+        raise NothingRankable(f"no best answer: {why}")
+    return ok[min(placed, key=lambda r: (r.rank or 0.0, r.index)).index]
+
+
+def answer_of(group: Group, ranking: GroupRanking) -> Any:
+    """Return the best rollout's answer: text, or the value of a structured one. Raises HarnessError as `winner_of`."""
+    best = winner_of(group, ranking).trajectory
+    return json.loads(best.answer) if best.answer_type == "json" else best.answer

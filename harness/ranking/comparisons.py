@@ -1,0 +1,149 @@
+"""What the fitted estimators share: judged calls as arrays, their normal equations, and the fit that comes out."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
+
+_DRAWS = 4096
+"""Monte Carlo draws for `Fit.p_best`: its standard error is at most 0.008."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """K judged calls among `n` entrants, numbered from 0: who stood first, who second, what each scored. All (K,)."""
+
+    n: int
+    first: Ints
+    second: Ints
+    score_first: Floats
+    score_second: Floats
+
+    @classmethod
+    def of(
+        cls, n: int, first: ArrayLike, second: ArrayLike, score_first: ArrayLike, score_second: ArrayLike
+    ) -> "Comparisons":
+        """Check and convert.
+
+        Raises ValueError for unequal lengths, no such entrant, one against itself, a score that is no finite number.
+        """
+        f, s = np.asarray(first, np.int64), np.asarray(second, np.int64)
+        a, b = np.asarray(score_first, np.float64), np.asarray(score_second, np.float64)
+        if n < 1 or not f.shape == s.shape == a.shape == b.shape == (f.size,):
+            shapes = f"{f.shape}, {s.shape}, {a.shape}, {b.shape}"
+            raise ValueError(f"calls need n >= 1 and four flat arrays of one length, got n={n} and {shapes}")
+        if f.size and not (min(f.min(), s.min()) >= 0 and max(f.max(), s.max()) < n and (f != s).all()):
+            raise ValueError(f"every call needs two different entrants out of 0..{n - 1}")
+        if not (np.isfinite(a).all() and np.isfinite(b).all()):
+            raise ValueError("scores must be finite numbers")
+        return cls(n, f, s, a, b)
+
+    def information(self, weights: Floats | None = None) -> Floats:
+        """Return X'WX, (n+1, n+1), for rows x = e_first - e_second, and 1 in the last place for the first side."""
+        n = self.n
+        at = np.bincount(self.first * n + self.second, weights, n * n).astype(np.float64).reshape(n, n)
+        pairs, found = at + at.T, np.empty((n + 1, n + 1))
+        found[:n, :n] = -pairs
+        found[range(n), range(n)] += pairs.sum(axis=1)
+        found[n, :n] = found[:n, n] = at.sum(axis=1) - at.sum(axis=0)
+        found[n, n] = at.sum()
+        return found
+
+    def collect(self, values: Floats) -> Floats:
+        """Return X'v, (n+1,), for one value a call."""
+        found = np.empty(self.n + 1)
+        found[:-1] = np.bincount(self.first, values, self.n) - np.bincount(self.second, values, self.n)
+        found[-1] = values.sum()
+        return found
+
+    def predict(self, at: Floats) -> Floats:
+        """Return Xb, (K,): quality of the first minus the second, plus the first-side effect."""
+        return at[self.first] - at[self.second] + at[-1]
+
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Return the entrants in groups that calls connect, each sorted, by smallest member."""
+        root = list(range(self.n))
+
+        def find(i: int) -> int:
+            while root[i] != i:
+                root[i] = i = root[root[i]]
+            return i
+
+        for i, j in {*zip(self.first.tolist(), self.second.tolist(), strict=True)}:
+            low, high = sorted((find(i), find(j)))
+            root[high] = low
+        found: dict[int, list[int]] = {}
+        for i in range(self.n):
+            found.setdefault(find(i), []).append(i)
+        return tuple(tuple(members) for members in found.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a fit of judged calls says of n entrants; estimates have mean 0, the common level is not identified."""
+
+    estimates: Floats
+    """(n,) posterior mode; in score points for `margins`, in logits for `bt`."""
+    covariance: Floats
+    """(n, n) posterior covariance of the estimates about their mean, P Sigma P with P = I - 11'/n."""
+    first_side: float
+    """What standing first is worth, in the units of the estimates."""
+    first_side_sd: float
+    sigma: float | None
+    """Noise of one call's margin in score points; None for `bt`, whose noise is the model's own."""
+    components: tuple[tuple[int, ...], ...]
+    """Groups of entrants that calls connect. Between two groups the prior alone speaks."""
+    calls: int
+    """How many calls it rests on."""
+    converged: bool
+    """Whether the solver reached the mode; always so for `margins`, which is solved directly."""
+
+    @property
+    def sds(self) -> Floats:
+        """Posterior standard deviations, (n,), of each entrant's quality relative to the group's mean."""
+        return np.sqrt(np.maximum(self.covariance.diagonal(), 0))
+
+    @property
+    def connected(self) -> bool:
+        """Whether calls connect all entrants, so that the data compare every two of them."""
+        return len(self.components) == 1
+
+    @property
+    def reliability(self) -> float:
+        """1 - mean posterior variance / variance of the estimates; 0 where that is negative or nothing differs."""
+        spread, unsure = float(self.estimates @ self.estimates), float(self.covariance.trace())
+        return max(0.0, 1 - unsure / spread) if spread > 0 else 0.0
+
+    def p_above_mean(self) -> Floats:
+        """Return each entrant's posterior probability, (n,), of being above the group's mean."""
+        sds = np.where(self.sds > 0, self.sds, 1.0)
+        return np.array([math.erfc(-z / math.sqrt(2)) / 2 for z in (self.estimates / sds).tolist()])
+
+    def p_best(self) -> Floats:
+        """Return each entrant's probability of being best, (n,), sum 1, under the joint normal posterior.
+
+        Monte Carlo over 4096 fixed draws: the same input gives the same output; standard error at most 0.008.
+        """
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        drawn = root.astype(np.float32) @ _normals(len(self.estimates))
+        drawn += self.estimates[:, None].astype(np.float32)
+        best = np.count_nonzero(drawn == drawn.max(axis=0), axis=1)  # many times faster than argmax
+        return best / best.sum()
+
+
+def projected(covariance: Floats) -> Floats:
+    """Return P Sigma P for P = I - 11'/n: the covariance of what is left when the common level is taken away."""
+    rows = covariance - covariance.mean(axis=0)
+    return rows - rows.mean(axis=1)[:, None]
+
+
+@cache
+def _normals(n: int) -> NDArray[np.float32]:
+    return np.random.default_rng(20260106).standard_normal((n, _DRAWS), np.float32)

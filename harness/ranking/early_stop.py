@@ -1,0 +1,92 @@
+"""Stopping early for best-of-N: a design whose matches are known beforehand, played until its winner is certain."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.margins import fit_margins, ridge
+from harness.ranking.topology import Pairing, Played, Standing
+
+SPAN = 10.0
+"""The widest margin that one call can give: scores run from 0 to 10."""
+_TINY = 1e-9
+"""A lead below this is a draw, and floating point: scores are given to a tenth."""
+
+
+class Decided:
+    """`cyclic`, round by round, until the leader by `margins` cannot be caught any more.
+
+    With `sure` 1 that is certain: whatever margins the calls left over could give, the fit of all planned calls would
+    name the same winner. Below 1 it is over as soon as the posterior probability of the leader being best reaches it.
+    """
+
+    def __init__(self, inner: Cyclic, entrants: Sequence[int], sure: float = 1.0) -> None:
+        """Wrap a `cyclic` that is not begun, with one order a match. Raises ValueError for `sure` not in (0, 1]."""
+        if not 0 < sure <= 1:
+            raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
+        self._inner, self._sure, self._place = inner, sure, {e: i for i, e in enumerate(entrants)}
+        self._plan = tuple(inner.pairings())
+        self._margins: dict[Pairing, float] = {}
+        self._over = False
+
+    @property
+    def name(self) -> str:
+        """The name of the design."""
+        return self._inner.name
+
+    @property
+    def matches(self) -> Sequence[Played]:
+        """The matches played."""
+        return self._inner.matches
+
+    @property
+    def spared(self) -> int:
+        """The planned calls that need not be made any more; 0 until it is decided."""
+        return len(self._plan) - len(self._margins) if self._over else 0
+
+    def pairings(self) -> Sequence[Pairing]:
+        """Return the open matches of the first round that has any; none once the winner is decided."""
+        left = self._inner.pairings()
+        return [p for p in left if not self._over and p.round == left[0].round]
+
+    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+        """Take a result. Raises ValueError for a pairing that is not open."""
+        self._inner.record(pairing, score_a, score_b)
+        self._margins[pairing] = float(score_a - score_b)
+        round_over = not any(p.round == pairing.round for p in self._inner.pairings())
+        self._over = round_over and self._is_decided()
+
+    def standings(self) -> Sequence[Standing]:
+        """Return the design's standings."""
+        return self._inner.standings()
+
+    def _is_decided(self) -> bool:
+        known = self._calls([p for p in self._plan if p in self._margins])
+        if self._sure < 1:
+            return bool(fit_margins(known).p_best().max() >= self._sure)
+        return leads_for_certain(self._calls(self._plan), np.array([p in self._margins for p in self._plan]))
+
+    def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:
+        a, b = ([self._place[getattr(p, side)] for p in pairings] for side in "ab")
+        lead = [self._margins.get(p, 0.0) for p in pairings]
+        return Comparisons.of(len(self._place), a, b, lead, [0.0] * len(lead))
+
+
+def leads_for_certain(plan: Comparisons, made: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> bool:
+    """Tell whether one entrant is sure to top the `margins` fit of all of `plan`, whatever the calls not `made` say.
+
+    The fit is linear in the margins m: theta_l - theta_r = c m. Known calls give a part of that, each other call at
+    worst takes SPAN |c_k| away.
+    """
+    design = np.zeros((len(made), plan.n + 1))
+    rows = np.arange(len(made))
+    design[rows, plan.first], design[rows, plan.second], design[:, -1] = 1.0, -1.0, 1.0
+    weights: Floats = (ridge(plan) @ design.T)[:-1]
+    known = weights[:, made] @ (plan.score_first - plan.score_second)[made]
+    leader = int(known.argmax())
+    ahead = known[leader] - known
+    at_risk = SPAN * np.abs(weights[leader] - weights)[:, ~made].sum(axis=1)
+    return bool(np.all(np.delete(ahead > at_risk + _TINY, leader)))

@@ -1,0 +1,113 @@
+"""One order or two? What judging pairs in both orders shows of the first side's effect (RANKING, finding 4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+THRESHOLD = 1.3
+"""Below this ratio of var_position to var_residual a second order buys less than another pair would."""
+_ENOUGH = 5
+"""Degrees of freedom without which a variance is not worth a word."""
+_PLENTY = 30
+"""Degrees of freedom from which on the ratio no longer hangs on a few pairs."""
+
+Margins = Mapping[tuple[str, str], float]
+"""For (first, second): first's score less second's."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether one order would do, from how many degrees of freedom, and the calls that it would save."""
+
+    verdict: Literal["one order", "both orders", "too few"]
+    ratio: float | None
+    rough: bool
+    """Few pairs: the next run may say otherwise."""
+    saves: int
+    of: int
+
+
+@dataclass(frozen=True)
+class OrderSums:
+    """Sums of squares over pairs judged in both orders; they add up over groups."""
+
+    pairs: int = 0
+    position_ss: float = 0.0
+    """Of (m_ij + m_ji)/2 about its group's mean: how the first side's gain differs from pair to pair."""
+    position_df: int = 0
+    residual_ss: float = 0.0
+    """Of (m_ij - m_ji)/2 about its least-squares ranking: how far preferences are from any ranking."""
+    residual_df: int = 0
+    shift: float = 0.0
+    """Sum of (m_ij + m_ji)/2: over `pairs`, the mean gain of standing first."""
+    shift_squares: float = 0.0
+
+    def __add__(self, other: "OrderSums") -> "OrderSums":
+        return OrderSums(
+            self.pairs + other.pairs,
+            self.position_ss + other.position_ss,
+            self.position_df + other.position_df,
+            self.residual_ss + other.residual_ss,
+            self.residual_df + other.residual_df,
+            self.shift + other.shift,
+            self.shift_squares + other.shift_squares,
+        )
+
+    @property
+    def var_position(self) -> float | None:
+        """The variance of the first side's gain within groups; None where there is nothing to tell it by."""
+        return self.position_ss / self.position_df if self.position_df else None
+
+    @property
+    def var_residual(self) -> float | None:
+        """The variance of preferences about their ranking; None where there is nothing to tell it by."""
+        return self.residual_ss / self.residual_df if self.residual_df else None
+
+    @property
+    def advice(self) -> Advice:
+        """Whether one order would do: yes where var_position is below 1.3 times var_residual."""
+        freedom = min(self.position_df, self.residual_df)
+        if freedom < _ENOUGH or self.var_position is None or self.var_residual is None:
+            return Advice("too few", None, rough=True, saves=0, of=2 * self.pairs)
+        small = self.var_position < THRESHOLD * self.var_residual or self.var_position < 1e-12
+        ratio = self.var_position / self.var_residual if self.var_residual > 0 else None
+        return Advice(
+            "one order" if small else "both orders",
+            ratio,
+            rough=freedom < _PLENTY,
+            saves=self.pairs if small else 0,
+            of=2 * self.pairs,
+        )
+
+
+def order_sums(margins: Margins) -> OrderSums:
+    """Return the sums of one group; only pairs with both orders count."""
+    both = [(i, j) for i, j in margins if (j, i) in margins and i < j]
+    if not both:
+        return OrderSums()
+    forth, back = (np.array([margins[p] for p in ps]) for ps in (both, [(j, i) for i, j in both]))
+    position, preference = (forth + back) / 2, (forth - back) / 2
+    residual, rank = _about_ranking(both, preference)
+    about_mean = position - position.mean()
+    return OrderSums(
+        len(both),
+        float(about_mean @ about_mean),
+        len(both) - 1,
+        float(residual @ residual),
+        len(both) - rank,
+        float(position.sum()),
+        float(position @ position),
+    )
+
+
+def _about_ranking(pairs: list[tuple[str, str]], preference: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return what a least-squares ranking leaves of the preferences, and how many parameters it took."""
+    place = {node: k for k, node in enumerate(dict.fromkeys(node for pair in pairs for node in pair))}
+    design = np.zeros((len(pairs), len(place)))
+    rows = np.arange(len(pairs))
+    design[rows, [place[i] for i, _ in pairs]] = 1.0
+    design[rows, [place[j] for _, j in pairs]] = -1.0
+    found, _, rank, _ = np.linalg.lstsq(design, preference, rcond=None)
+    return preference - design @ found, int(rank)

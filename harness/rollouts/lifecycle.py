@@ -1,0 +1,91 @@
+"""What a rollout runs in: its agent, its context, and whatever the agent's file sets up and cleans up."""
+
+import inspect
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from agents import Agent
+from agents.mcp import MCPServer
+
+from harness.core.records import Query, Rollout
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import Change, connect, copied, servers_to_connect
+from harness.rollouts.loading import LoadedAgent
+
+REWARD_S = 120.0
+"""How long the agent's own `reward` may take over one rollout: it may run a test suite."""
+CLEAN_UP_S = 30.0
+"""How long a clean-up may take once its rollout is over, however that ended."""
+
+
+@dataclass
+class Scene:
+    """One rollout's own: nothing here is shared with another. `clean_up_error` is set if the clean-up raised."""
+
+    context: Any = None
+    clean_up_error: str | None = None
+
+
+@asynccontextmanager
+async def set_up(
+    loaded: LoadedAgent, env: AgentEnv, query: Query, scene: Scene, change: Change
+) -> AsyncGenerator[Agent[Any]]:
+    """Give the agent of one rollout and fill its `scene`: `context(query)`, `before_rollout(query, context)`, agent.
+
+    The agent is a copy with the fields that `change` gives, so that rollouts share none of its lists. MCP servers that
+    nobody has connected get a connection of this rollout's own.
+
+    `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
+    own result stands, and the error is told beside it.
+    """
+    scene.context = await _called(loaded.context, query)
+    try:
+        await _called(loaded.before_rollout, query, scene.context)
+        async with loaded.open(env) as agent, AsyncExitStack() as connections:
+            own: dict[int, MCPServer] = {}
+            for server in servers_to_connect(agent):
+                own[id(server)] = await connect(deepcopy(server), connections)
+            yield copied(agent, lambda a: change(a) | {"mcp_servers": [own.get(id(s), s) for s in a.mcp_servers]})
+    finally:
+        with anyio.move_on_after(CLEAN_UP_S, shield=True) as limit:
+            try:
+                await _called(loaded.after_rollout, query, scene.context)
+            except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
+                scene.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
+        if limit.cancelled_caught:
+            scene.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
+
+
+async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query) -> Rollout:
+    """Return the rollout with what `reward(rollout, query)` of the agent's file gave, or why it gave nothing.
+
+    Called for a rollout that ended well only: how a failed one ranks is for `--failed` to say.
+    """
+    if loaded.reward is None or rollout.failure:
+        return rollout
+    told: dict[str, Any] = {"verify_error": f"reward was not done after {REWARD_S:g} s"}
+    with anyio.move_on_after(REWARD_S, shield=True):
+        try:
+            told = {"verified": _number(await _called(loaded.reward, rollout, query))}
+        except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
+            told = {"verify_error": f"reward raised {type(exc).__name__}: {exc}"}
+    return rollout.model_copy(update=told)
+
+
+def _number(given: Any) -> float | None:
+    if given is None:
+        return None
+    number = float(given)
+    if not math.isfinite(number):
+        raise ValueError(f"it gave {number}, which ranks nowhere")
+    return number
+
+
+async def _called(function: Callable[..., Any] | None, *args: Any) -> Any:
+    result = function(*args) if function else None
+    return await result if inspect.isawaitable(result) else result

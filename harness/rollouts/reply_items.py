@@ -1,0 +1,122 @@
+"""What a model said in one reply, whichever API it came by: reasoning, text, calls, hosted tools with their results."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+_THINK = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
+_HIDDEN = "(reasoning encrypted by the endpoint)"
+_INPUTS = ("action", "actions", "queries", "code", "arguments", "operation", "commands", "input")
+_OUTPUTS = ("results", "outputs", "output", "error")
+_NO_STEP = {"mcp_list_tools", "compaction"}
+"""Items in which nothing is done."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing said. A call of a function tool is answered elsewhere; a hosted tool's output comes with it."""
+
+    reasoning: str | None = None
+    text: str | None = None
+    call_id: str | None = None
+    tool: str | None = None
+    arguments: str | None = None
+    hosted: bool = False
+    output: str | None = None
+    server: str | None = None
+    error: str | None = None
+
+
+def split_think(text: str) -> tuple[str | None, str]:
+    """Return (reasoning, rest) of a text that opens with a `<think>` block, else (None, text)."""
+    found = _THINK.match(text)
+    return (found[1].strip(), text[found.end() :]) if found else (None, text)
+
+
+def said_in(data: Any) -> Iterator[Said]:
+    """Yield what a reply said, in order, from the data of its generation or response span."""
+    if data.type == "response":
+        for item in data.response.output if data.response is not None else ():
+            # Gateways send shapes that the SDK's types do not foresee; what is there is read as it is.
+            yield from _from_item(item.model_dump(mode="json", warnings=False))
+        return
+    for message in cast("Sequence[Mapping[str, Any]]", data.output or ()):
+        if "output" in message:  # a streamed reply comes as a whole Response
+            for item in message["output"]:
+                yield from _from_item(item)
+        else:
+            yield from _from_message(message)
+
+
+def _from_message(message: Mapping[str, Any]) -> Iterator[Said]:
+    """Read a chat message. vLLM and DeepSeek call it reasoning_content, OpenRouter and newer vLLM reasoning."""
+    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
+        yield Said(reasoning=str(reasoning))
+    yield from _from_text(message.get("content") or message.get("refusal"))
+    for call in message.get("tool_calls") or ():
+        function: Mapping[str, Any] = call.get("function") or call.get("custom") or {}
+        yield Said(
+            call_id=call.get("id"),
+            tool=function.get("name"),
+            arguments=function.get("arguments", function.get("input")),
+        )
+
+
+def _from_item(item: Mapping[str, Any]) -> Iterator[Said]:
+    """Read an output item of the Responses API."""
+    kind = str(item["type"])
+    if kind == "reasoning":
+        parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+        text = "\n".join(str(p["text"]) for p in parts if p.get("text"))
+        if text or item.get("encrypted_content"):
+            yield Said(reasoning=text or _HIDDEN)
+    elif kind == "message":
+        for part in item.get("content") or ():
+            yield from _from_text(part.get("text") or part.get("refusal"))
+    elif kind in {"function_call", "custom_tool_call"}:
+        arguments = item.get("arguments", item.get("input"))
+        yield Said(call_id=item.get("call_id"), tool=item.get("name"), arguments=arguments)
+    elif kind.endswith("_call") and kind not in _NO_STEP:
+        yield _hosted(kind.removesuffix("_call"), item)
+
+
+def _hosted(kind: str, item: Mapping[str, Any]) -> Said:
+    """Read a hosted tool's call, which carries its own result."""
+    output = _first(item, _OUTPUTS)
+    if kind == "image_generation":
+        # The picture itself is in the raw reply's blob; a judge of text is told that there is one, and how large.
+        size = len(str(item.get("result") or "")) * 3 // 4
+        output = f"an image of about {size} bytes" if size else None
+    if kind == "web_search":
+        action: Mapping[str, Any] = item.get("action") or {}
+        sources = action.get("sources")
+        output = json.dumps(sources, ensure_ascii=False) if sources else output
+    arguments = _first(item, ("revised_prompt", *_INPUTS))
+    return Said(
+        call_id=item.get("call_id") or item.get("id"),
+        tool=item.get("name") or kind,
+        hosted=True,
+        arguments=arguments,
+        output=output,
+        server=item.get("server_label"),
+        error=_text(item.get("error")),
+    )
+
+
+def _from_text(text: Any) -> Iterator[Said]:
+    if text:
+        reasoning, rest = split_think(str(text))
+        if reasoning:
+            yield Said(reasoning=reasoning)
+        if rest.strip():
+            yield Said(text=rest)
+
+
+def _first(item: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return _text(next((item[n] for n in names if item.get(n) is not None), None))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,139 @@
+"""Two requests of one agent held against each other: are they the same, and if not, what changed first?"""
+
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from harness.core.records import Record
+
+Redact = Callable[[str], str]
+Request = Mapping[str, Any]
+What = Literal[
+    "prompt changed",
+    "tool schema changed",
+    "handoffs changed",
+    "output schema changed",
+    "tool output changed",
+    "input changed",
+    "more calls",
+    "fewer calls",
+    "answer changed",
+    "ended otherwise",
+]
+
+_PARTS: Sequence[tuple[str, What]] = (
+    ("instructions", "prompt changed"),
+    ("tools", "tool schema changed"),
+    ("handoffs", "handoffs changed"),
+    ("output_schema", "output schema changed"),
+)
+_DIFF_LINES = 60
+
+
+class Divergence(Record):
+    """Where a replay first left its recording: what changed, at which model call and step, and how."""
+
+    what: What
+    call: int | None = None
+    """The model call, from 1 in the order the recorded calls began; None where it is about none of them."""
+    step: str | None = None
+    """The path's step that it shows at, from 1 as `show` counts them; `2.1` is inside step 2."""
+    agent: str | None = None
+    tool: str | None = None
+    detail: str = ""
+    diff: str = ""
+
+
+def plain(request: Request, redact: Redact) -> dict[str, Any]:
+    """Return a request as the archive would give it back: through JSON, and redacted."""
+    return cast("dict[str, Any]", scrubbed(json.loads(json.dumps(dict(request), default=str)), redact))
+
+
+def scrubbed(value: Any, redact: Redact) -> Any:
+    """Return a JSON value with every string in it redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [scrubbed(v, redact) for v in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {k: scrubbed(v, redact) for k, v in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def items(request: Request) -> list[Any]:
+    """Return a request's input items; a plain text is one."""
+    given = request["input"]
+    return [given] if isinstance(given, str) else list(given)
+
+
+def shared(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """Return how many items two lists begin with alike."""
+    same = 0
+    while same < min(len(a), len(b)) and a[same] == b[same]:
+        same += 1
+    return same
+
+
+def likeness(recorded: Request, now: Request) -> tuple[int, int, int]:
+    """Return how alike two requests are, to sort by: fixed parts in common, input in common, input that is left."""
+    parts = sum(recorded.get(name) == now.get(name) for name, _ in _PARTS)
+    before, after = items(recorded), items(now)
+    return parts, shared(before, after), -abs(len(before) - len(after))
+
+
+def first_change(recorded: Request, now: Request) -> Divergence:
+    """Return what changed first from one request to the other, which must differ: fixed parts, then the input."""
+    for name, what in _PARTS:
+        if recorded.get(name) != now.get(name):
+            return Divergence(
+                what=what,
+                detail=_names(recorded.get(name), now.get(name)),
+                diff=diff(recorded.get(name), now.get(name)),
+            )
+    before, after = items(recorded), items(now)
+    at = shared(before, after)
+    was, is_ = (before[at : at + 1] or [None])[0], (after[at : at + 1] or [None])[0]
+    if _is_output(was) and _is_output(is_) and was["call_id"] == is_["call_id"]:
+        return Divergence(
+            what="tool output changed",
+            tool=_called(before, was["call_id"]),
+            detail=str(was["call_id"]),
+            diff=diff(was.get("output"), is_.get("output")),
+        )
+    return Divergence(what="input changed", detail=f"item {at + 1}", diff=diff(was, is_))
+
+
+def diff(before: Any, after: Any) -> str:
+    """Return a unified diff of two values, texts as they are and all else as JSON; long ones are cut."""
+    lines = difflib.unified_diff(_text(before).splitlines(), _text(after).splitlines(), "recorded", "now", lineterm="")
+    found = list(lines)
+    cut = [f"... {len(found) - _DIFF_LINES} more lines"] if len(found) > _DIFF_LINES else []
+    return "\n".join(found[:_DIFF_LINES] + cut)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "(nothing)"
+    return value if isinstance(value, str) else json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+def _names(before: Any, after: Any) -> str:
+    """Return which tools or handoffs came, went or changed, by name."""
+    if not isinstance(before, list) or not isinstance(after, list):
+        return ""
+    old = {str(t["name"]): t for t in cast("list[dict[str, Any]]", before)}
+    new = {str(t["name"]): t for t in cast("list[dict[str, Any]]", after)}
+    told = [f"{n} is gone" for n in old if n not in new] + [f"{n} is new" for n in new if n not in old]
+    told += [f"{n} is another" for n in old if n in new and old[n] != new[n]]
+    return ", ".join(told) or "the same in another order"
+
+
+def _is_output(item: Any) -> bool:
+    return isinstance(item, dict) and cast("dict[str, Any]", item).get("type") == "function_call_output"
+
+
+def _called(given: Sequence[Any], call_id: str) -> str | None:
+    told = [cast("dict[str, Any]", i) for i in given if isinstance(i, dict)]
+    calls = (i for i in told if i.get("type") == "function_call" and i.get("call_id") == call_id)
+    return next((str(i["name"]) for i in calls), None)

@@ -1,0 +1,145 @@
+"""What a rollout's model calls were really sent and really cost."""
+
+from asyncio import CancelledError
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from agents import Usage as SdkUsage
+from agents.tracing import Span
+
+from harness.core.records import Effective, ModelCall, Usage
+from harness.endpoints import price_usd
+from harness.rollouts.rate_limit import seed_of
+from harness.rollouts.raw import RawCall
+from harness.rollouts.recorder import RecordedCall, Recorder
+from harness.rollouts.steps import agent_around
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The calls of a rollout: settings and usage of each, summed up."""
+
+    calls: tuple[ModelCall, ...]
+    usages: tuple[Usage, ...]
+    effective: Effective
+    retries: int
+    raw: tuple[RawCall, ...]
+    mcp_tools: dict[str, tuple[str, ...]]
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all calls."""
+        return sum(self.usages[1:], self.usages[0]) if self.usages else Usage()
+
+    def price_usd(self, base_url: str | None) -> float | None:
+        """Return the price of all calls at an address, None if that of any is unknown."""
+        prices = [
+            price_usd(u, c.replied_model or c.model, base_url)
+            for u, c in zip(self.usages, self.calls, strict=True)
+            if c.error is None
+        ]
+        return None if any(p is None for p in prices) else sum(p for p in prices if p is not None)
+
+
+def account(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float | None) -> Accounts:
+    """Take stock of every model span, matched with its recorded call by the span that both stand under.
+
+    A span without a recorded call is a nested run's on a model of its own: its span is all there is.
+    """
+    left = list(recorder.calls)
+    calls: list[ModelCall] = []
+    usages: list[Usage] = []
+    raw: list[RawCall] = []
+    by_id = {s.span_id: s for s in spans}
+    model_spans = [s for s in spans if s.span_data.type in {"generation", "response"}]
+    for span in model_spans:
+        recorded = next((c for c in left if c.parent_span == span.parent_id), None)
+        if recorded:
+            left.remove(recorded)
+        replied = recorded is not None and recorded.response is not None
+        calls.append(_call(span, recorded, len(raw) if replied else None, agent_around(span, by_id)))
+        if recorded and recorded.response:
+            raw.append(RawCall(recorded.request, recorded.response))
+        usages.append(_usage(span, recorded))
+    again = sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans))
+    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature), again, tuple(raw), _listed(spans))
+
+
+def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent: str | None) -> ModelCall:
+    data = span.span_data
+    reply: Any = getattr(data, "response", None)
+    config: Any = getattr(data, "model_config", None) or {}
+    settings = recorded.settings if recorded else None
+    return ModelCall(
+        model=recorded.model if recorded else getattr(data, "model", None),
+        replied_model=getattr(reply, "model", None) or (recorded.wire.model if recorded else None),
+        temperature=settings.temperature if settings else config.get("temperature"),
+        replied_temperature=getattr(reply, "temperature", None),
+        top_p=settings.top_p if settings else config.get("top_p"),
+        seed=seed_of(settings) if settings else None,
+        error=_said(recorded) if recorded and recorded.response is None else None,
+        raw=raw,
+        agent=agent,
+    )
+
+
+def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:
+    listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
+    return {str(d.server): tuple(d.result) for d in listed if d.server and d.result}
+
+
+def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
+    if recorded and recorded.response:
+        # The SDK counts the attempts before a reply as requests of that reply; here each attempt is a call of its own.
+        return from_sdk(recorded.response.usage, requests=1)
+    if recorded:
+        return Usage()
+    told: Any = getattr(span.span_data, "usage", None) or {}
+    return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
+
+
+def from_sdk(usage: SdkUsage, requests: int | None = None) -> Usage:
+    """Return the SDK's usage of one call, with its own count of `requests` or another.
+
+    Zeros in and out mean that the endpoint told nothing.
+    """
+    requests = usage.requests if requests is None else requests
+    if not usage.input_tokens and not usage.output_tokens:
+        return Usage(requests=requests)
+    return Usage(
+        requests=requests,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        cached=usage.input_tokens_details.cached_tokens,
+        reasoning=usage.output_tokens_details.reasoning_tokens,
+    )
+
+
+def _said(call: RecordedCall) -> str:
+    """Return the error of a call without a reply: one still under way ends with its rollout."""
+    error = call.error or CancelledError("the rollout ended before the reply came")
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+
+
+def _effective(attempts: Sequence[ModelCall], wanted: float | None) -> Effective:
+    calls = [c for c in attempts if c.error is None]
+    sent = {c.temperature for c in calls}
+    exceptions = [
+        f"call {i}: sent {'no temperature' if c.temperature is None else f'temperature {c.temperature:g}'}"
+        for i, c in enumerate(calls, 1)
+        if c.temperature != wanted
+    ]
+    exceptions += [
+        f"call {i}: the endpoint used temperature {c.replied_temperature}"
+        for i, c in enumerate(calls, 1)
+        if c.replied_temperature is not None and c.replied_temperature != c.temperature
+    ]
+    models = dict.fromkeys(m for c in calls if (m := c.replied_model or c.model))
+    return Effective(
+        uniform=bool(calls) and not exceptions,
+        temperature=sent.pop() if len(sent) == 1 else None,
+        models=tuple(models),
+        exceptions=tuple(exceptions),
+    )

@@ -1,0 +1,58 @@
+"""A round robin's verdicts are enough for every other topology: rescoring buys none and ranks as a fresh run does."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from harness import pipeline
+from harness.archive import RunReader
+from harness.core.settings import load
+from harness.formats.queries import query_from
+from harness.rollouts import load_agent
+
+CHANGES: list[dict[str, Any]] = [
+    {"topology": "arena"},
+    {"topology": "anchor"},
+    {"topology": "single"},
+    {"topology": "double"},
+    {"topology": "swiss"},
+    {"topology": "cyclic"},
+    {"budget": 14},
+    {"budget": 40},
+    {"topology": "none"},
+    {"topology": "arena", "order": "balanced"},
+    {"topology": "round_robin", "order": "single"},
+]
+
+
+@pytest.fixture(scope="module")
+def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of eight rollouts in which all have met in both orders."""
+    settings = load({"topology": "round_robin", "offline": True, "runs_dir": tmp_path_factory.mktemp("runs")})
+
+    async def go() -> Path:
+        loaded = load_agent("search", Path.cwd())
+        prepared = await pipeline.prepare(loaded, settings)
+        return (await pipeline.run(prepared, [query_from(loaded.examples[0])])).path
+
+    return anyio.run(go)
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
+    everyone: Path, changes: dict[str, Any]
+) -> None:
+    async def go() -> None:
+        ran = await pipeline.rescore(everyone, changes)
+        reader = RunReader(everyone)
+        (rescored,) = reader.ranking(ran.ranking_id).groups
+        (query,) = reader.queries()
+        fresh = await pipeline.rank(reader.group(query), offline=True, **changes)
+        assert rescored.judged == 0
+        assert rescored.reused == fresh.judged
+        assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)
+        assert (rescored.topology, rescored.signal, rescored.status) == (fresh.topology, fresh.signal, fresh.status)
+
+    anyio.run(go)

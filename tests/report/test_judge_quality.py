@@ -1,0 +1,89 @@
+"""What is said of a judge: the words follow the figures."""
+
+import itertools
+import json
+
+import pytest
+
+from harness.ranking.judge_stats import Call, Tally, tally
+from harness.report.judge_quality import Trust, judge_lines, quality_json, readings, trusts, warnings
+from harness.report.totals import survey
+from tests.report.test_page import EVIL, build, crowd, page_of
+
+
+def of(margin, n: int = 5, both: bool = True) -> Tally:
+    balanced = [(i, j) if (i + j) % 2 else (j, i) for i, j in itertools.combinations(range(n), 2)]
+    pairs = itertools.permutations(range(n), 2) if both else balanced
+    return tally([Call(str(i), str(j), 5 + margin(i, j) / 2, 5 - margin(i, j) / 2) for i, j in pairs])
+
+
+def says(t: Tally, order: str = "both") -> dict[str, str]:
+    return {r.name: r.says for r in readings(t, order)}
+
+
+def test_position_that_decides_is_called_noise_and_no_bias_beside_it():
+    t = of(lambda _i, _j: 3.0)
+    assert warnings(t, "both") == [
+        "its ranking is noise: in 10 of 10 pairs it named the side shown first, whichever answer that was"
+    ]
+    assert says(t)["one_order"].startswith("neither would do")
+    assert "shown second" in warnings(of(lambda _i, _j: -3.0), "both")[0]
+
+
+@pytest.mark.parametrize(
+    ("order", "cure"),
+    [("both", "judging both orders cancels it"), ("balanced", "cancel most of it"), ("single", "nothing cancels it")],
+)
+def test_a_bias_is_told_with_what_the_order_makes_of_it(order, cure):
+    t = of(lambda i, j: 0.5 * (j - i) + 2.0, n=8, both=order == "both")
+    (warning,) = warnings(t, order)
+    assert "standing first is worth 2.0 points" in warning
+    assert cure in warning
+    assert cure in says(t, order)["first_side"]
+
+
+def test_a_sound_judge_is_warned_of_in_nothing():
+    t = of(lambda i, j: 0.5 * (j - i), n=8)
+    assert warnings(t, "both") == []
+    told = says(t)
+    assert told["flips"] == "rarely: the order shown hardly matters"
+    assert told["first_wins"].startswith("50 % is unbiased")
+    assert "make a ranking, or nearly" in told["cycles"]
+
+
+def test_a_judge_that_goes_round_is_told_from_coin_tosses():
+    wins = {(0, 1), (1, 2), (2, 0)}
+    t = of(lambda i, j: 2.0 if (i, j) in wins else -2.0, n=3)
+    assert t.cycles.part == t.cycles.whole == 1
+    assert "hardly make a ranking" in says(t)["cycles"]
+
+
+def test_nothing_judged_has_a_reading_for_every_figure():
+    told = readings(Tally(), "both")
+    assert all(r.figure and r.says for r in told)
+    assert warnings(Tally(), "both") == []
+    trust = Trust("j", "r", Tally(), (), tuple(told), ())
+    assert json.loads(json.dumps(quality_json(trust), allow_nan=False))["flips"]["share"] is None
+
+
+def test_the_judge_is_named_where_there_are_several():
+    t = of(lambda _i, _j: 3.0)
+    assert judge_lines({"one": t}, "both")[0].startswith("judge: its")
+    assert [line.split(":")[0] for line in judge_lines({"one": t, "two": t}, "both")] == ["judge one", "judge two"]
+
+
+def test_the_page_has_a_table_a_judge_with_every_figure_and_its_reading(tmp_path):
+    built = build(tmp_path, crowd(6), judge=f"judge {EVIL[:40]}")
+    page = page_of(built)
+    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
+    for r in trust.readings:
+        assert r.label in page.text()
+        assert r.says in page.text()
+    assert "How far to believe the judge" in page.text()
+
+
+def test_failed_verdicts_are_counted_for_the_judge_that_owes_them(tmp_path):
+    built = build(tmp_path, crowd(4, refuse=lambda first, second: (first, second) == (2, 0)))
+    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
+    assert trust.tally.failed == 1
+    assert trust.tally.verdicts > 0

@@ -1,0 +1,52 @@
+"""Counting tokens: by tiktoken only where its data are on this machine already."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.transcripts.render import estimate_tokens
+from harness.transcripts.tokens import ESTIMATE, count_by, counter_for, is_at_hand, recorded_budget, transcript_budget
+from tests.conftest import ROOT
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5.2", "some-local-model", "", None])
+def test_without_data_on_this_machine_tokens_are_estimated_and_nothing_is_downloaded(model: str | None) -> None:
+    assert counter_for(model) == ESTIMATE
+
+
+def test_a_counter_that_is_not_here_is_told_and_the_estimate_stands_in() -> None:
+    assert not is_at_hand("tiktoken:o200k_base")
+    assert not is_at_hand("tiktoken:no-such-encoding")
+    assert is_at_hand(ESTIMATE)
+    assert count_by("tiktoken:o200k_base") is estimate_tokens
+
+
+def test_no_cache_folder_at_all_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    assert counter_for("gpt-4o") == ESTIMATE
+
+
+def test_each_of_two_transcripts_has_half_and_nought_is_no_limit() -> None:
+    half = transcript_budget(32_000, ESTIMATE)
+    assert half
+    assert half.tokens == 16_000
+    assert transcript_budget(0, ESTIMATE) is None
+
+
+def test_a_ranking_from_before_there_was_a_budget_had_none() -> None:
+    assert recorded_budget({}, {}) is None
+    told = recorded_budget({"judge_budget": 900}, {"counter": ESTIMATE})
+    assert told
+    assert told.tokens == 450
+
+
+def test_importing_does_not_import_tiktoken() -> None:
+    script = "import sys, harness.pipeline.runs; sys.exit('tiktoken' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
