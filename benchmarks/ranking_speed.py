@@ -19,7 +19,7 @@ from harness.core.records import Match  # noqa: E402
 from harness.ranking import Estimator, Rule, conclude, exact, place, rank_scores  # noqa: E402
 from harness.ranking.arena import Arena  # noqa: E402
 from harness.ranking.bt import fit_bt  # noqa: E402
-from harness.ranking.conclude import comparisons_of  # noqa: E402
+from harness.ranking.conclusions import comparisons_of  # noqa: E402
 from harness.ranking.margins import fit_margins  # noqa: E402
 from harness.ranking.tiers import tiers  # noqa: E402
 from harness.ranking.topology import Standing  # noqa: E402

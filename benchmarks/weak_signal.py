@@ -14,7 +14,7 @@ from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking import Cyclic
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.conclude import WEAK_BELOW
+from harness.ranking.conclusions import WEAK_BELOW
 from harness.ranking.margins import fit_margins
 
 

@@ -1,6 +1,6 @@
 """Is an archive whole? Every line, checksum, hash and reference is looked at.
 
-Reads the files alone, never the index. harness.pipeline.validate compares what a ranking says with its matches.
+Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
 
 import os

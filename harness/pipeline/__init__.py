@@ -5,9 +5,9 @@ This room parses no command line and prints nothing.
 
 from harness.pipeline.api import best_of, for_best, rank, rollout, winner_of
 from harness.pipeline.concurrency import for_each
+from harness.pipeline.messages import TrajectoryScore, ruler
 from harness.pipeline.plan import Prepared, design, prepare
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_judge, member_keys, resolve_agent, resolve_judge
-from harness.pipeline.ruler import TrajectoryScore, ruler
 from harness.pipeline.runs import (
     Quote,
     Ran,
@@ -20,7 +20,7 @@ from harness.pipeline.runs import (
     validate,
     what_is_kept,
 )
-from harness.pipeline.validate import Checked
+from harness.pipeline.validation import Checked
 
 __all__ = [
     "AgentSpec",

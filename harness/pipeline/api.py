@@ -14,7 +14,7 @@ from harness.endpoints import Ceiling
 from harness.formats import query_from
 from harness.judging import Buyer, Judge, Jury
 from harness.pipeline.plan import rubric_of
-from harness.pipeline.rank import judge_counter, rank_by
+from harness.pipeline.rank_groups import judge_counter, rank_by
 from harness.pipeline.resolve import make_jury, open_engine, redactor_of, resolve_agent, resolve_judge
 from harness.rollouts import from_object, load_agent
 from harness.transcripts import ESTIMATE

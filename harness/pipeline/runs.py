@@ -32,9 +32,9 @@ from harness.pipeline.plan import (
     most_calls,
     rescoring,
 )
-from harness.pipeline.rank import Buying, judge_counter, lenders_of, open_ranking, rank_by, taking_part
+from harness.pipeline.rank_groups import Buying, judge_counter, lenders_of, open_ranking, rank_by, taking_part
 from harness.pipeline.resolve import AgentSpec, agent_of, make_jury, open_engine, redactor_of, replay_env, resolve_agent
-from harness.pipeline.validate import Checked, check
+from harness.pipeline.validation import Checked, check
 from harness.rollouts import Engine, LoadedAgent, Replayed, replay_rollout, unpack
 
 _VERSIONS = ("arena-harness", "openai-agents", "openai", "pydantic")
@@ -237,7 +237,7 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
 
 
 def validate(folder: Path, *, repair: bool = False) -> Checked:
-    """Look at everything in a run's archive, and play its rankings again; see `harness.pipeline.validate`."""
+    """Look at everything in a run's archive, and play its rankings again; see `harness.pipeline.validation`."""
     return check(folder, rank_by, repair=repair)
 
 

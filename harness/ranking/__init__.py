@@ -4,13 +4,13 @@ This room never calls a judge, awaits nothing, reads no file, and draws no chanc
 Scores are exact (`Fraction`), so that no rounding decides a match.
 """
 
-from harness.ranking.agreement import agreement, match_margins, mean_agreement
 from harness.ranking.bracket import seeded_order
-from harness.ranking.conclude import Conclusion, Estimator, RewardFrom, Rule, conclude
+from harness.ranking.conclusions import Conclusion, Estimator, RewardFrom, Rule, conclude
 from harness.ranking.cyclic import Cyclic
 from harness.ranking.early_stop import Decided
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import Call, Tally, judge_calls, tally
+from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
 from harness.ranking.registry import NEED_ANCHOR, TopologyName, calls_bounds, make_topology, told, usual_order
 from harness.ranking.reward_classes import classes_of, stacked
 from harness.ranking.rewards import place

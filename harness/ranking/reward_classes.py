@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from harness.core.records import Ranked
-from harness.ranking.conclude import Conclusion
+from harness.ranking.conclusions import Conclusion
 from harness.ranking.rewards import place
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import Match, Record, Signal
-from harness.ranking.conclude import Estimator, Rule, conclude
+from harness.ranking.conclusions import Estimator, Rule, conclude
 from harness.ranking.registry import Draws, TopologyName, make_topology
 from harness.ranking.topology import OrderPolicy, Pairing, Topology, exact
 

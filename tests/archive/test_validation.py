@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness import pipeline
 from harness.archive import ASIDE, RunReader
 from harness.archive.lines import encode, read_lines
-from harness.pipeline.validate import Checked
+from harness.pipeline.validation import Checked
 from tests.archive.making import lines_of
 
 V1 = Path(__file__).parents[1] / "data" / "runs" / "v1"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import harness
 from harness.core.errors import UsageError
 from harness.ranking import RankedScores, rank_scores
-from harness.ranking.conclude import comparisons_of
+from harness.ranking.conclusions import comparisons_of
 from harness.ranking.margins import fit_margins
 from tests.ranking.test_parity import CASES
 

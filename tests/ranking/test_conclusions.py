@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.records import Match
 from harness.ranking import Conclusion, Rule, conclude, rank_scores
 from harness.ranking.bt import fit_bt
-from harness.ranking.conclude import WEAK_BELOW, comparisons_of
+from harness.ranking.conclusions import WEAK_BELOW, comparisons_of
 from harness.ranking.margins import fit_margins
 from harness.ranking.topology import Standing
 from harness.ranking.wins import win_shares

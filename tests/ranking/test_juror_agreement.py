@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness.core.records import Agreement, Match
 from harness.ranking import agreement, match_margins, mean_agreement
-from harness.ranking.agreement import spearman, winner_kappa
+from harness.ranking.juror_agreement import spearman, winner_kappa
 from tests.builders import a_judged
 
 margins = st.integers(-3, 3).map(float)
