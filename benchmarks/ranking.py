@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from simulated_judge import ASSUMPTION, REGIMES, Array, Groups, Regime, draw, listwise, mean_spearman, top_hits
 
-from harness.core.records import Match
+from harness.core.rankings import Match
 from harness.ranking import OrderPolicy, Played, Topology, TopologyName, exact, make_topology, place
 from harness.ranking.arena import Arena
 from harness.ranking.bt import fit_bt

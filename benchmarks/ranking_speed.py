@@ -15,7 +15,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - reads the settings above
 
-from harness.core.records import Match  # noqa: E402
+from harness.core.rankings import Match  # noqa: E402
 from harness.ranking import Estimator, Rule, conclude, exact, place, rank_scores  # noqa: E402
 from harness.ranking.arena import Arena  # noqa: E402
 from harness.ranking.bt import fit_bt  # noqa: E402

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
-    from harness.core.records import Group, GroupRanking, Query, Rollout
+    from harness.core.rankings import GroupRanking
+    from harness.core.records import Group, Query, Rollout
     from harness.pipeline import TrajectoryScore, best_of, rank, rescore, resume, rollout, ruler
     from harness.ranking import rank_scores
     from harness.rollouts import AgentEnv
@@ -41,7 +42,7 @@ __all__ = [
 _HOMES = {
     "AgentEnv": "harness.rollouts",
     "Group": "harness.core.records",
-    "GroupRanking": "harness.core.records",
+    "GroupRanking": "harness.core.rankings",
     "HarnessError": "harness.core.errors",
     "JudgeFailed": "harness.core.errors",
     "MemoryStore": "harness.archive",

@@ -12,27 +12,22 @@ import anyio.lowlevel
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import (
     Effective,
     Failure,
     FailureKind,
     Group,
-    GroupRanking,
-    Judged,
-    Match,
     ModelCall,
     Query,
-    Ranked,
     Rollout,
     Sampling,
-    SideScores,
     Step,
     Trajectory,
-    Unjudged,
     Usage,
-    Winner,
     digest,
 )
+from harness.core.verdicts import Judged, SideScores, Unjudged, Winner
 from harness.judging import Task
 from harness.transcripts.render import Transcript, transcribe
 

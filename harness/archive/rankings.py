@@ -10,7 +10,8 @@ from typing import Any, overload
 from pydantic import JsonValue
 
 from harness.archive.lines import read_at, read_lines
-from harness.core.records import GroupRanking, Record
+from harness.core.rankings import GroupRanking
+from harness.core.records import Record
 
 
 class RankingHead(Record):

@@ -10,7 +10,8 @@ from harness.archive.layout import RunInfo, read_info
 from harness.archive.lines import Lines, Located, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
 from harness.core.errors import UsageError
-from harness.core.records import VERDICT, AnyVerdict, Group, Judged, Query, Rollout, Scored, basis_of
+from harness.core.records import Group, Query, Rollout, basis_of
+from harness.core.verdicts import VERDICT, AnyVerdict, Judged, Scored
 
 
 class RunReader:

@@ -8,7 +8,9 @@ from harness.archive.layout import RunInfo
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.rankings import RankingHead
 from harness.core.errors import UsageError, did_you_mean
-from harness.core.records import GroupRanking, Query, Rollout, Verdict
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Rollout
+from harness.core.verdicts import Verdict
 
 _RECORDS: dict[str, Any] = {
     "run.json": RunInfo,

@@ -22,8 +22,10 @@ from harness.archive.lines import Appender, sync_folder
 from harness.archive.rankings import RankingHead
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveLocked, CannotWrite, UsageError
-from harness.core.records import AnyVerdict, GroupRanking, Judged, Query, Record, Rollout, Scored
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Record, Rollout
 from harness.core.redaction import NOTHING, Redactor
+from harness.core.verdicts import AnyVerdict, Judged, Scored
 from harness.transcripts import valid_unicode
 
 _STAMP = "%Y%m%dT%H%M%S%f"

@@ -18,7 +18,9 @@ from harness.archive.layout import read_info
 from harness.archive.lines import decode, sync_folder
 from harness.archive.rankings import RankingHead
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
-from harness.core.records import VERDICT, GroupRanking, Judged, Query, Rollout
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Rollout
+from harness.core.verdicts import VERDICT, Judged
 
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
 ASIDE = "damaged"

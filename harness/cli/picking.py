@@ -13,7 +13,8 @@ from harness.cli.costing import print_plan
 from harness.cli.output import print_run, stderr
 from harness.cli.running import checked, hush, interruptible
 from harness.cli.watching import Watcher
-from harness.core.records import Group, GroupRanking
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.core.settings import Settings, chosen, environment, load
 from harness.report import write_page
 

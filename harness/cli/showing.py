@@ -11,7 +11,8 @@ import typer
 from harness.archive import ASIDE, RankingFile, RankingHead, RunReader, find_run, list_runs, schema_of, schemas
 from harness.cli.output import print_run, runs_dir_of, stderr, stdout
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, did_you_mean
-from harness.core.records import Group, Judged, Query, Rollout
+from harness.core.records import Group, Query, Rollout
+from harness.core.verdicts import Judged
 from harness.report import group_of, match_lines, matches_table, path_lines, run_cells, runs_table, write_page
 from harness.transcripts import ESTIMATE, is_at_hand, recorded_budget, transcribe
 

@@ -10,8 +10,8 @@ from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import HarnessError
 from harness.core.progress import Progress
-from harness.core.records import Judged, Unjudged
 from harness.core.settings import Settings
+from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.checks import printable
 from harness.doctor.labelled import Label, LabelledPair
 from harness.judging import Buyer, Purse, Rubric, Task

@@ -7,8 +7,8 @@ import anyio
 from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import HarnessError
-from harness.core.records import Judged, Unjudged
 from harness.core.settings import Settings
+from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.checks import Check, from_error
 from harness.doctor.failed_calls import late, unreadable
 from harness.doctor.model_probe import PATIENCE_S

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from harness.core.records import Flag, FlagKind
+from harness.core.verdicts import Flag, FlagKind
 from harness.transcripts import clean
 
 RULES = 1

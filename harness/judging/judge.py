@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.core.records import Failure, Judged, Unjudged, Usage, digest
+from harness.core.records import Failure, Usage, digest
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging.list_prompt import ListPrompt
 from harness.judging.prompt import Prompt, Task
 from harness.transcripts import Transcript

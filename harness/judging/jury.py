@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import anyio
 
-from harness.core.records import Judged, Scored, Unjudged, Unscored
+from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Buyer, ListBuyer, Purse

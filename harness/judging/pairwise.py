@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from harness.core.clock import Clock
-from harness.core.records import Failure, Judged, Side, SideScores, Unjudged, Usage
+from harness.core.records import Failure, Usage
+from harness.core.verdicts import Judged, Side, SideScores, Unjudged
 from harness.judging.ask_with_repair import SAMPLING, Pricing, ask_and_read
 from harness.judging.flags import Asked, flags_of
 from harness.judging.judge import Ask, Reply, verdict_key

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-from harness.core.records import SideScores, Winner
+from harness.core.verdicts import SideScores, Winner
 from harness.judging.rubric import Rubric
 from harness.transcripts import valid_unicode
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.core.errors import UsageError, did_you_mean
-from harness.core.records import Cap, Flag, FlagKind, SideScores
+from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
 from harness.judging.front_matter import Fault, Faulty, Parts, render, take_apart, template_faults
 from harness.transcripts import Transcript
 

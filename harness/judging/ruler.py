@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.core.clock import Clock
-from harness.core.records import Failure, Scored, Unscored, Usage, digest
+from harness.core.records import Failure, Usage, digest
+from harness.core.verdicts import Scored, Unscored
 from harness.judging.ask_with_repair import SAMPLING, Pricing, ask_and_read
 from harness.judging.judge import Ask, Reply
 from harness.judging.list_prompt import ListRubric, ListTask, build_list, list_fingerprint

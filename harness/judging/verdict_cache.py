@@ -13,7 +13,8 @@ import anyio
 
 from harness.archive import RunReader, Store
 from harness.core.progress import Progress, Silent
-from harness.core.records import AnyVerdict, Failure, Judged, Scored, Unjudged, Unscored
+from harness.core.records import Failure
+from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
 from harness.judging.judge import Judge
 from harness.judging.list_prompt import ListTask

@@ -8,7 +8,8 @@ from harness.archive import MemoryStore, Store
 from harness.core.clock import now
 from harness.core.errors import NothingRankable, UsageError, first_of
 from harness.core.progress import Progress, Silent
-from harness.core.records import Group, GroupRanking, Query, Rollout
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Query, Rollout
 from harness.core.settings import OFFLINE_MODEL, environment, load
 from harness.endpoints import Ceiling
 from harness.formats import query_from

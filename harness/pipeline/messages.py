@@ -11,8 +11,9 @@ from typing import Any, Literal, cast
 from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, UsageError
-from harness.core.records import Record, Scored
+from harness.core.records import Record
 from harness.core.settings import Settings, environment, load
+from harness.core.verdicts import Scored
 from harness.judging import ListBuyer, ListJury, ListRubric, ListTask, Purse, RulerJudge, Task, load_list_rubric
 from harness.pipeline.resolve import make_ask, member_keys, resolve_judge
 from harness.tournament import LIST_BUDGET, Listed, clipped, scale_notes, score_list

@@ -12,7 +12,8 @@ from typing import Any
 from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.clock import Clock
 from harness.core.progress import Progress
-from harness.core.records import Group, GroupRanking, Query, Ranked
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Query
 from harness.core.settings import Settings, as_written, environment
 from harness.endpoints import Ceiling
 from harness.judging import Jury, ListJury

@@ -12,8 +12,10 @@ import anyio
 
 from harness.archive import Blobs, Finding, RunReader, RunStore, findings, move_aside
 from harness.core.clock import now
-from harness.core.records import Failure, Group, GroupRanking, Judged, Ranked, Unjudged
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Failure, Group
 from harness.core.settings import Settings, load
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Jury, Purse, Task
 from harness.rollouts import parts
 from harness.transcripts import ESTIMATE, Transcript, is_at_hand

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from harness.core.records import Match, Ranked, Signal
+from harness.core.rankings import Match, Ranked, Signal
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.margins import fit_margins

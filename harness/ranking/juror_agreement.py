@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from harness.core.records import Agreement, Judged, Match
+from harness.core.rankings import Agreement, Match
+from harness.core.verdicts import Judged
 from harness.ranking.judge_stats.agreement import kappa as kappa_of_labels
 
 Margins = Mapping[str, Mapping[Hashable, float]]

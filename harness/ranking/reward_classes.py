@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.core.records import Ranked
+from harness.core.rankings import Ranked
 from harness.ranking.conclusions import Conclusion
 from harness.ranking.rewards import place
 

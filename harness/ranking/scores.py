@@ -9,7 +9,8 @@ from typing import Any, get_args
 import numpy as np
 
 from harness.core.errors import UsageError, did_you_mean
-from harness.core.records import Match, Record, Signal
+from harness.core.rankings import Match, Signal
+from harness.core.records import Record
 from harness.ranking.conclusions import Estimator, Rule, conclude
 from harness.ranking.registry import Draws, TopologyName, make_topology
 from harness.ranking.topology import OrderPolicy, Pairing, Topology, exact

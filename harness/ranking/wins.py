@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from harness.core.records import Match
+from harness.core.rankings import Match
 
 
 def win_shares(entrants: Iterable[int], matches: Sequence[Match]) -> dict[int, Fraction]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from harness.core.records import Group, GroupRanking, Match
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group
 from harness.ranking import exact, seeded_order
 
 FLAGS = {

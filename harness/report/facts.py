@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from harness.archive import RankingFile, RunReader
-from harness.core.records import GroupRanking
+from harness.core.rankings import GroupRanking
 from harness.report.summary import AgentFigures, JudgeFigures
 from harness.report.text import count, date, dollars, fixed, percent, seconds, signed, words
 from harness.report.totals import Look, Models, Span, Survey

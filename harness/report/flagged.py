@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from harness.core.records import Cap, Flag, GroupRanking, SideScores
+from harness.core.rankings import GroupRanking
+from harness.core.verdicts import Cap, Flag, SideScores
 from harness.report.summary import Verdicts
 from harness.report.text import enumeration, words
 

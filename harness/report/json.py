@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.archive import RankingFile, RunReader
-from harness.core.records import Group, GroupRanking
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.core.settings import OFFLINE_JUDGE
 from harness.report.flagged import Flagged, flagged
 from harness.report.summary import Row, Verdicts, anchor_is_greedy, notes, open_reasons, rows

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from harness.archive import RankingFile, RunReader
-from harness.core.records import Unjudged
+from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary import Tallies, together
 from harness.report.text import count, signed

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.archive import RunReader
-from harness.core.records import Group, GroupRanking, Judged, Match, Rollout, SideScores, Unjudged, Unscored
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group, Rollout
+from harness.core.verdicts import Judged, SideScores, Unjudged, Unscored
 from harness.report.bracket import Bracket, flags_of, score_of
 from harness.report.excerpts import Shown, excerpt
 from harness.report.flagged import cap_words, flag_words

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.records import Group, GroupRanking
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.report.bracket import drawn_bracket
 from harness.report.excerpts import ALONE
 from harness.report.match_details import Meeting, meetings

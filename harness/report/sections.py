@@ -6,7 +6,9 @@ from functools import cache
 from itertools import islice
 
 from harness.archive import RankingFile, RunReader
-from harness.core.records import GroupRanking, Query, Rollout, Unjudged, Unscored
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Rollout
+from harness.core.verdicts import Unjudged, Unscored
 from harness.report.bracket import FLAGS, Bracket, Seed, drawn_bracket, seeding_lines, seeding_scale
 from harness.report.excerpts import ALONE, BESIDE_A_MATCH, Shown, excerpt
 from harness.report.facts import Fact, group_facts

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from harness.core.records import Group, GroupRanking, Rollout
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Rollout
 from harness.report.summary import Row, Verdicts, named, outcome, place_of, places_by_margins, rows
 from harness.report.text import enumeration, sentence, signed, temperature_words, words
 

@@ -4,19 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from harness.core.records import (
-    Agreement,
-    AnyVerdict,
-    Group,
-    GroupRanking,
-    Judged,
-    Match,
-    Ranked,
-    Rollout,
-    Step,
-    Unjudged,
-    Unscored,
-)
+from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
+from harness.core.records import Group, Rollout, Step
+from harness.core.verdicts import AnyVerdict, Judged, Unjudged, Unscored
 from harness.ranking import Tally, judge_calls, tally
 
 _NOISE: dict[str, str] = {

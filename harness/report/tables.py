@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
-from harness.core.records import Group, GroupRanking, Ranked, Step
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Step
 from harness.ranking import mean_agreement
 from harness.report.flagged import flagged
 from harness.report.judge_quality import judge_lines

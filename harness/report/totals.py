@@ -12,7 +12,9 @@ from functools import cache
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import ArchiveDamaged
-from harness.core.records import Agreement, Group, GroupRanking, Judged, Query, Rollout, Scored
+from harness.core.rankings import Agreement, GroupRanking
+from harness.core.records import Group, Query, Rollout
+from harness.core.verdicts import Judged, Scored
 from harness.ranking import Tally
 from harness.report.summary import (
     AgentFigures,

@@ -13,7 +13,9 @@ from itertools import combinations
 
 import anyio
 
-from harness.core.records import Agreement, Group, GroupRanking, Ranked, Rollout, Scored, Signal, Unscored, Usage
+from harness.core.rankings import Agreement, GroupRanking, Ranked, Signal
+from harness.core.records import Group, Rollout, Usage
+from harness.core.verdicts import Scored, Unscored
 from harness.judging import ListBuyer, ListJury, ListTask, Purse, Task, average
 from harness.ranking import agreement, exact, place
 from harness.tournament.group import Rules, bill, cuts, failed_last, jurors_missing, task_of

@@ -7,14 +7,9 @@ from typing import Any
 
 import anyio
 
-from harness.core.records import (
-    Group,
-    GroupRanking,
-    Judged,
-    Ranked,
-    Rollout,
-    Usage,
-)
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Rollout, Usage
+from harness.core.verdicts import Judged
 from harness.judging import Averaging, Buyer, Jury, Purse
 from harness.ranking import (
     NEED_ANCHOR,

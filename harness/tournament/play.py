@@ -8,7 +8,8 @@ from itertools import count, takewhile
 import anyio
 from anyio.abc import TaskGroup
 
-from harness.core.records import Judged, Match, Unjudged
+from harness.core.rankings import Match
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Averaging, average
 from harness.ranking import Pairing, Played, Topology, exact
 

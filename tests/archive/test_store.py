@@ -17,7 +17,9 @@ from harness.archive import MemoryStore, RunReader, RunStore, Store, list_runs
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.lines import Appender, read_lines
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, UsageError
-from harness.core.records import GroupRanking, Judged, Query, Rollout, Trajectory, Unjudged
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Rollout, Trajectory
+from harness.core.verdicts import Judged, Unjudged
 from tests.archive.making import a_head, a_run, an_info, lines_of, segment
 from tests.builders import (
     AT,

@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 
 from harness.archive import MemoryStore
-from harness.core.records import Judged, Unjudged, Usage
+from harness.core.records import Usage
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import PairwiseJudge, Pricing, Rubric, Task
 from harness.judging.judge import Question, Reply
 from harness.judging.prompt import Prompt

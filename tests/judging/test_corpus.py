@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.records import VERDICT, Judged, Unjudged
+from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.judging import load_rubric
 from tests.judging.scripted import ScriptedAsk, judge
 

@@ -6,8 +6,8 @@ from pydantic import SecretStr
 
 from harness.archive import MemoryStore
 from harness.core.clock import now
-from harness.core.records import VERDICT, Judged, Unjudged
 from harness.core.settings import Api
+from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, PairwiseJudge, Pricing
 from tests.fake_endpoint import FakeEndpoint, Say, verdict

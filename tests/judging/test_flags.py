@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.records import Cap, FlagKind, Judged, Step
+from harness.core.records import Step
+from harness.core.verdicts import Cap, FlagKind, Judged
 from harness.judging import EmbeddedAsk, Rubric
 from harness.judging.flags import Asked, count_words, flags_of
 from harness.judging.prompt import prompt_fingerprint

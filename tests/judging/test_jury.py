@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from harness.archive import MemoryStore
-from harness.core.records import GroupRanking, Judged, Unjudged
+from harness.core.rankings import GroupRanking
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Jury, Task, average
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group

@@ -8,7 +8,8 @@ import pytest
 
 from harness.archive import MemoryStore
 from harness.core.errors import Refused
-from harness.core.records import Failure, Judged, Step, Trajectory, Unjudged, Usage
+from harness.core.records import Failure, Step, Trajectory, Usage
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import EmbeddedAsk, PairwiseJudge, Pricing, Rubric
 from harness.judging.judge import AskFailed, Question, Reply
 from harness.judging.prompt import Prompt

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.archive import MemoryStore
 from harness.core.errors import UsageError
-from harness.core.records import VERDICT, Failure, Scored, Unscored, Usage
+from harness.core.records import Failure, Usage
+from harness.core.verdicts import VERDICT, Scored, Unscored
 from harness.judging import (
     EmbeddedAsk,
     ListBuyer,

@@ -12,7 +12,7 @@ import pytest
 from harness.archive import MemoryStore, RunReader, RunStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
-from harness.core.records import AnyVerdict, Judged, Unjudged
+from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
 from harness.judging import Buyer, Purse, Task
 from harness.transcripts.render import Transcript

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.records import Match
+from harness.core.rankings import Match
 from harness.ranking import Conclusion, Rule, conclude, rank_scores
 from harness.ranking.bt import fit_bt
 from harness.ranking.conclusions import WEAK_BELOW, comparisons_of

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.core.records import GroupRanking, Judged, Match
+from harness.core.rankings import GroupRanking, Match
+from harness.core.verdicts import Judged
 from harness.ranking.judge_stats import Call, Share, Tally, judge_calls, kappa, tally
 from harness.ranking.judge_stats.orders import order_sums
 from tests.builders import a_judged

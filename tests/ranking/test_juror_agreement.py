@@ -5,7 +5,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.records import Agreement, Match
+from harness.core.rankings import Agreement, Match
 from harness.ranking import agreement, match_margins, mean_agreement
 from harness.ranking.juror_agreement import spearman, winner_kappa
 from tests.builders import a_judged

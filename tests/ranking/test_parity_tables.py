@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.records import Match
+from harness.core.rankings import Match
 from harness.ranking import Pairing, Played, Topology, exact, place
 from harness.ranking.anchor import Anchor
 from harness.ranking.round_robin import RoundRobin

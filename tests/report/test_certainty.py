@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.records import GroupRanking, Ranked
+from harness.core.rankings import GroupRanking, Ranked
 from harness.report.summary import certainty, places_by_margins
 from tests.builders import a_group, a_rollout
 

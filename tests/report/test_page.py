@@ -16,25 +16,20 @@ from typing import Literal
 import pytest
 
 from harness.archive import RankingFile, RankingHead, RunInfo, RunReader, RunStore
+from harness.core.rankings import GroupRanking, Match, Ranked, Signal
 from harness.core.records import (
     Effective,
     Failure,
     FailureKind,
-    GroupRanking,
-    Judged,
-    Match,
     ModelCall,
     Query,
-    Ranked,
     Rollout,
     Sampling,
-    SideScores,
-    Signal,
     Step,
     Trajectory,
-    Unjudged,
     Usage,
 )
+from harness.core.verdicts import Judged, SideScores, Unjudged
 from harness.ranking import Pairing, Played, place
 from harness.ranking.arena import Arena
 from harness.ranking.single import Single

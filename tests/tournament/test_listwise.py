@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import MemoryStore
-from harness.core.records import Group, GroupRanking, Scored, Unscored, digest
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, digest
+from harness.core.verdicts import Scored, Unscored
 from harness.judging import ListBuyer, ListJury, ListTask
 from harness.tournament.group import Rules
 from harness.tournament.listwise import in_chunks, on_one_scale, rank_list

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.archive import MemoryStore
-from harness.core.records import AGENT_FAILURES, Group, GroupRanking, Judged, Match, Rollout, Unjudged
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import AGENT_FAILURES, Group, Rollout
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Task
 from harness.tournament.group import Rules, task_of
 from harness.tournament.pairwise import rank_group

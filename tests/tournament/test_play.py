@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.records import Match
+from harness.core.rankings import Match
 from harness.ranking import OrderPolicy, TopologyName, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.play import Bench, play

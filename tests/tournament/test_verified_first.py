@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import MemoryStore
-from harness.core.records import GroupRanking
+from harness.core.rankings import GroupRanking
 from harness.judging import Buyer
 from harness.ranking import classes_of
 from harness.tournament.group import Rules

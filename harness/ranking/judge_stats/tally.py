@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from harness.core.records import GroupRanking, Judged
+from harness.core.rankings import GroupRanking
+from harness.core.verdicts import Judged
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.orders import OrderSums, order_sums

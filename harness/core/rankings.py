@@ -1,0 +1,107 @@
+"""The records of ranking: matches, places, and the ranking of a group."""
+
+from typing import Literal
+
+from harness.core.records import Record, Usage
+
+Signal = Literal["ok", "weak", "none"]
+
+
+class Match(Record):
+    """Two rollouts compared: mean score a side over the verdicts used."""
+
+    round: int
+    """0 for the anchor's seeding matches, 1 and up for the rounds of the topology."""
+    a: int
+    b: int
+    verdicts: tuple[str, ...]
+    """Keys of the verdicts used, one an order and repeat; with a jury one an order, repeat and juror."""
+    shown_first: tuple[int, ...]
+    """For each of `verdicts`, the rollout that stood first."""
+    score_a: float
+    score_b: float
+    winner: int | None
+    """The higher score; None for a tie."""
+    flipped: bool
+    """The two orders name opposite winners."""
+    inconsistent: bool
+    """One order names a winner, the other a tie."""
+    repeated: bool = False
+    """The pair had met before in this tournament, and its scores were used again."""
+    scores: tuple[tuple[float, float], ...] = ()
+    """For each of `shown_first`, what that verdict gave the side shown first, and the other."""
+    cut: bool = False
+    """An answer was cut to fit --judge-budget: the judge did not see the whole of it."""
+
+
+class Ranked(Record):
+    """One rollout's place. `rank` 0 is best; ties share the average; None where it could not be ranked."""
+
+    index: int
+    score: float | None = None
+    rank: float | None = None
+    reward: float | None = None
+    advantage: float | None = None
+    uncertainty: float | None = None
+    """Posterior standard deviation: of `score` where a fit ranks (margins, bt), else of `margin`."""
+    margin: float | None = None
+    """The `margins` estimate over the same calls: score points above the group's mean."""
+    p_best: float | None = None
+    """Posterior probability of being the best of those that ended well; None where no two scores differ."""
+    p_above_mean: float | None = None
+    """Posterior probability of being above their mean."""
+    verified: float | None = None
+    """The rollout's verifiable reward, if it has one."""
+    explanation: str | None = None
+    """Why a listwise judge scored it so."""
+
+
+class Agreement(Record):
+    """How far two jurors agree on the same items (matches; with a listwise judge, pairs of rollouts)."""
+
+    jurors: tuple[str, str]
+    items: int
+    kappa: float | None
+    """Cohen's kappa on the winners (first, second, tie); None where neither ever varied."""
+    spearman: float | None
+    """Rank correlation of the margins; None where one juror's are all equal, or with less than two items."""
+
+
+class GroupRanking(Record):
+    """The ranking of one query's rollouts, one line of a rankings file."""
+
+    query: str
+    topology: str
+    estimator: str
+    status: Literal["complete", "incomplete"]
+    signal: Signal
+    matches: tuple[Match, ...] = ()
+    rollouts: tuple[Ranked, ...] = ()
+    failed_verdicts: tuple[str, ...] = ()
+    """Keys of verdicts that were asked for and failed: their matches stayed open."""
+    judged: int = 0
+    """Verdicts bought now."""
+    reused: int = 0
+    """Distinct verdicts used that were there before."""
+    spared: int = 0
+    """Planned judge calls that were not made because they could not change who is best."""
+    judge_usage: Usage = Usage()
+    """What the verdicts bought now took, failed ones and repair turns included."""
+    judge_usd: float | None = 0.0
+    notes: tuple[str, ...] = ()
+    reward_from: Literal["rank", "score"] = "rank"
+    first_side: float | None = None
+    """What standing first is worth in this group, in score points, by the `margins` fit; with its posterior sd."""
+    first_side_sd: float | None = None
+    sigma: float | None = None
+    """Noise of one call's margin, in score points."""
+    reliability: float | None = None
+    """1 - mean posterior variance / variance of the margins, not below 0; `signal` is weak where it is low."""
+    verdicts: tuple[str, ...] = ()
+    """Keys of the listwise verdicts it rests on; a match names its own."""
+    absent_verdicts: tuple[str, ...] = ()
+    """Keys of jurors' verdicts that failed where the other jurors' stood in."""
+    agreement: tuple[Agreement, ...] = ()
+    """One for each two jurors."""
+    basis: str = ""
+    """Which records of the rollouts it rests on (`Group.basis`): with others on disk it is out of date."""
