@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from harness.archive.lines import Located, read_lines
 from harness.archive.verdict_index import Place, VerdictPlaces
+from harness.core.sums import sum_if_known
 
 CACHE = "index.sqlite"
 WORTH_KEEPING = 8_000_000
@@ -98,8 +99,7 @@ def _note(index: Index, segment: str, at: Located) -> None:
         if members["status"] == "ok":
             index.verdicts.setdefault(members["key"], place)
         if members.get("usage", {}).get("requests") and not members.get("source"):  # else paid for in another run
-            price = members.get("price_usd")
-            index.spent = None if price is None or index.spent is None else index.spent + price
+            index.spent = sum_if_known((index.spent, members.get("price_usd")))
 
 
 def _cached(folder: Path, paths: list[Path]) -> Index | None:

@@ -5,13 +5,13 @@ winner, zero a tie.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from harness.core.rankings import Agreement, Match
 from harness.core.verdicts import Judged
 from harness.ranking.judge_stats.agreement import kappa as kappa_of_labels
+from harness.ranking.ranks import average_ranks
 
 Margins = Mapping[str, Mapping[Hashable, float]]
 """By juror, then by item; an item that a juror did not judge is not there."""
@@ -78,12 +78,11 @@ def winner_kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return Pearson's correlation of the ranks, ties sharing the average rank; None where one side is constant."""
-    x, y = _ranks(a), _ranks(b)
-    if len(set(x)) < 2 or len(set(y)) < 2:
+    x, y = _centred_ranks(a), _centred_ranks(b)
+    if not any(x) or not any(y):
         return None
-    middle = (len(x) + 1) / 2
-    covered = math.fsum((i - middle) * (j - middle) for i, j in zip(x, y, strict=True))
-    spread = math.sqrt(math.fsum((i - middle) ** 2 for i in x) * math.fsum((j - middle) ** 2 for j in y))
+    covered = math.fsum(i * j for i, j in zip(x, y, strict=True))
+    spread = math.sqrt(math.fsum(i * i for i in x) * math.fsum(j * j for j in y))
     return max(-1.0, min(1.0, covered / spread))
 
 
@@ -91,12 +90,7 @@ def _sign(margin: float) -> int:
     return (margin > 0) - (margin < 0)
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Return ranks from 1, ties sharing the average."""
-    count = Counter(values)
-    rank: dict[float, float] = {}
-    below = 0
-    for value in sorted(count):
-        rank[value] = below + (count[value] + 1) / 2
-        below += count[value]
-    return [rank[value] for value in values]
+def _centred_ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value, less the mean rank."""
+    ranks = average_ranks(dict(enumerate(values)))
+    return [float(ranks[i]) - (len(values) - 1) / 2 for i in range(len(values))]

@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from harness.ranking.ranks import average_ranks
+
 EPS = 1e-8
 """Keeps the advantage finite; far below the spread of any ranked group (DESIGN §5)."""
 
@@ -43,7 +45,7 @@ def place(
     of them less 1, and one ranked alone 0. Returns a mapping from entrant to its place; empty for M = 0.
     """
     flat: Mapping[int, Any] = dict.fromkeys(keys, 0) if tied else keys
-    ranks = _average_ranks(flat)
+    ranks = average_ranks(flat)
     last = Fraction(2 * len(ranks) + len(failed_last) - 1, 2)
     ranks |= dict.fromkeys(failed_last, last)
     told = _from_ranks(tuple(ranks.values())) if values is None else _from_values(list(ranks), values)
@@ -85,16 +87,3 @@ def advantages(gained: Sequence[Fraction]) -> list[float]:
     mean = sum(gained, Fraction()) / len(gained)
     std = statistics.pstdev([float(g) for g in gained])
     return [float(g - mean) / (std + EPS) for g in gained]
-
-
-def _average_ranks(keys: Mapping[int, Any]) -> dict[int, Fraction]:
-    order = sorted(keys, key=lambda e: keys[e], reverse=True)
-    ranks: dict[int, Fraction] = {}
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and keys[order[end]] == keys[order[start]]:
-            end += 1
-        ranks |= dict.fromkeys(order[start:end], Fraction(start + end - 1, 2))
-        start = end
-    return ranks

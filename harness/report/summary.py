@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout, Step
+from harness.core.sums import sum_if_known
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged, Unscored
 from harness.ranking import Tally, judge_calls, tally
 
@@ -98,7 +99,7 @@ class JudgeFigures:
         """Add up; a bill with an unknown part is unknown."""
         names = [f.name for f in fields(self) if f.name != "usd"]
         return JudgeFigures(
-            **{n: getattr(self, n) + getattr(other, n) for n in names}, usd=total((self.usd, other.usd))
+            **{n: getattr(self, n) + getattr(other, n) for n in names}, usd=sum_if_known((self.usd, other.usd))
         )
 
     @property
@@ -128,7 +129,7 @@ class AgentFigures:
             self.runs + other.runs,
             self.failed + other.failed,
             sum(told) if told else None,
-            total((self.usd, other.usd)),
+            sum_if_known((self.usd, other.usd)),
         )
 
 
@@ -262,7 +263,7 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
         runs=len(found),
         failed=Counter(r.failure.kind for r in found if r.failure),
         tokens=sum(told) if told else None,
-        usd=total(r.price_usd for r in found),
+        usd=sum_if_known(r.price_usd for r in found),
     )
 
 
@@ -317,16 +318,6 @@ def samples_beat_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:
     anchor = next((ranks[i] for i in anchors if i in ranks), None)
     samples = [rank for i, rank in ranks.items() if i not in anchors]
     return (0, 0) if anchor is None else (sum(s < anchor for s in samples), len(samples))
-
-
-def total(prices: Iterable[float | None]) -> float | None:
-    """Return the sum, or None if any price is unknown: part of a bill is not the bill."""
-    known: list[float] = []
-    for price in prices:
-        if price is None:
-            return None
-        known.append(price)
-    return sum(known)
 
 
 def _both_orders(match: Match) -> bool:

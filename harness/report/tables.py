@@ -14,6 +14,7 @@ from rich.text import Text
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Step
+from harness.core.sums import sum_if_known
 from harness.ranking import mean_agreement
 from harness.report.flagged import flagged
 from harness.report.judge_quality import judge_lines
@@ -33,7 +34,6 @@ from harness.report.summary import (
     place_of,
     places_by_margins,
     rows,
-    total,
 )
 from harness.report.text import dollars, money, some, temperature_words
 from harness.report.totals import Survey, group_of, ranked_queries
@@ -181,7 +181,7 @@ def run_cells(reader: RunReader) -> list[Any]:
     info = reader.info
     found = [place for group in reader.index.rollouts.values() for place in group.values()]
     ranking = reader.newest_ranking()
-    spent = total([*(place.price for place in found), reader.index.spent])
+    spent = sum_if_known([*(place.price for place in found), reader.index.spent])
     state = "no" if ranking is None else "yes" if ranking.finished else "unfinished"
     judge = str((ranking.head.judge if ranking else info.judge).get("model") or "")
     return [

@@ -10,6 +10,7 @@ from agents import Usage as SdkUsage
 from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
+from harness.core.sums import sum_if_known
 from harness.endpoints import price_usd
 from harness.rollouts.rate_limit import seed_of
 from harness.rollouts.raw import RawCall
@@ -35,12 +36,11 @@ class Accounts:
 
     def price_usd(self, base_url: str | None) -> float | None:
         """Return the price of all calls at an address, None if that of any is unknown."""
-        prices = [
+        return sum_if_known(
             price_usd(u, c.replied_model or c.model, base_url)
             for u, c in zip(self.usages, self.calls, strict=True)
             if c.error is None
-        ]
-        return None if any(p is None for p in prices) else sum(p for p in prices if p is not None)
+        )
 
 
 def account(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float | None) -> Accounts:

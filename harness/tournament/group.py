@@ -1,12 +1,12 @@
 """What both ways of ranking a group share: the rules, what the judge is told, failed rollouts, the bill, notes."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.core.records import AGENT_FAILURES, Group
+from harness.core.sums import sum_if_known
 from harness.judging import Purse, Task
 from harness.ranking import Estimator, OrderPolicy, RewardFrom, TopologyName
 from harness.transcripts import Budget, Transcript
@@ -53,8 +53,7 @@ def failed_last(group: Group, rules: Rules) -> list[int]:
 
 def bill(purse: Purse) -> float | None:
     """Return the price of what was bought, None where a part of it is unknown."""
-    prices = [v.price_usd for v in purse.bought.values() if v.usage.requests]
-    return None if None in prices else math.fsum(p for p in prices if p is not None)
+    return sum_if_known(v.price_usd for v in purse.bought.values() if v.usage.requests)
 
 
 def jurors_missing(absent: Sequence[str], purse: Purse) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.orders import OrderSums, order_sums
 from harness.ranking.margins import fit_margins
+from harness.ranking.ranks import average_ranks
 
 _TINY = 1e-9
 """Below this two margins of one decimal are the same."""
@@ -225,18 +226,11 @@ def _length(calls: Iterable[Call]) -> tuple[float, float, float, int]:
                 lengths[node] = length
     if len(lengths) < 2:
         return 0.0, 0.0, 0.0, 0
-    ours = _centred_ranks([round(sum(scores[node]) / len(scores[node]), 9) for node in lengths])
-    theirs = _centred_ranks(list(lengths.values()))
+    score_ranks = average_ranks({node: round(sum(scores[node]) / len(scores[node]), 9) for node in lengths})
+    length_ranks = average_ranks(lengths)
+    ours, theirs = (np.array([float(ranks[node]) for node in lengths]) for ranks in (score_ranks, length_ranks))
+    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
     return float(ours @ theirs), float(ours @ ours), float(theirs @ theirs), len(lengths)
-
-
-def _centred_ranks(values: Sequence[float]) -> np.ndarray:
-    """Return ranks about their mean, ties sharing the average."""
-    told = np.asarray(values, float)
-    below = (told[None, :] < told[:, None]).sum(axis=1)
-    equal = (told[None, :] == told[:, None]).sum(axis=1)
-    ranks = below + (equal - 1) / 2
-    return ranks - ranks.mean()
 
 
 def _side(calls: Sequence[Call]) -> tuple[float, float, float]:
