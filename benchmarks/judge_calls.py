@@ -11,7 +11,7 @@ from harness.judging import load_rubric
 from harness.judging.prompt import Task, build
 from harness.ranking import OrderPolicy
 from harness.ranking.arena import Arena, match_bounds
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 
 GROUPS = 2000
 SEED = 0

@@ -29,7 +29,7 @@ from harness.core.records import (
 )
 from harness.core.verdicts import Judged, SideScores, Unjudged, Winner
 from harness.judging import Task
-from harness.transcripts.render import Transcript, transcribe
+from harness.transcripts.transcript import Transcript, transcribe
 
 settings.register_profile("harness", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")

@@ -12,7 +12,7 @@ from harness.report.excerpts import Shown, excerpt
 from harness.report.flagged import cap_words, flag_words
 from harness.report.summary import Verdicts
 from harness.report.text import words
-from harness.transcripts import Budget, transcribe
+from harness.transcripts import TokenBudget, transcribe
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def failures(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, U
 
 
 def missing_verdicts(
-    group: Group, ranked: GroupRanking, failed: Mapping[str, Unjudged | Unscored], budget: Budget | None
+    group: Group, ranked: GroupRanking, failed: Mapping[str, Unjudged | Unscored], budget: TokenBudget | None
 ) -> list[Missing]:
     """Return the verdicts that a group had to do without; `failed` finds why, `budget` is what transcripts had."""
     if not ranked.failed_verdicts:

@@ -15,7 +15,7 @@ from harness.report.bracket import drawn_bracket
 from harness.report.excerpts import ALONE
 from harness.report.match_details import Meeting, meetings
 from harness.report.summary import Verdicts
-from harness.transcripts import Budget, transcribe
+from harness.transcripts import TokenBudget, transcribe
 
 
 def matches_table(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> RenderableType:
@@ -42,7 +42,7 @@ def matches_table(group: Group, ranked: GroupRanking, verdicts: Verdicts) -> Ren
 
 
 def match_lines(
-    group: Group, ranked: GroupRanking, verdicts: Verdicts, number: int, budget: Budget | None
+    group: Group, ranked: GroupRanking, verdicts: Verdicts, number: int, budget: TokenBudget | None
 ) -> RenderableType:
     """Return match `number` (from 1): marks in each order, the judge's words, and both transcripts as it had them."""
     met = next(m for m in _all(group, ranked, verdicts) if m.number == number)
@@ -100,7 +100,7 @@ def _remarks(title: str, met: Meeting, pair: Sequence[str]) -> Iterator[Text]:
             yield Text(f"{title} of {side.rollout.index}: {remark}")
 
 
-def _transcripts(met: Meeting, budget: Budget | None) -> Iterator[Text]:
+def _transcripts(met: Meeting, budget: TokenBudget | None) -> Iterator[Text]:
     for side in met.sides:
         shown = transcribe(side.rollout.trajectory, budget)
         yield Text(f"\nrollout {side.rollout.index}, path", style="bold")

@@ -16,7 +16,7 @@ from harness.report.match_details import Meeting, Missing, failures, meetings, m
 from harness.report.standings import Line, headline, lines
 from harness.report.summary import certainty, jury_lines, notes
 from harness.report.totals import group_of, look, ranked_queries
-from harness.transcripts import Budget, recorded_budget
+from harness.transcripts import TokenBudget, recorded_budget
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _section(
     ranked: GroupRanking,
     rooms: _Rooms,
     failed: Mapping[str, Unjudged | Unscored],
-    budget: Budget | None,
+    budget: TokenBudget | None,
 ) -> Section:
     group, verdicts = group_of(reader, query, ranked), cache(reader.verdict)
     said, because = headline(group, ranked, verdicts)

@@ -9,7 +9,7 @@ from harness.core.records import AGENT_FAILURES, Group
 from harness.core.sums import sum_if_known
 from harness.judging import Purse, Task
 from harness.ranking import Estimator, OrderPolicy, RewardFrom, TopologyName
-from harness.transcripts import Budget, Transcript
+from harness.transcripts import TokenBudget, Transcript
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Rules:
     judge_when: Literal["always", "tied"] = "always"
     sure: float | None = None
     """Stop `cyclic` once its leader is the winner for certain (1), or with this probability."""
-    text_budget: Budget | None = None
+    text_budget: TokenBudget | None = None
     """What each transcript may take; None for no limit."""
     repeats: int = 1
     """Verdicts a pair and order, of which the mean counts."""

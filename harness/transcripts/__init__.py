@@ -1,11 +1,19 @@
 """Transcripts: what a judge reads of a trajectory, and how many tokens that takes. Pure."""
 
-from harness.transcripts.render import Budget, Transcript, clean, transcribe, valid_unicode
-from harness.transcripts.tokens import ESTIMATE, counter_for, is_at_hand, recorded_budget, transcript_budget
+from harness.transcripts.clean_text import clean, valid_unicode
+from harness.transcripts.tokens import (
+    ESTIMATE,
+    TokenBudget,
+    counter_for,
+    is_at_hand,
+    recorded_budget,
+    transcript_budget,
+)
+from harness.transcripts.transcript import Transcript, transcribe
 
 __all__ = [
     "ESTIMATE",
-    "Budget",
+    "TokenBudget",
     "Transcript",
     "clean",
     "counter_for",

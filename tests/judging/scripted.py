@@ -12,7 +12,7 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.judging import PairwiseJudge, Pricing, Rubric, Task
 from harness.judging.judge import Question, Reply
 from harness.judging.prompt import Prompt
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.core.records import Step
 from harness.judging import Rubric, Task
 from harness.judging.prompt import Prompt, build
-from harness.transcripts.render import clean
+from harness.transcripts.clean_text import clean
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric
 

@@ -13,7 +13,7 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Jury, Task, average
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, an_unjudged, by_strength
 
 STRENGTH = {str(i): float(9 - 2 * i) for i in range(4)}

@@ -14,7 +14,8 @@ from harness.judging import EmbeddedAsk, PairwiseJudge, Pricing, Rubric
 from harness.judging.judge import AskFailed, Question, Reply
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
-from harness.transcripts.render import Budget, Transcript, estimate_tokens, transcribe
+from harness.transcripts.tokens import TokenBudget, estimate_tokens
+from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import AT, a_failure, a_transcript
 from tests.judging.replies import WRITING, a_rubric, text_of
 from tests.judging.scripted import ONE, TASK, TWO, ScriptedAsk, judge
@@ -173,7 +174,7 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
 
 
 def test_a_verdict_states_its_repeat_and_whose_answer_was_cut() -> None:
-    cut = transcribe(Trajectory(query="?", answer="long " * 999), Budget(50, estimate_tokens))
+    cut = transcribe(Trajectory(query="?", answer="long " * 999), TokenBudget(50, estimate_tokens))
     pairwise = PairwiseJudge(
         ScriptedAsk(text_of(4, 6)),
         WRITING,

@@ -13,7 +13,8 @@ from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, 
 from harness.judging import Task
 from harness.judging.judge import verdict_key
 from harness.judging.prompt import Prompt, build, prompt_fingerprint
-from harness.transcripts.render import Transcript, clean, transcribe
+from harness.transcripts.clean_text import clean
+from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import AT, a_rollout, a_transcript
 from tests.judging.replies import WRITING, a_rubric
 

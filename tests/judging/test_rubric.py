@@ -16,7 +16,7 @@ from harness.judging import PairwiseJudge, Pricing, Rubric, Task, load_rubric, p
 from harness.judging.prompt import build, fixed_message
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import read_rubric
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING, a_rubric
 from tests.judging.scripted import ScriptedAsk

@@ -28,7 +28,7 @@ from harness.judging import (
 )
 from harness.judging.judge import AskFailed, Reply
 from harness.judging.list_prompt import ListPrompt, build_list
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript
 
 ABOUT = ListTask(Task("q7", "Why is the sky blue?", brief="Be brief.", reference="Scattering."))

@@ -15,7 +15,7 @@ from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
 from harness.judging import Buyer, Purse, Task
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.archive.making import an_info
 from tests.builders import ScriptedJudge, a_judged, a_transcript, an_unjudged
 

@@ -12,7 +12,7 @@ from harness.offline import judge_pair
 from harness.offline.corpus import Passage
 from harness.offline.features import Reading, answer_features, path_features
 from harness.offline.tool import render
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import a_transcript, trajectories
 
 QUERY = "Describe the history of walrus ivory carving"

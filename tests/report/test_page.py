@@ -36,7 +36,7 @@ from harness.ranking.single import Single
 from harness.ranking.tiers import tiers
 from harness.report.page import render_page, write_page
 from harness.report.tables import group_lines
-from harness.transcripts.render import transcribe
+from harness.transcripts.transcript import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 PATH_MARKS = ("understanding", "logic", "richness")

@@ -18,7 +18,7 @@ from harness.core.verdicts import Scored, Unscored
 from harness.judging import ListBuyer, ListJury, ListTask
 from harness.tournament.group import Rules
 from harness.tournament.listwise import in_chunks, on_one_scale, rank_list
-from harness.transcripts.render import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_group, a_rollout, a_transcript
 
 

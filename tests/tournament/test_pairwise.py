@@ -16,7 +16,8 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Task
 from harness.tournament.group import Rules, task_of
 from harness.tournament.pairwise import rank_group
-from harness.transcripts.render import Budget, Transcript, estimate_tokens, transcribe
+from harness.transcripts.tokens import TokenBudget, estimate_tokens
+from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 
 BOTH = Rules()
@@ -431,7 +432,7 @@ def test_one_failed_repeat_leaves_the_match_open() -> None:
 def test_both_sides_have_one_budget_and_a_match_says_that_an_answer_was_cut() -> None:
     answers = ["short", "long " * 400, "tiny"]
     judge = Wavering(lambda first, second: (float(len(second) % 7), 5.0))
-    rules = Rules(text_budget=Budget(100, estimate_tokens))
+    rules = Rules(text_budget=TokenBudget(100, estimate_tokens))
     found = rank([a_rollout(i, answer) for i, answer in enumerate(answers)], judge, rules)
     assert {m.cut for m in found.matches if 1 in (m.a, m.b)} == {True}
     assert {m.cut for m in found.matches if 1 not in (m.a, m.b)} <= {False}

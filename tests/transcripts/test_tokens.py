@@ -6,14 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from harness.transcripts.render import estimate_tokens
-from harness.transcripts.tokens import ESTIMATE, count_by, counter_for, is_at_hand, recorded_budget, transcript_budget
+from harness.transcripts.tokens import (
+    ESTIMATE,
+    count_by,
+    counter_for,
+    estimate_tokens,
+    is_at_hand,
+    recorded_budget,
+    transcript_budget,
+)
 from tests.conftest import ROOT
 
 
 @pytest.fixture(autouse=True)
 def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+
+def test_a_token_is_estimated_as_four_bytes_of_utf_8() -> None:
+    assert [estimate_tokens(t) for t in ("", "four", "five!", "日本語", "\ud800")] == [0, 1, 2, 3, 1]
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5.2", "some-local-model", "", None])

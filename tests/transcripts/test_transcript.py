@@ -1,49 +1,19 @@
 """From a trajectory to the text that a judge reads."""
 
 import re
-import unicodedata
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.records import Step, Trajectory
-from harness.transcripts.render import Budget, Transcript, clean, estimate_tokens, middle_out, transcribe
+from harness.transcripts.tokens import TokenBudget, estimate_tokens
+from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import AT, steps, texts, trajectories
 
 ANYTHING = st.text(st.characters(), max_size=30)
 """Lone surrogates and control characters too."""
-
-
-@given(ANYTHING)
-def test_clean_text_is_valid_unicode_without_control_characters_and_stays_as_it_is(text: str) -> None:
-    cleaned = clean(text)
-    assert cleaned.encode().decode() == cleaned
-    assert {c for c in cleaned if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
-    assert clean(cleaned) == cleaned
-
-
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
-        ("a\ud800b", "a\ufffdb"),
-        ("a\r\nb\rc", "a\nb\nc"),
-        ("\x1b[31mred\x07", "[31mred"),
-        ("a\tb\nc", "a\tb\nc"),
-        ("what?", "what?"),
-        ("naïve 日本 🙂", "naïve 日本 🙂"),
-        ("a\x9bb\x85", "ab"),
-    ],
-)
-def test_clean_replaces_half_surrogate_pairs_and_drops_control_characters(text: str, cleaned: str) -> None:
-    assert clean(text) == cleaned
-
-
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
-def test_clean_leaves_all_other_text_alone(text: str) -> None:
-    assert clean(text) == text
 
 
 @given(trajectories, st.integers(1, 999))
@@ -127,7 +97,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-BUDGETS = st.builds(Budget, st.integers(60, 400), st.sampled_from([estimate_tokens, words, len]))
+BUDGETS = st.builds(TokenBudget, st.integers(60, 400), st.sampled_from([estimate_tokens, words, len]))
 LONG = st.integers(0, 900).map(lambda n: "".join(f"w{i} " for i in range(n)))
 LONG_PATHS = st.lists(
     st.builds(
@@ -146,7 +116,7 @@ CUT = re.compile(r"\[… ([\d,]+) characters cut …\]")
 
 @given(LONG_PATHS, LONG, BUDGETS)
 def test_a_transcript_fits_its_budget_and_one_that_fits_anyway_is_left_alone(
-    path: list[Step], answer: str, budget: Budget
+    path: list[Step], answer: str, budget: TokenBudget
 ) -> None:
     trajectory = Trajectory(query="?", path=tuple(path), answer=answer)
     whole, shown = transcribe(trajectory), transcribe(trajectory, budget)
@@ -159,35 +129,21 @@ def test_a_transcript_fits_its_budget_and_one_that_fits_anyway_is_left_alone(
 
 
 @given(LONG_PATHS, LONG, BUDGETS)
-def test_the_same_settings_give_the_same_text(path: list[Step], answer: str, budget: Budget) -> None:
+def test_the_same_settings_give_the_same_text(path: list[Step], answer: str, budget: TokenBudget) -> None:
     trajectory = Trajectory(query="?", path=tuple(path), answer=answer)
     again = Trajectory.model_validate_json(trajectory.model_dump_json())
-    assert transcribe(trajectory, budget).hash == transcribe(again, Budget(budget.tokens, budget.count)).hash
+    assert transcribe(trajectory, budget).hash == transcribe(again, TokenBudget(budget.tokens, budget.count)).hash
 
 
 @given(LONG_PATHS, st.integers(1, 60))
 def test_an_answer_that_leaves_room_for_a_path_is_never_cut(path: list[Step], size: int) -> None:
     answer = "x" * size
-    shown = transcribe(Trajectory(query="?", path=tuple(path), answer=answer), Budget(100, estimate_tokens))
+    shown = transcribe(Trajectory(query="?", path=tuple(path), answer=answer), TokenBudget(100, estimate_tokens))
     assert (shown.answer, shown.answer_cut) == (answer, False)
 
 
-@given(st.text("abc ", max_size=500), st.integers(0, 500))
-def test_a_cut_keeps_both_ends_and_says_how_much_is_missing(text: str, keep: int) -> None:
-    short = middle_out(text, keep)
-    assert len(short) <= len(text)
-    if short != text:
-        head, missing, tail = CUT.split(short)
-        assert text.startswith(head)
-        assert text.endswith(tail)
-        assert len(head) + int(missing.replace(",", "")) + len(tail) == len(text)
-        assert abs(len(head) - len(tail)) <= 1
-    elif len(text) > keep:
-        assert len(text) - keep <= len(f"[… {len(text) - keep:,} characters cut …]")
-
-
 def shown_within(tokens: int, *path: Step, answer: str = "So.") -> Transcript:
-    return transcribe(Trajectory(query="?", path=path, answer=answer), Budget(tokens, estimate_tokens))
+    return transcribe(Trajectory(query="?", path=path, answer=answer), TokenBudget(tokens, estimate_tokens))
 
 
 def test_tool_outputs_are_cut_first_then_reasoning_then_inputs_then_the_path_and_the_answer_last() -> None:
@@ -235,7 +191,3 @@ def test_an_answer_longer_than_the_whole_budget_is_cut_and_said_to_be() -> None:
     assert (shown.cut, shown.answer_cut) == (True, True)
     assert CUT.search(shown.answer)
     assert len(shown.path) + len(shown.answer) > 1500
-
-
-def test_a_token_is_estimated_as_four_bytes_of_utf_8() -> None:
-    assert [estimate_tokens(t) for t in ("", "four", "five!", "日本語", "\ud800")] == [0, 1, 2, 3, 1]

@@ -1,0 +1,17 @@
+"""Text made fit to be hashed, sent and shown: valid Unicode without control characters."""
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def valid_unicode(text: str) -> str:
+    """Return `text` with U+FFFD for lone surrogates, which no UTF-8 can hold."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def clean(text: str) -> str:
+    """Return `text` as valid Unicode on plain lines: lone surrogates become U+FFFD, control characters are removed."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub("", valid_unicode(text))
