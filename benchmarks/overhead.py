@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import openai
 from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
+from pydantic import SecretStr
 
 from harness.archive import RunInfo, RunStore
 from harness.core.clock import now
-from harness.endpoints.client import http_client
+from harness.endpoints import Endpoint
+from harness.endpoints.client import openai_client
 from harness.pipeline.api import rollout
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -66,7 +67,7 @@ def serve(pipe: Any) -> None:
 async def bare(base_url: str) -> None:
     """Run the agent as often, with nothing around it."""
     limiter = anyio.CapacityLimiter(CONCURRENCY)
-    async with openai.AsyncOpenAI(base_url=base_url, api_key="none", http_client=http_client()) as client:
+    async with openai_client(Endpoint(base_url=base_url, api="chat", key=SecretStr("none"))) as client:
         provider = OpenAIProvider(openai_client=client, use_responses=False)
         config = RunConfig(
             model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)

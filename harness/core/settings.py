@@ -19,7 +19,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from harness.core.errors import UsageError, did_you_mean
 
 Api = Literal["responses", "chat"]
-OPENAI_HOST = "api.openai.com"
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
 _LEAST_BUDGET = 200

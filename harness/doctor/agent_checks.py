@@ -8,10 +8,9 @@ from typing import Any
 from agents import Agent, FunctionTool, Model
 
 from harness.core.errors import HarnessError
-from harness.core.settings import OPENAI_HOST
 from harness.doctor.checks import Check, from_error
 from harness.doctor.request import Asked
-from harness.endpoints import Endpoint
+from harness.endpoints import OPENAI_HOST, Endpoint
 from harness.pipeline import AgentSpec, resolve_agent
 from harness.rollouts import AgentEnv, LoadedAgent, load_agent, reachable
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from harness.core.errors import UsageError
-from harness.core.settings import OPENAI_HOST, without_credentials
+from harness.core.settings import without_credentials
 from harness.doctor.agent_checks import Subject
 from harness.doctor.checks import Check, from_error
 from harness.doctor.local import LOOPBACK
 from harness.doctor.request import Asked
-from harness.endpoints import Endpoint, judge_endpoint, jurors
+from harness.endpoints import OPENAI_HOST, Endpoint, judge_endpoint, jurors
 from harness.pipeline import JudgeSpec, resolve_judge
 
 _AGENTS_KEY, _JUDGES_KEY = "OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"

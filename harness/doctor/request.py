@@ -1,14 +1,14 @@
 """What the doctor is asked about: the run that the same words would start."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import Any
 
 from harness.core.settings import Settings, chosen, load
+from harness.endpoints import secrets_in
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,7 @@ class Asked:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Everything that must not be printed: the keys, and passwords inside addresses."""
-        told = (self.environ.get(name) or "" for name in ("OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"))
-        keys = (key.strip() for one in told for key in (one, *one.split(",")))
-        judges: Any = self._values.get("judge_base_url")
-        of_judges = cast("Sequence[Any]", judges) if isinstance(judges, list | tuple) else (judges,)
-        addresses = (*of_judges, self._values.get("base_url"), self.environ.get("OPENAI_BASE_URL"))
-        return tuple(secret for secret in (*keys, *map(_password, addresses)) if secret)
+        return secrets_in(self.environ, self._values.get("base_url"), self._values.get("judge_base_url"))
 
     def origin(self, name: str) -> str | None:
         """Return what set a setting, as its user would call it; None where nobody did."""
@@ -61,10 +56,3 @@ class Asked:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _password(url: Any) -> str | None:
-    try:
-        return urlsplit(url).password if isinstance(url, str) else None
-    except ValueError:
-        return None

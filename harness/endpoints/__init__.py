@@ -3,8 +3,15 @@
 Agent calls and judge calls both go through here. This room must not know what is asked, or why.
 """
 
-from harness.endpoints.address import Endpoint, agent_endpoint, judge_endpoint, jurors
-from harness.endpoints.client import http_client
+from harness.endpoints.address import (
+    OPENAI_HOST,
+    Endpoint,
+    agent_endpoint,
+    host_of,
+    judge_endpoint,
+    jurors,
+)
+from harness.endpoints.client import openai_client
 from harness.endpoints.costs import (
     Bounds,
     Ceiling,
@@ -18,9 +25,11 @@ from harness.endpoints.costs import (
     price_usd,
 )
 from harness.endpoints.errors import failure_of, refused
+from harness.endpoints.secrets import secrets_in
 from harness.endpoints.streams import StreamedReply, completed
 
 __all__ = [
+    "OPENAI_HOST",
     "Bounds",
     "Ceiling",
     "Endpoint",
@@ -34,10 +43,12 @@ __all__ = [
     "bounds",
     "completed",
     "failure_of",
-    "http_client",
+    "host_of",
     "judge_endpoint",
     "judge_tokens",
     "jurors",
+    "openai_client",
     "price_usd",
     "refused",
+    "secrets_in",
 ]

@@ -1,4 +1,7 @@
-"""Where the models are: the agent's endpoint, the judge's, and each juror's, with the key that each may have."""
+"""Where the models are: the agent's endpoint, the judge's, and each juror's, with the key that each may have.
+
+Everything that the environment says of a model server is read here, from the mapping that the command hands in.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +10,28 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from harness.core.errors import UsageError
-from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, OPENAI_HOST, Api, Settings
+from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_HOST = "api.openai.com"
+AGENT_KEY = "OPENAI_API_KEY"
+AGENT_URL = "OPENAI_BASE_URL"
+_NO_KEY = "none"
+"""Sent where no key is set: local servers take any word."""
+
+
+class Certificates(BaseModel):
+    """Which authorities vouch for a server: a file or a folder of theirs, else those of the machine."""
+
+    model_config = ConfigDict(frozen=True)
+
+    file: str | None = None
+    folder: str | None = None
+
+    @classmethod
+    def named_in(cls, environ: Mapping[str, str]) -> "Certificates":
+        """Return what SSL_CERT_FILE and SSL_CERT_DIR name."""
+        return cls(file=environ.get("SSL_CERT_FILE") or None, folder=environ.get("SSL_CERT_DIR") or None)
 
 
 class Endpoint(BaseModel):
@@ -18,11 +42,22 @@ class Endpoint(BaseModel):
     base_url: str | None
     api: Api
     key: SecretStr
+    certificates: Certificates = Certificates()
+
+    @property
+    def url(self) -> str:
+        """The address that requests go to."""
+        return self.base_url or OPENAI_URL
 
     @property
     def host(self) -> str:
         """Host and port, as they stand in a judge's identity."""
-        return urlsplit(self.base_url).netloc.rpartition("@")[2] if self.base_url else OPENAI_HOST
+        return host_of(self.base_url)
+
+
+def host_of(base_url: str | None) -> str:
+    """Return host and port of an address, without user and password; None is OpenAI's own address."""
+    return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
 
 
 def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
@@ -30,11 +65,16 @@ def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
 
     Raises UsageError for an address that is no http URL.
     """
-    base_url = _checked(settings.base_url or environ.get("OPENAI_BASE_URL") or None, "--base-url")
-    key = _key(environ, "OPENAI_API_KEY")
+    base_url = _checked(settings.base_url or environ.get(AGENT_URL) or None, "--base-url")
+    key = _key(environ, AGENT_KEY)
     if not base_url and not key:
         return None
-    return Endpoint(base_url=base_url, api=settings.api or _usual_api(base_url), key=SecretStr(key or "none"))
+    return Endpoint(
+        base_url=base_url,
+        api=settings.api or _usual_api(base_url),
+        key=SecretStr(key or _NO_KEY),
+        certificates=Certificates.named_in(environ),
+    )
 
 
 def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
@@ -43,16 +83,20 @@ def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
     The agent's key goes along only to the agent's own host or to OpenAI's: never to a third party's.
     """
     agent = agent_endpoint(settings, environ)
-    own_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
-    own_key = _key(environ, JUDGE_KEY)
-    base_url = own_url or (agent.base_url if agent else None)
-    if agent is None and not own_url and not own_key:
+    judge_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
+    judge_key = _key(environ, JUDGE_KEY)
+    base_url = judge_url or (agent.base_url if agent else None)
+    if agent is None and not judge_url and not judge_key:
         return None
-    same = agent is not None and agent.base_url == base_url
-    api = settings.judge_api or (agent.api if agent and same else _usual_api(base_url))
-    place = Endpoint(base_url=base_url, api=api, key=SecretStr(own_key or "none"))
-    lends = agent is not None and place.host in {agent.host, OPENAI_HOST}
-    return place if own_key or not (agent and lends) else place.model_copy(update={"key": agent.key})
+    same_address = agent is not None and agent.base_url == base_url
+    lends_key = agent is not None and host_of(base_url) in {agent.host, OPENAI_HOST}
+    key = SecretStr(judge_key or _NO_KEY)
+    return Endpoint(
+        base_url=base_url,
+        api=settings.judge_api or (agent.api if agent and same_address else _usual_api(base_url)),
+        key=agent.key if agent and lends_key and not judge_key else key,
+        certificates=Certificates.named_in(environ),
+    )
 
 
 def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Settings, Mapping[str, str]]]:
@@ -74,10 +118,10 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
     keys = [key.strip() for key in environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
         raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
-    hosts = [urlsplit(url or "").netloc.rpartition("@")[2] for url in addresses]
+    hosts = [host_of(url) if url else "" for url in addresses]
     if len(keys) == 1:
-        home = next((host for host, model in zip(hosts, models, strict=True) if model != OFFLINE_JUDGE), None)
-        keys = [keys[0] if host == home else "" for host in hosts]
+        first_host = next((host for host, model in zip(hosts, models, strict=True) if model != OFFLINE_JUDGE), None)
+        keys = [keys[0] if host == first_host else "" for host in hosts]
     return [
         (
             settings.model_copy(update={"judge_model": m, "judge_base_url": u or None}),
@@ -99,7 +143,10 @@ def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
 
 
 def _key(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a key, less the line break that copying it brought along. What no header can carry is refused unseen."""
+    """Return a key without the line break that copying it brought along, None where none is set.
+
+    Raises UsageError, which does not show the key, for a character that no HTTP header can carry.
+    """
     key = environ.get(name, "").strip()
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise UsageError(f"{name} holds a character that no key has (a quotation mark, a space?); set it anew")
@@ -115,10 +162,10 @@ def _checked(url: str | None, flag: str) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # half a bracket, or a port that is no number
-        sound = False
-    if not sound:
+        valid = False
+    if not valid:
         shown = re.sub(r"//[^/]*@", "//", url)  # never a password
         raise UsageError(
             f"{flag} {shown!r} is not an http(s) address; expected something like http://localhost:8000/v1"

@@ -1,6 +1,5 @@
-"""HTTP clients for endpoints. Certificates are read once a process: to read them takes longer than a whole rollout."""
+"""The one maker of clients for model servers: agent calls and judge calls both use it."""
 
-import os
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -9,17 +8,36 @@ from typing import Any
 import httpx2
 import openai
 
-Heard = Callable[[Any], Awaitable[None]]
+from harness.endpoints.address import Endpoint
+
+OnResponse = Callable[[Any], Awaitable[None]]
+"""Gets each HTTP response once its head is there; the body is read only if this reads it."""
 
 
-def http_client(*hooks: Heard) -> openai.DefaultAsyncHttpxClient:
-    """Return an HTTP client with the openai client's own defaults; `hooks` get each response."""
-    certificates = _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-    return openai.DefaultAsyncHttpxClient(verify=certificates, event_hooks={"response": list(hooks)})
+def openai_client(
+    endpoint: Endpoint, *, timeout_s: float | None = None, on_response: OnResponse | None = None
+) -> openai.AsyncOpenAI:
+    """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
+
+    Without `timeout_s` the openai client's own limits hold. Close the client when done.
+    """
+    hooks = [on_response] if on_response else []
+    return openai.AsyncOpenAI(
+        base_url=endpoint.url,
+        api_key=endpoint.key.get_secret_value(),
+        max_retries=0,
+        timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
+        http_client=openai.DefaultAsyncHttpxClient(
+            verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks={"response": hooks}
+        ),
+    )
 
 
 @cache
-def _certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return what the client would load for itself: it reads the two names from the environment again."""
-    del file, folder
-    return httpx2.create_ssl_context()
+def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Return what the client would load by itself, once a process: loading takes longer than a whole rollout."""
+    if file:
+        return ssl.create_default_context(cafile=file)
+    if folder:
+        return ssl.create_default_context(capath=folder)
+    return httpx2.create_ssl_context(trust_env=False)

@@ -13,8 +13,7 @@ from typing import Literal
 import anyio
 
 from harness.core.records import Usage
-
-OPENAI = "https://api.openai.com/v1"
+from harness.endpoints.address import OPENAI_URL
 
 
 def price_usd(usage: Usage, model: str | None, base_url: str | None) -> float | None:
@@ -30,7 +29,7 @@ def price_usd(usage: Usage, model: str | None, base_url: str | None) -> float | 
     tokens = genai_prices.Usage(
         input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
     )
-    return float(genai_prices.calc_price(tokens, model, provider_api_url=base_url or OPENAI).total_price)
+    return float(genai_prices.calc_price(tokens, model, provider_api_url=base_url or OPENAI_URL).total_price)
 
 
 @cache
@@ -38,7 +37,7 @@ def _is_listed(model: str, base_url: str | None) -> bool:
     import genai_prices  # noqa: PLC0415 - as above
 
     try:
-        genai_prices.calc_price(genai_prices.Usage(), model, provider_api_url=base_url or OPENAI)
+        genai_prices.calc_price(genai_prices.Usage(), model, provider_api_url=base_url or OPENAI_URL)
     except LookupError:
         return False
     return True

@@ -14,7 +14,7 @@ import stamina
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Usage
-from harness.endpoints import Endpoint, failure_of, http_client, refused
+from harness.endpoints import Endpoint, failure_of, openai_client, refused
 from harness.judging.judge import AskFailed, Question, Reply
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -32,13 +32,7 @@ class EndpointAsk:
         """Set up; nothing is sent before the first call. `extra` are parameters added to every request's body."""
         self._extra = {"extra_body": dict(extra)} if extra else {}
         self._endpoint, self._model, self._timeout_s = endpoint, model, timeout_s
-        self._client = openai.AsyncOpenAI(
-            base_url=endpoint.base_url or "https://api.openai.com/v1",
-            api_key=endpoint.key.get_secret_value(),
-            max_retries=0,
-            timeout=timeout_s,
-            http_client=http_client(),
-        )
+        self._client = openai_client(endpoint, timeout_s=timeout_s)
         self._limiter = anyio.CapacityLimiter(limit)
         self._first = anyio.Lock()
         self._form = 0

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import anyio
 from agents import Agent
@@ -18,8 +17,8 @@ from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
-from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, OPENAI_HOST, Api, Settings, without_credentials
-from harness.endpoints import Ceiling, Endpoint, Priced, agent_endpoint, judge_endpoint, jurors
+from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
+from harness.endpoints import Ceiling, Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
 from harness.judging import (
     Ask,
     Buyer,
@@ -79,7 +78,7 @@ class JudgeSpec(Record):
         """Who judges: the label, else model@host; of a jury all of them."""
         if self.jurors:
             return ", ".join(juror.identity for juror in self.jurors)
-        host = "offline" if self.offline else urlsplit(self.base_url).netloc if self.base_url else OPENAI_HOST
+        host = "offline" if self.offline else host_of(self.base_url)
         return self.label or f"{self.model}@{host}"
 
     @property
@@ -290,12 +289,7 @@ def member_keys(
 
 def redactor_of(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
-    judges = settings.judge_base_url if isinstance(settings.judge_base_url, tuple) else (settings.judge_base_url,)
-    addresses = (settings.base_url, *judges, environ.get("OPENAI_BASE_URL"))
-    passwords = [password for a in addresses if a and (password := urlsplit(a).password)]
-    told = (environ.get(name, "") for name in ("OPENAI_API_KEY", "HARNESS_JUDGE_API_KEY"))
-    keys = [key.strip() for several in told for key in (several, *several.split(","))]
-    secrets = [*keys, *passwords, *map(unquote, passwords)]
+    secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
 
 

@@ -4,10 +4,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import openai
 from pydantic_core import from_json
-
-from harness.endpoints import http_client
 
 Finish = Literal["length", "content_filter"]
 
@@ -34,12 +31,8 @@ def stop_listening(token: Token[Reply | None]) -> None:
     _listening.reset(token)
 
 
-def listening_client() -> openai.DefaultAsyncHttpxClient:
-    """Return an HTTP client that listens."""
-    return http_client(_hear)
-
-
-async def _hear(response: Any) -> None:
+async def note_response(response: Any) -> None:
+    """Note what a response says, if the call that it answers collects. The client calls this with each response."""
     reply = _listening.get()
     if reply is None or "json" not in response.headers.get("content-type", ""):
         return

@@ -25,8 +25,8 @@ from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
 from harness.core.records import digest
-from harness.endpoints import Endpoint, StreamedReply
-from harness.rollouts.http_capture import Reply, listen, listening_client, stop_listening
+from harness.endpoints import Endpoint, StreamedReply, openai_client
+from harness.rollouts.http_capture import Reply, listen, note_response, stop_listening
 from harness.rollouts.recorder import Looked, RecordedCall, Recorder
 
 
@@ -179,12 +179,7 @@ def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.Async
     """
     if endpoint is None:
         return MultiProvider(), None
-    client = openai.AsyncOpenAI(
-        base_url=endpoint.base_url or "https://api.openai.com/v1",
-        api_key=endpoint.key.get_secret_value(),
-        max_retries=0,
-        http_client=listening_client(),
-    )
+    client = openai_client(endpoint, on_response=note_response)
     responses = endpoint.api == "responses"
     if endpoint.base_url:
         return OpenAIProvider(openai_client=client, use_responses=responses), client

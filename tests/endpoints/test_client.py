@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.endpoints.client import http_client
+from harness.core.settings import load
+from harness.endpoints import Endpoint, agent_endpoint, judge_endpoint
+from harness.endpoints.client import openai_client
 
 
 @pytest.fixture
@@ -23,18 +25,37 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def test_clients_share_the_certificates_and_a_change_of_their_place_counts(
-    read: list[str | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    read: list[str | None], tmp_path: Path
 ) -> None:
     paths = ssl.get_default_verify_paths()
-    known = paths.openssl_cafile if Path(paths.openssl_cafile).is_file() else None
-    if known is None:
+    machines = paths.openssl_cafile if Path(paths.openssl_cafile).is_file() else None
+    if machines is None:
         pytest.skip("this machine keeps its certificates in no one file")
-    own = tmp_path / "own.pem"
-    own.write_bytes(Path(known).read_bytes())
-    monkeypatch.setenv("SSL_CERT_FILE", str(own))
+    copy = tmp_path / "copy.pem"
+    copy.write_bytes(Path(machines).read_bytes())
     for _ in range(3):
-        http_client()
-    assert read.count(str(own)) == 1
-    monkeypatch.setenv("SSL_CERT_FILE", known)
-    http_client()
-    assert read[-1] == known
+        openai_client(endpoint({"SSL_CERT_FILE": str(copy)}))
+    assert read.count(str(copy)) == 1
+    openai_client(endpoint({"SSL_CERT_FILE": machines}))
+    assert read[-1] == machines
+
+
+def test_the_environment_of_the_process_names_no_certificates_to_a_client(
+    read: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    openai_client(endpoint({}))
+    assert "/no/such/file.pem" not in read
+
+
+def test_agent_and_judge_get_the_certificates_that_the_environment_names() -> None:
+    environ = {"OPENAI_API_KEY": "sk-a", "SSL_CERT_FILE": "own.pem", "SSL_CERT_DIR": "certs"}
+    for found in (agent_endpoint(load({}), environ), judge_endpoint(load({}), environ)):
+        assert found
+        assert (found.certificates.file, found.certificates.folder) == ("own.pem", "certs")
+
+
+def endpoint(environ: dict[str, str]) -> Endpoint:
+    found = agent_endpoint(load({}), {"OPENAI_API_KEY": "sk-a"} | environ)
+    assert found
+    return found
