@@ -13,7 +13,7 @@ from rich.text import Text
 
 from harness.archive import RankingFile, RunReader, find_run
 from harness.cli.output import runs_dir_of, stdout
-from harness.report import Survey, Trust, is_offline, quality_json, some, survey, trusts
+from harness.report import JudgeQuality, RankingSummary, counted, is_offline, judge_qualities, quality_json, summarize
 
 
 def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_json: bool) -> None:
@@ -31,7 +31,7 @@ def stats_command(*, run: str, ranking: str | None, runs_dir: Path | None, as_js
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    found = survey(reader, ranking)
+    found = summarize(reader, ranking)
     return {
         "ranking": ranking.head.id,
         "finished": ranking.finished,
@@ -39,18 +39,18 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "rubric": ranking.head.rubric,
         "groups": len(ranking.groups),
         "signals": _signals(found),
-        "judges": [quality_json(t) for t in trusts(reader, ranking, found)],
+        "judges": [quality_json(t) for t in judge_qualities(reader, ranking, found)],
     }
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    looked = survey(reader, ranking)
+    looked = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(looked).items())
-    groups = some(len(ranking.groups), "query", "queries")
+    groups = counted(len(ranking.groups), "query", "queries")
     console.print(Text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
-    found = trusts(reader, ranking, looked)
+    found = judge_qualities(reader, ranking, looked)
     if not found:
         why = "a listwise judge's scores have no orders to compare" if looked.listwise else "there was nothing to judge"
         console.print(f"  no verdict{' on pairs' if looked.listwise else ''}: {why}\n", highlight=False)
@@ -60,7 +60,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
             console.print(Text(f"the judge: {warning}", style="bold"), soft_wrap=True)
 
 
-def _table(trust: Trust) -> Table:
+def _table(trust: JudgeQuality) -> Table:
     title = f"judge {trust.judge}, rubric {trust.rubric}: {trust.tally.verdicts} verdicts on different answers"
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", "figure", "which says"):
@@ -70,5 +70,5 @@ def _table(trust: Trust) -> Table:
     return table
 
 
-def _signals(found: Survey) -> dict[str, int]:
+def _signals(found: RankingSummary) -> dict[str, int]:
     return {name: n for name in ("ok", "weak", "none") if (n := found.signals[name])}

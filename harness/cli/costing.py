@@ -6,7 +6,7 @@ import typer
 
 from harness.endpoints import Bounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Prepared, Quote, design
-from harness.report import dollars, some
+from harness.report import counted, dollars
 
 
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
@@ -28,12 +28,12 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
 def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     """Return what a run will take: agent runs, judge calls, their design, what they may cost."""
     low, high = prepared.judge_calls(queries)
-    calls = some(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
-    runs = some(prepared.settings.n * queries, "agent run")
+    calls = counted(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
+    runs = counted(prepared.settings.n * queries, "agent run")
     by = f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})"
     plan = design(prepared.settings)
     return [
-        f"{some(queries, 'query', 'queries')}: {runs}, {calls} {by}",
+        f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([plan] if plan else []),
         _cost_line(prepared, queries),
     ]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
 from harness.core.settings import chosen, environment, load
-from harness.report import Survey, is_offline, overview, run_json, some, survey
+from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
 
 _WIDTH_WITHOUT_TERMINAL = 140
 
@@ -28,7 +28,12 @@ def stderr(*, quiet: bool = False) -> Console:
 
 
 def print_run(
-    reader: RunReader, ranking: RankingFile, *, as_json: bool, found: Survey | None = None, indent: int | None = 1
+    reader: RunReader,
+    ranking: RankingFile,
+    *,
+    as_json: bool,
+    found: RankingSummary | None = None,
+    indent: int | None = 1,
 ) -> None:
     """Print a run with one of its rankings; `found` saves surveying it again."""
     if as_json:
@@ -39,10 +44,10 @@ def print_run(
         console.print(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
-    found = found or survey(reader, ranking)
+    found = found or summarize(reader, ranking)
     console.print(overview(reader, ranking, found, console.width))
     if not ranking.finished:
-        of = some(len(reader.index.queries), "query", "queries")
+        of = counted(len(reader.index.queries), "query", "queries")
         console.print(
             f"this ranking came to {len(ranking.groups)} of {of}: it was cut short, or is under way; "
             "`harness resume` does the rest"

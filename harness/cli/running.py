@@ -27,7 +27,7 @@ from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.core.records import Query
 from harness.core.settings import Settings, changed, chosen, environment, load
 from harness.formats import query_from, read_queries
-from harness.report import Survey, some, survey, write_page
+from harness.report import RankingSummary, counted, summarize, write_page
 from harness.rollouts import LoadedAgent, load_agent
 
 _T = TypeVar("_T")
@@ -133,7 +133,7 @@ def resume_command(
         _already_finished(reader, as_json=as_json)
         return
     console = stderr(quiet=quiet)
-    to_run = some(missing.count, "rollout")
+    to_run = counted(missing.count, "rollout")
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging", highlight=False)
 
     def loaded() -> LoadedAgent:
@@ -196,7 +196,7 @@ def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = Fa
     """Write the page, print the result, and return what became of it. JSON of `several` runs is a line each."""
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)
-    found = survey(reader, ranking)
+    found = summarize(reader, ranking)
     write_page(reader, ranking, ran.path / "report.html", found)
     print_run(reader, ranking, as_json=as_json, found=found, indent=None if several else 1)
     if not as_json:
@@ -218,7 +218,9 @@ def _exit_with(code: ExitCode) -> None:
         raise typer.Exit(code)
 
 
-def _exit_code(reader: RunReader, ranking: RankingFile, found: Survey, most: int, *, rescored: bool) -> ExitCode:
+def _exit_code(
+    reader: RunReader, ranking: RankingFile, found: RankingSummary, most: int, *, rescored: bool
+) -> ExitCode:
     failed = found.agents.failed
     if not rescored and failed["quota"]:
         return ExitCode.BUDGET

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.doctor.calibration import Calibration, Trial
-from harness.report import beginning, first_wins_says, share_json, share_words, signed
+from harness.report import beginning, first_wins_meaning, share_json, share_words, signed
 
 
 def calibration_lines(found: Calibration) -> list[str]:
@@ -29,7 +29,7 @@ def _position(found: Calibration) -> Iterator[str]:
     if t.flips.whole:
         yield f"flips: {share_words(t.flips, 'pairs')} name another winner in the other order"
     if t.first_wins.whole:
-        yield f"first shown wins: {share_words(t.first_wins, 'decided verdicts')}; {first_wins_says(t)}"
+        yield f"first shown wins: {share_words(t.first_wins, 'decided verdicts')}; {first_wins_meaning(t)}"
     if found.bias:
         yield f"standing first is worth {signed(found.bias[0])} points (standard error {found.bias[1]:.2f})"
 

@@ -8,7 +8,7 @@ from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.report.summary import AgentFigures, JudgeFigures
 from harness.report.text import count, date, dollars, fixed, percent, seconds, signed, words
-from harness.report.totals import Look, Models, Span, Survey
+from harness.report.totals import Look, Models, RankingSummary, Span
 
 _SIGNAL = {
     "ok": "the judging tells these rollouts apart",
@@ -26,7 +26,7 @@ class Fact:
     note: str = ""
 
 
-def run_facts(reader: RunReader, ranking: RankingFile, found: Survey) -> list[Fact]:
+def run_facts(reader: RunReader, ranking: RankingFile, found: RankingSummary) -> list[Fact]:
     """Return what ran, what judged it and how: the particulars at the head of a page."""
     info, head = reader.info, ranking.head
     models = found.models
@@ -46,7 +46,7 @@ def run_facts(reader: RunReader, ranking: RankingFile, found: Survey) -> list[Fa
     ]
 
 
-def summary_facts(found: Survey) -> list[Fact]:
+def summary_facts(found: RankingSummary) -> list[Fact]:
     """Return the figures of many queries together."""
     queries, signals = len(found.glances), found.signals
     unclear = f"{signals['weak']} weak, {signals['none']} without"

@@ -9,7 +9,7 @@ from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary import Tallies, together
 from harness.report.text import count, signed
-from harness.report.totals import Survey
+from harness.report.totals import RankingSummary
 
 _ALWAYS_FROM = 3
 """Pairs that have to flip, all of them, before it is said that position alone decides."""
@@ -30,7 +30,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Trust:
+class JudgeQuality:
     """All that is told of one judge in one ranking."""
 
     judge: str
@@ -42,12 +42,14 @@ class Trust:
     """For marks 0 to 10: how many sides got it, and that as a share of the commonest."""
 
 
-def trusts(reader: RunReader, ranking: RankingFile, found: Survey) -> list[Trust]:
+def judge_qualities(reader: RunReader, ranking: RankingFile, found: RankingSummary) -> list[JudgeQuality]:
     """Return what is to be told of every judge of a ranking that was surveyed."""
     sums = together([found.tallies, _failures(reader, found.failed_verdicts)])
     order = str(ranking.head.settings.get("order"))
     return [
-        Trust(judge, ranking.head.rubric, one, tuple(warnings(one, order)), tuple(readings(one, order)), _bars(one))
+        JudgeQuality(
+            judge, ranking.head.rubric, one, tuple(warnings(one, order)), tuple(readings(one, order)), _bars(one)
+        )
         for judge, one in sums.items()
     ]
 
@@ -86,7 +88,7 @@ def readings(t: Tally, order: str) -> list[Reading]:
     """Return every figure with a line on what it says."""
     return [
         Reading("flips", "Flips", share_words(t.flips, "pairs"), _flips(t)),
-        Reading("first_wins", "First shown wins", share_words(t.first_wins, "decided verdicts"), first_wins_says(t)),
+        Reading("first_wins", "First shown wins", share_words(t.first_wins, "decided verdicts"), first_wins_meaning(t)),
         Reading("first_side", "First-side effect", _effect(t), _bias(t, order)),
         Reading("ties", "Ties", share_words(t.ties, "verdicts"), _ties(t)),
         Reading("cycles", "Cycles", share_words(t.cycles, "judged triples"), _cycles(t)),
@@ -122,7 +124,7 @@ def _flips(t: Tally) -> str:
     )
 
 
-def first_wins_says(t: Tally) -> str:
+def first_wins_meaning(t: Tally) -> str:
     """Return what the first-position win rate says."""
     share = t.first_wins
     if share.value is None:
@@ -252,7 +254,7 @@ def _bars(t: Tally) -> tuple[tuple[int, int, float], ...]:
     return tuple((mark, t.marks.get(mark, 0), round(t.marks.get(mark, 0) / most, 3)) for mark in range(11))
 
 
-def quality_json(trust: Trust) -> dict[str, object]:
+def quality_json(trust: JudgeQuality) -> dict[str, object]:
     """Return one judge's figures for machines. Shares come with their count, their whole and their 95 % interval."""
     t = trust.tally
     value, sd = t.first_side or (None, None)

@@ -17,16 +17,16 @@ from harness.archive import RankingFile, RunReader
 from harness.report import text
 from harness.report.facts import run_facts, summary_facts
 from harness.report.json import is_offline
-from harness.report.judge_quality import trusts
+from harness.report.judge_quality import judge_qualities
 from harness.report.sections import sections
-from harness.report.totals import Survey, survey
+from harness.report.totals import RankingSummary, summarize
 from harness.transcripts import clean
 
 _SUMMARY_ABOVE = 3
 _DETAILED = 50
 
 
-def write_page(reader: RunReader, ranking: RankingFile, target: Path, found: Survey | None = None) -> None:
+def write_page(reader: RunReader, ranking: RankingFile, target: Path, found: RankingSummary | None = None) -> None:
     """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `found` is its survey."""
     page = render_page(reader, ranking, found)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -41,13 +41,13 @@ def write_page(reader: RunReader, ranking: RankingFile, target: Path, found: Sur
         raise
 
 
-def render_page(reader: RunReader, ranking: RankingFile, found: Survey | None = None) -> str:
+def render_page(reader: RunReader, ranking: RankingFile, found: RankingSummary | None = None) -> str:
     """Return the page of `ranking`: the same archive gives the same text.
 
     Above 3 queries it opens with a summary; above 50 only the first 50 are shown in full, and the page says so.
     """
     if found is None or not ranking.finished:
-        found = survey(reader, ranking, owed=True)
+        found = summarize(reader, ranking, owed=True)
     return _template().render(
         info=reader.info,
         offline=is_offline(reader, ranking),
@@ -57,7 +57,7 @@ def render_page(reader: RunReader, ranking: RankingFile, found: Survey | None = 
         glances=found.glances,
         summary=summary_facts(found) if len(found.glances) > _SUMMARY_ABOVE else None,
         rollouts=found.agents.runs,
-        trusts=trusts(reader, ranking, found),
+        trusts=judge_qualities(reader, ranking, found),
     )
 
 

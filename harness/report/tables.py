@@ -35,8 +35,8 @@ from harness.report.summary import (
     places_by_margins,
     rows,
 )
-from harness.report.text import dollars, money, some, temperature_words
-from harness.report.totals import Survey, group_of, ranked_queries
+from harness.report.text import counted, dollars, money, temperature_words
+from harness.report.totals import RankingSummary, group_of, ranked_queries
 
 TABLES_UP_TO = 3
 """Queries; with more a summary says more than a table each."""
@@ -51,7 +51,7 @@ def groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, 
         yield group_of(reader, query, ranked), ranked
 
 
-def overview(reader: RunReader, ranking: RankingFile, found: Survey, width: int) -> RenderableType:
+def overview(reader: RunReader, ranking: RankingFile, found: RankingSummary, width: int) -> RenderableType:
     """Return what a run prints on stdout, `width` characters wide, without the next commands."""
     order = str(ranking.head.settings.get("order"))
     if len(found.glances) > TABLES_UP_TO:
@@ -111,13 +111,13 @@ def _open_lines(ranking: GroupRanking, why: Counter[str]) -> Iterator[Text]:
     """Yield what a group waits for: verdicts that failed, and those that --free or --max-cost left unbought."""
     failed = why.total()
     if failed:
-        yield Text(f"incomplete: {some(failed, 'verdict')} failed, so {_unranked(ranking)}:")
+        yield Text(f"incomplete: {counted(failed, 'verdict')} failed, so {_unranked(ranking)}:")
         for reason, count in why.most_common(3):
             yield Text(f"  {count} x {_short(reason, 160)}")
         yield Text("  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge")
     if unbought := len(ranking.failed_verdicts) - failed:
         yield Text(
-            f"incomplete: {some(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
+            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
             "`harness rescore RUN` with the same options, but without those, buys them"
         )
 
@@ -139,11 +139,11 @@ def _signal(ranking: GroupRanking) -> str:
 
 def bill(judge: JudgeFigures, agent: AgentFigures) -> Text:
     """Return what was paid for."""
-    failed = f" ({some(judge.failed, 'verdict')} missing)" if judge.failed else ""
+    failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return Text(
-        f"judge: {some(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
-        f"agent: {some(agent.runs, 'run')}, {money(agent.usd)}"
+        f"judge: {counted(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
+        f"agent: {counted(agent.runs, 'run')}, {money(agent.usd)}"
     )
 
 
@@ -261,7 +261,7 @@ def _judge_line(figures: JudgeFigures, signal: str) -> str:
     return " · ".join([*parts, f"signal {signal}"])
 
 
-def _summary(found: Survey, order: str) -> RenderableType:
+def _summary(found: RankingSummary, order: str) -> RenderableType:
     agent, signals, queries = found.agents, found.signals, len(found.glances)
     above, samples = found.beaten
     causes = ", ".join(f"{n} {kind}" for kind, n in sorted(agent.failed.items()))
@@ -280,7 +280,7 @@ def _summary(found: Survey, order: str) -> RenderableType:
     return Lines(_queries(found), *(Text(t) for t in told), bill(found.judge, agent))
 
 
-def _queries(found: Survey) -> Table:
+def _queries(found: RankingSummary) -> Table:
     """Return the queries, a line each, as many as a screen holds."""
     left = len(found.glances) - _LISTED
     table = Table(

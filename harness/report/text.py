@@ -26,7 +26,7 @@ def count(number: int | None) -> str:
     return "not told" if number is None else f"{number:,}"
 
 
-def some(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
     """Return a number of things: `1 run`, `2,000 runs`."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 

@@ -78,7 +78,7 @@ class Look:
 
 
 @dataclass
-class Survey:
+class RankingSummary:
     """The sums over a ranking's groups, and a line for each."""
 
     glances: list[Glance] = field(default_factory=list[Glance])
@@ -129,9 +129,9 @@ class Survey:
         self.listwise |= bool(ranked.verdicts)
 
 
-def survey(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> Survey:
+def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> RankingSummary:
     """Look through a ranking, in the order of the queries; `owed` is as `ranked_queries` takes it."""
-    found = Survey()
+    found = RankingSummary()
     for number, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=owed), 1):
         group = group_of(reader, query, ranked)
         found.add(look(number, group, ranked, reader.verdict, reader.scored), ranked)

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from harness.ranking.judge_stats import Call, Tally, tally
-from harness.report.judge_quality import Trust, judge_lines, quality_json, readings, trusts, warnings
-from harness.report.totals import survey
+from harness.report.judge_quality import JudgeQuality, judge_lines, judge_qualities, quality_json, readings, warnings
+from harness.report.totals import summarize
 from tests.report.test_page import EVIL, build, crowd, page_of
 
 
@@ -62,7 +62,7 @@ def test_nothing_judged_has_a_reading_for_every_figure():
     told = readings(Tally(), "both")
     assert all(r.figure and r.says for r in told)
     assert warnings(Tally(), "both") == []
-    trust = Trust("j", "r", Tally(), (), tuple(told), ())
+    trust = JudgeQuality("j", "r", Tally(), (), tuple(told), ())
     assert json.loads(json.dumps(quality_json(trust), allow_nan=False))["flips"]["share"] is None
 
 
@@ -75,7 +75,7 @@ def test_the_judge_is_named_where_there_are_several():
 def test_the_page_has_a_table_a_judge_with_every_figure_and_its_reading(tmp_path):
     built = build(tmp_path, crowd(6), judge=f"judge {EVIL[:40]}")
     page = page_of(built)
-    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
+    (trust,) = judge_qualities(built.reader, built.ranking, summarize(built.reader, built.ranking))
     for r in trust.readings:
         assert r.label in page.text()
         assert r.says in page.text()
@@ -84,6 +84,6 @@ def test_the_page_has_a_table_a_judge_with_every_figure_and_its_reading(tmp_path
 
 def test_failed_verdicts_are_counted_for_the_judge_that_owes_them(tmp_path):
     built = build(tmp_path, crowd(4, refuse=lambda first, second: (first, second) == (2, 0)))
-    (trust,) = trusts(built.reader, built.ranking, survey(built.reader, built.ranking))
+    (trust,) = judge_qualities(built.reader, built.ranking, summarize(built.reader, built.ranking))
     assert trust.tally.failed == 1
     assert trust.tally.verdicts > 0
