@@ -61,6 +61,10 @@ class Index:
     seen: dict[Path, int] = field(default_factory=dict[Path, int])
     """How far each file has been read."""
 
+    def close(self) -> None:
+        """Close the cache, if the index stands in one."""
+        self.verdicts.close()
+
 
 def build(folder: Path) -> Index:
     """Return the index of the run in `folder`. Raises ArchiveDamaged for a broken line in what the cache lacks."""
@@ -69,20 +73,25 @@ def build(folder: Path) -> Index:
     size = sum(p.stat().st_size for p in paths)
     fresh = _scan(index, paths)
     if size >= WORTH_KEEPING and fresh and _keep(folder, index) and (kept := _cached(folder, paths)):
+        index.close()
         _scan(kept, paths)  # another process may have put its own in place, which knows less
         return kept  # most of which stays on disk
     return index
 
 
 def _scan(index: Index, paths: list[Path]) -> bool:
-    """Read what is new; tell whether anything was."""
+    """Read what is new; tell whether anything was. Closes the index where reading fails."""
     fresh = False
-    for path in paths:
-        for at in read_lines(path, index.seen.get(path, 0)):
-            fresh = True
-            index.seen[path] = at.end
-            if at.members["kind"] != "header":
-                _note(index, path.parent.name, at)
+    try:
+        for path in paths:
+            for at in read_lines(path, index.seen.get(path, 0)):
+                fresh = True
+                index.seen[path] = at.end
+                if at.members["kind"] != "header":
+                    _note(index, path.parent.name, at)
+    except BaseException:
+        index.close()
+        raise
     return fresh
 
 
@@ -121,7 +130,7 @@ def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index 
     sizes = {path: path.stat().st_size for path in files}
     if any(size > sizes.get(path, -1) for path, size in seen.items()):
         return None  # a file became shorter, or went: it was mended
-    index = Index(seen=seen, verdicts=VerdictPlaces(folder / CACHE, lambda: _verdicts_in(seen)))
+    index = Index(seen=seen)
     for name, path, offset in base.execute("select id, path, offset from queries order by at"):
         index.queries[name] = Place(paths[path], offset)
     for query, number, path, *rest in base.execute(
@@ -130,6 +139,9 @@ def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index 
         index.rollouts.setdefault(query, {})[number] = RolloutPlace(paths[path], *rest)
     usd, unknown = base.execute("select usd, unknown from spent").fetchone()
     index.spent = None if unknown else usd
+    index.verdicts = VerdictPlaces(
+        folder / CACHE, lambda: _verdicts_in(seen)
+    )  # last: what fails before leaves no file open
     return index
 
 

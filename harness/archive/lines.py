@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from pydantic_core import from_json
 
@@ -72,45 +72,53 @@ def read_lines(path: Path, start: int = 0) -> Iterator[Located]:
 
 
 def read_at(path: Path, offset: int) -> dict[str, Any]:
-    """Return the record that starts at `offset`."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        return decode(file.readline(), f"{path} at byte {offset}")
+    """Return the one record that starts at `offset`. Raises as `decode` does."""
+    with RecordFiles() as files:
+        return files.record(path, offset)
 
 
-class Lines:
-    """Reads records here and there. Files stay open: to open one takes as long as to read a record."""
+class RecordFiles:
+    """Reads records at known places. The files stay open: to open one takes as long as to read a record."""
 
-    _MOST = 64
-    _USUAL = 8192
+    _MOST_OPEN = 64
+    _USUAL_LENGTH = 8192
     """Bytes that hold most records whole."""
 
     def __init__(self) -> None:
         """Open nothing yet."""
-        self._open: dict[Path, int] = {}
+        self._files: dict[Path, IO[bytes]] = {}
 
-    def at(self, path: Path, offset: int) -> dict[str, Any]:
+    def record(self, path: Path, offset: int) -> dict[str, Any]:
         """Return the record that starts at `offset`. Raises as `decode` does."""
-        fd, length = self._file(path), self._USUAL
-        while (end := (found := os.pread(fd, length, offset)).find(b"\n")) < 0 and len(found) == length:
+        descriptor, length = self._file(path).fileno(), self._USUAL_LENGTH
+        while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length:
             length *= 4
-        return decode(found[: end + 1], f"{path} at byte {offset}")
+        return decode(data[: end + 1], f"{path} at byte {offset}")
+
+    def close(self) -> None:
+        """Close the files. The next record opens its file again."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def __enter__(self) -> Self:
+        """Return the files themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the files."""
+        self.close()
 
     def __del__(self) -> None:
-        """Close what is open."""
-        self._close()
+        """Close what a command has left open."""
+        self.close()
 
-    def _file(self, path: Path) -> int:
-        if path not in self._open:
-            if len(self._open) == self._MOST:
-                self._close()
-            self._open[path] = os.open(path, os.O_RDONLY)
-        return self._open[path]
-
-    def _close(self) -> None:
-        for fd in self._open.values():
-            os.close(fd)
-        self._open.clear()
+    def _file(self, path: Path) -> IO[bytes]:
+        if path not in self._files:
+            if len(self._files) == self._MOST_OPEN:
+                self.close()
+            self._files[path] = path.open("rb", buffering=0)
+        return self._files[path]
 
 
 class Appender:

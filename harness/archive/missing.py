@@ -60,10 +60,10 @@ def last_unfinished(runs_dir: Path) -> Path | None:
     """Return the newest run of which something is missing that can be done; what cannot be read is passed over."""
     for folder in reversed(list_runs(runs_dir)):
         try:
-            reader = RunReader(folder)
-            missing = missing_of(reader)
-            if not missing.nothing and not redacted_of(reader, missing.rollouts):
-                return folder
+            with RunReader(folder) as reader:
+                missing = missing_of(reader)
+                if not missing.nothing and not redacted_of(reader, missing.rollouts):
+                    return folder
         except (ArchiveDamaged, UsageError):
             continue
     return None

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness.archive.blobs import Blobs
 from harness.archive.index import Index, RolloutPlace, build
 from harness.archive.layout import RunInfo, read_info
-from harness.archive.lines import Lines, Located, read_lines
+from harness.archive.lines import Located, RecordFiles, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout, basis_of
@@ -15,25 +15,40 @@ from harness.core.verdicts import VERDICT, AnyVerdict, Judged, Scored
 
 
 class RunReader:
-    """A run as it is on disk now."""
+    """A run as it is on disk now. Use it as a context manager, or close it: it keeps the files that it reads open."""
 
     def __init__(self, folder: Path) -> None:
-        """Open `folder`. Raises ArchiveDamaged without a readable run.json."""
+        """Read `run.json`; the other files are opened when they are needed. Raises ArchiveDamaged without run.json."""
         self.folder = folder
         self.info: RunInfo = read_info(folder)
         self.blobs = Blobs(folder / "blobs")
         self._index: Index | None = None
-        self._lines = Lines()
+        self._files = RecordFiles()
+
+    def close(self) -> None:
+        """Close the files and the index; further reading opens them again."""
+        self._files.close()
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the reader."""
+        self.close()
 
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
         for place in list(self.index.queries.values()):
-            yield Query.model_validate(self._lines.at(*place))
+            yield Query.model_validate(self._files.record(*place))
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
         place = self.index.queries.get(query_id)
-        return Query.model_validate(self._lines.at(*place)) if place else None
+        return Query.model_validate(self._files.record(*place)) if place else None
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
@@ -42,7 +57,7 @@ class RunReader:
 
     def rollout_at(self, place: RolloutPlace) -> Rollout:
         """Return the rollout at a place of the index."""
-        return Rollout.model_validate(self._lines.at(place.path, place.offset))
+        return Rollout.model_validate(self._files.record(place.path, place.offset))
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
@@ -61,7 +76,7 @@ class RunReader:
 
     def _bought(self, key: str) -> dict[str, Any] | None:
         place = self.index.verdicts.get(key)  # of those that came out: a pair's, or a list's
-        return self._lines.at(*place) if place else None
+        return self._files.record(*place) if place else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""

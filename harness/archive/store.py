@@ -279,6 +279,7 @@ class RunStore:
         finally:
             for appender in self._appenders.values():
                 appender.close()
+            self.reader.close()
             self._lock.release()
 
     def __enter__(self) -> Self:

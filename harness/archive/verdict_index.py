@@ -28,15 +28,11 @@ class VerdictPlaces:
         if cache:
             self._base = sqlite3.connect(f"file:{cache}?mode=ro", uri=True, timeout=1, check_same_thread=False)
 
-    def __del__(self) -> None:
-        """Close the cache."""
-        self.close()
-
     def close(self) -> None:
         """Close the cache; what was looked up there is no longer known."""
-        base, self._base = getattr(self, "_base", None), None
-        if base:
-            base.close()
+        if self._base:
+            self._base.close()
+        self._base = None
 
     def get(self, key: str) -> Place | None:
         """Return where the verdict of a key is, or None."""
