@@ -32,8 +32,9 @@ def best_command(
 ) -> None:
     """Do `harness best`."""
     hush(verbose=verbose)
-    settings = _settings(flags, config)
-    queries, prepared = checked(agent, query, None, settings)
+    environ = environment()
+    settings = _settings(flags, environ, config)
+    queries, prepared = checked(agent, query, None, settings, environ)
     console = stderr(quiet=quiet)
     if dry_run:
         warn(console, prepared)
@@ -41,12 +42,13 @@ def best_command(
         return
     announce(console, prepared, 1)
     with Watcher(console, quiet=quiet) as watcher:
-        ran = interruptible(lambda: pipeline.run(prepared, queries, progress=watcher), watcher)
+        around = pipeline.Surroundings(environ, progress=watcher)
+        ran = interruptible(lambda: pipeline.run_queries(prepared, queries, around), watcher)
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)
     write_page(reader, ranking, ran.path / "report.html")
     group, ranked = reader.group(queries[0]), ranking.groups[0]
-    best = pipeline.winner_of(group, ranked)
+    best = pipeline.best_rollout(group, ranked)
     if as_json:
         print_run(reader, ranking, as_json=True)
     else:
@@ -67,9 +69,9 @@ def why(group: Group, ranking: GroupRanking, best: int) -> str:
     return f"{of} with probability {row.p_best:.2f} ({calls}{saved})"
 
 
-def _settings(flags: Mapping[str, Any], config: Path | None) -> Settings:
+def _settings(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
     """Take the design from `for_best` whatever is set for runs; the rest as a run does."""
-    given = chosen(flags, environment(), config)
+    given = chosen(flags, environ, config)
     design = pipeline.for_best(load(given).n)
     if flags.get("sure") is not None and "sure" in design:
         design["sure"] = flags["sure"]

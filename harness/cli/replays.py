@@ -74,9 +74,10 @@ def import_command(
     """Do `harness import`."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"--format {format!r}: choose one of {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}")
-    settings = load(chosen(flags, environment(), None))
+    environ = environment()
+    settings = load(chosen(flags, environ, None))
     folder, counts = pipeline.import_trajectories(
-        files, settings, format=format, first_is_anchor=first_is_anchor, name=name
+        files, settings, pipeline.Surroundings(environ), format=format, first_is_anchor=first_is_anchor, name=name
     )
     if as_json:
         told = {
@@ -100,7 +101,7 @@ def import_command(
 async def _all(
     folder: Path, loaded: LoadedAgent | None, query: str | None, rollout: int | None, live_tools: bool
 ) -> list[Replayed]:
-    outcomes = pipeline.replay(folder, loaded, query=query, rollout=rollout, live_tools=live_tools)
+    outcomes = pipeline.replay_run(folder, loaded, environment(), query=query, rollout=rollout, live_tools=live_tools)
     return [one async for one in outcomes]
 
 

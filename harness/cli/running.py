@@ -48,9 +48,10 @@ def run_command(
 ) -> None:
     """Do `harness run`."""
     hush(verbose=verbose)
-    wanted = chosen(flags, environment(), config)
+    environ = environment()
+    wanted = chosen(flags, environ, config)
     settings = load(wanted)
-    ask, prepared = checked(agent, query, queries, settings)
+    ask, prepared = checked(agent, query, queries, settings, environ)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     say_what_does_not_apply(console, settings, wanted)
@@ -61,7 +62,8 @@ def run_command(
         return
     announce(console, prepared, len(ask))
     with Watcher(console, quiet=quiet) as watcher:
-        ran = interruptible(lambda: pipeline.run(prepared, ask, reuse=lenders, progress=watcher), watcher)
+        around = pipeline.Surroundings(environ, progress=watcher)
+        ran = interruptible(lambda: pipeline.run_queries(prepared, ask, around, reuse=lenders), watcher)
     _exit_with(_deliver(ran, as_json=as_json, most=settings.max_failures))
 
 
@@ -80,7 +82,7 @@ def rescore_command(
 ) -> None:
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
     hush(verbose=verbose)
-    changes, where = chosen(flags, {}, config), runs_dir_of(runs_dir)
+    changes, where, environ = chosen(flags, {}, config), runs_dir_of(runs_dir), environment()
     folders = list(dict.fromkeys(find_run(word, where) for word in runs))
     lenders, console = [find_run(word, where) for word in reuse], stderr(quiet=quiet)
     most: dict[Path, int] = {}
@@ -91,7 +93,9 @@ def rescore_command(
         tell_design(console, settings)
         if dry_run or not (free or quiet):
             with Watcher(console, quiet=True) as watcher:
-                quote = interruptible(partial(pipeline.quote, folder, changes, reuse=lenders), watcher)
+                around = pipeline.Surroundings(environ)
+                quoted = partial(pipeline.quote_rescoring, folder, changes, around, reuse=lenders)
+                quote = interruptible(quoted, watcher)
             if dry_run:
                 print_quote(folder.name, quote, as_json=as_json, several=len(folders) > 1, free=free)
             else:  # before anything is spent
@@ -100,9 +104,10 @@ def rescore_command(
         return
     codes: list[ExitCode] = []
     for folder in folders:
-        rescored = partial(pipeline.rescore, folder, changes, reuse=lenders, free=free)
         with Watcher(console, quiet=quiet) as watcher:
-            ran = interruptible(partial(rescored, progress=watcher), watcher)
+            around = pipeline.Surroundings(environ, progress=watcher)
+            rescored = partial(pipeline.rescore_run, folder, changes, around, reuse=lenders, free=free)
+            ran = interruptible(rescored, watcher)
         if changes.get("max_cost") is not None:  # what is left of it is for the others
             changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - ran.spent)}
         codes.append(_deliver(ran, as_json=as_json, most=most[folder], rescored=True, several=len(folders) > 1))
@@ -144,13 +149,13 @@ def resume_command(
 
     with Watcher(console, quiet=quiet) as watcher:
         ran = interruptible(
-            lambda: pipeline.resume(
+            lambda: pipeline.resume_run(
                 folder,
                 loaded,
+                pipeline.Surroundings(environment(), progress=watcher),
                 retry_failed=retry_failed,
                 accept_changed_agent=accept_changed_agent,
                 max_cost=max_cost,
-                progress=watcher,
             ),
             watcher,
         )
@@ -171,12 +176,12 @@ def _already_finished(reader: RunReader, *, as_json: bool) -> None:
 
 
 def checked(
-    agent: str, query: str | None, queries: str | None, settings: Settings
+    agent: str, query: str | None, queries: str | None, settings: Settings, environ: Mapping[str, str]
 ) -> tuple[list[Query], pipeline.Prepared]:
     """Find the agent and what to ask it, and check all that costs nothing. Raises UsageError."""
     with redirect_stdout(sys.stderr):  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
-        return _asked(loaded, query, queries), anyio.run(pipeline.prepare, loaded, settings)
+        return _asked(loaded, query, queries), anyio.run(pipeline.prepare, loaded, settings, environ)
 
 
 def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[Query]:
@@ -192,7 +197,9 @@ def _asked(loaded: LoadedAgent, query: str | None, queries: str | None) -> list[
     return [query_from(loaded.examples[0] if query is None else query)]
 
 
-def _deliver(ran: pipeline.Ran, *, as_json: bool, most: int, rescored: bool = False, several: bool = False) -> ExitCode:
+def _deliver(
+    ran: pipeline.RunResult, *, as_json: bool, most: int, rescored: bool = False, several: bool = False
+) -> ExitCode:
     """Write the page, print the result, and return what became of it. JSON of `several` runs is a line each."""
     reader = RunReader(ran.path)
     ranking = reader.ranking(ran.ranking_id)

@@ -10,6 +10,7 @@ import typer
 
 from harness.archive import ASIDE, RankingFile, RankingHead, RunReader, find_run, list_runs, schema_of, schemas
 from harness.cli.output import print_run, runs_dir_of, stderr, stdout
+from harness.core.clock import now
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, did_you_mean
 from harness.core.records import Group, Query, Rollout
 from harness.core.verdicts import Judged
@@ -17,7 +18,7 @@ from harness.report import group_of, match_lines, matches_table, path_lines, run
 from harness.transcripts import ESTIMATE, is_at_hand, recorded_budget, transcribe
 
 if TYPE_CHECKING:
-    from harness.pipeline import Checked
+    from harness.pipeline import Validation
 
 
 def show_command(
@@ -148,7 +149,7 @@ def validate_command(*, run: str, repair: bool, runs_dir: Path | None, as_json: 
     from harness import pipeline
 
     folder = find_run(run, runs_dir_of(runs_dir))
-    checked = pipeline.validate(folder, repair=repair)
+    checked = pipeline.validate_run(folder, now, repair=repair)
     if as_json:
         told = [{"kind": f.kind, "file": str(f.path), "line": f.line, "reason": f.reason} for f in checked.found]
         typer.echo(json.dumps(told, indent=1))
@@ -160,7 +161,7 @@ def validate_command(*, run: str, repair: bool, runs_dir: Path | None, as_json: 
         raise typer.Exit(ExitCode.DAMAGED)
 
 
-def _in_short(folder: Path, checked: "Checked", *, repair: bool) -> str:
+def _in_short(folder: Path, checked: "Validation", *, repair: bool) -> str:
     if checked.damaged:
         hint = "" if repair else f"; `harness validate {folder} --repair` moves damaged lines aside"
         return f"{folder}: damaged{hint}"

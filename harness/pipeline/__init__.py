@@ -3,34 +3,37 @@
 This room parses no command line and prints nothing.
 """
 
-from harness.pipeline.api import best_of, for_best, rank, rollout, winner_of
+from harness.pipeline.api import best_of, best_rollout, for_best, rank, rescore, resume, rollout
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.messages import TrajectoryScore, ruler
 from harness.pipeline.plan import Prepared, design, prepare
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_judge, member_keys, resolve_agent, resolve_judge
 from harness.pipeline.runs import (
     Quote,
-    Ran,
+    RunResult,
     import_trajectories,
-    quote,
-    replay,
-    rescore,
-    resume,
-    run,
-    validate,
+    quote_rescoring,
+    replay_run,
+    rescore_run,
+    resume_run,
+    run_queries,
+    validate_run,
     what_is_kept,
 )
-from harness.pipeline.validation import Checked
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.validation import Validation
 
 __all__ = [
     "AgentSpec",
-    "Checked",
     "JudgeSpec",
     "Prepared",
     "Quote",
-    "Ran",
+    "RunResult",
+    "Surroundings",
     "TrajectoryScore",
+    "Validation",
     "best_of",
+    "best_rollout",
     "design",
     "for_best",
     "for_each",
@@ -38,17 +41,18 @@ __all__ = [
     "make_judge",
     "member_keys",
     "prepare",
-    "quote",
+    "quote_rescoring",
     "rank",
-    "replay",
+    "replay_run",
     "rescore",
+    "rescore_run",
     "resolve_agent",
     "resolve_judge",
     "resume",
+    "resume_run",
     "rollout",
     "ruler",
-    "run",
-    "validate",
+    "run_queries",
+    "validate_run",
     "what_is_kept",
-    "winner_of",
 ]

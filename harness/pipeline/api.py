@@ -1,11 +1,12 @@
 """Rolling out and ranking from Python, without a run on disk."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.archive import MemoryStore, Store
-from harness.core.clock import now
+from harness.core.clock import Clock, now
 from harness.core.errors import NothingRankable, UsageError, first_of
 from harness.core.progress import Progress, Silent
 from harness.core.rankings import GroupRanking
@@ -17,7 +18,9 @@ from harness.judging import Buyer, Judge, Jury
 from harness.pipeline.plan import rubric_of
 from harness.pipeline.rank_groups import judge_counter, rank_by
 from harness.pipeline.resolve import make_jury, open_engine, redactor_of, resolve_agent, resolve_judge
-from harness.rollouts import from_object, load_agent
+from harness.pipeline.runs import RunResult, rescore_run, resume_run
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts import LoadedAgent, from_object, load_agent
 from harness.transcripts import ESTIMATE
 
 _DOUBLE_FROM = 16
@@ -38,17 +41,16 @@ async def rollout(
     line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Nothing is written
     unless `store` is given. Raises UsageError.
     """
-    chosen = load({"n": n, **settings})
+    chosen, surroundings = load({"n": n, **settings}), _surroundings(progress)
     loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
-    spec = await resolve_agent(loaded, chosen, environment())
+    spec = await resolve_agent(loaded, chosen, surroundings.environ)
     try:
         async with open_engine(
             spec,
             chosen,
             run_id="",
-            store=store or MemoryStore(redactor_of(loaded, chosen, environment())),
-            progress=progress or Silent(),
-            clock=now,
+            store=store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ)),
+            surroundings=surroundings,
         ) as engine:
             return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
@@ -68,19 +70,18 @@ async def rank(
     With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
     by the embedded judge unless another is named. Raises UsageError.
     """
-    chosen, environ = load(settings), environment()
+    chosen, surroundings = load(settings), _surroundings(progress)
     store, close, counter = store or MemoryStore(), None, ESTIMATE
-    ceiling, progress = Ceiling(chosen.max_cost), progress or Silent()
+    ceiling = Ceiling(chosen.max_cost)
     if judge is None or isinstance(judge, str):
         models = [m for r in group.rollouts for m in r.effective.models]
         wanted = chosen.model_copy(update={"judge_model": judge or chosen.judge_model})
-        spec = resolve_judge(wanted, environ, models[0] if models else None, offline=OFFLINE_MODEL in models)
+        agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
+        spec = resolve_judge(wanted, surroundings.environ, agent_model, offline=offline)
         counter = judge_counter(spec)
-        jury, close = make_jury(
-            spec, rubric_of(chosen), chosen, environ, store=store, clock=now, progress=progress, ceiling=ceiling
-        )
+        jury, close = make_jury(spec, rubric_of(chosen), chosen, surroundings, store=store, ceiling=ceiling)
     else:
-        jury = Jury([Buyer(judge, store, progress, ceiling=ceiling)])
+        jury = Jury([Buyer(judge, store, surroundings.progress, ceiling=ceiling)])
     try:
         return await rank_by(group, jury, chosen, counter)
     except* UsageError as errors:
@@ -109,6 +110,48 @@ async def best_of(
     return answer_of(group, await rank(group, judge, store=store, **known))
 
 
+async def resume(
+    folder: Path,
+    loaded: LoadedAgent | Callable[[], LoadedAgent],
+    *,
+    retry_failed: bool = False,
+    accept_changed_agent: bool = False,
+    max_cost: float | None = None,
+    progress: Progress | None = None,
+    clock: Clock = now,
+) -> RunResult | None:
+    """Do what is missing of a run, as `harness resume` does. None if nothing is missing.
+
+    `loaded` is the run's agent, or a function that loads the agent; it is called only if rollouts are missing.
+    Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    """
+    return await resume_run(
+        folder,
+        loaded,
+        _surroundings(progress, clock),
+        retry_failed=retry_failed,
+        accept_changed_agent=accept_changed_agent,
+        max_cost=max_cost,
+    )
+
+
+async def rescore(
+    folder: Path,
+    changes: Mapping[str, Any],
+    *,
+    reuse: Sequence[Path] = (),
+    free: bool = False,
+    progress: Progress | None = None,
+    clock: Clock = now,
+) -> RunResult:
+    """Judge an archived run again under `changes` to its settings, as `harness rescore` does.
+
+    Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. Raises
+    UsageError, ArchiveLocked, ArchiveDamaged.
+    """
+    return await rescore_run(folder, changes, _surroundings(progress, clock), reuse=reuse, free=free)
+
+
 def for_best(n: int) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
@@ -119,7 +162,7 @@ def for_best(n: int) -> dict[str, Any]:
     return design | {"estimator": "margins"}
 
 
-def winner_of(group: Group, ranking: GroupRanking) -> Rollout:
+def best_rollout(group: Group, ranking: GroupRanking) -> Rollout:
     """Return the best rollout. Raises HarnessError where there is none."""
     ok = {r.index: r for r in group.rollouts if r.status == "ok"}
     placed = [r for r in ranking.rollouts if r.rank is not None and r.index in ok]
@@ -132,6 +175,10 @@ def winner_of(group: Group, ranking: GroupRanking) -> Rollout:
 
 
 def answer_of(group: Group, ranking: GroupRanking) -> Any:
-    """Return the best rollout's answer: text, or the value of a structured one. Raises HarnessError as `winner_of`."""
-    best = winner_of(group, ranking).trajectory
+    """Return the best rollout's answer: text, or the value of a structured one. Raises as `best_rollout`."""
+    best = best_rollout(group, ranking).trajectory
     return json.loads(best.answer) if best.answer_type == "json" else best.answer
+
+
+def _surroundings(progress: Progress | None, clock: Clock = now) -> Surroundings:
+    return Surroundings(environment(), clock, progress or Silent())

@@ -8,7 +8,7 @@ from typing import Any
 from harness.archive import RankingHead, RunInfo, RunReader
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import Group
-from harness.core.settings import Settings, changed, environment, load, without_credentials
+from harness.core.settings import Settings, changed, load, without_credentials
 from harness.endpoints import Bounds, Ceiling, Kind, Priced, agent_tokens, both, bounds, judge_tokens
 from harness.judging import ListRubric, Rubric, load_list_rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
@@ -60,9 +60,8 @@ class Rescoring:
     settings: Settings
 
 
-async def prepare(loaded: LoadedAgent, settings: Settings) -> Prepared:
+async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
     """Check everything that can be checked for free. Raises UsageError."""
-    environ = environment()
     rubric = rubric_of(settings)
     redactor_of(loaded, settings, environ)("")  # a hook that does not work is found out here
     agent = await resolve_agent(loaded, settings, environ)
@@ -71,15 +70,17 @@ async def prepare(loaded: LoadedAgent, settings: Settings) -> Prepared:
     return Prepared(agent, judge, rubric, settings)
 
 
-def rescoring(reader: RunReader, changes: Mapping[str, Any], *, free: bool = False) -> Rescoring:
+def rescoring(
+    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, free: bool = False
+) -> Rescoring:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
     settings = load(changed(reader.info.settings, changes))
     if not reader.info.judge:  # imported: nothing was judged yet
-        judge = resolve_judge(settings, environment(), None, offline=False)
+        judge = resolve_judge(settings, environ, None, offline=False)
     else:
         judge = JudgeSpec.model_validate(reader.info.judge)
         if _JUDGING & changes.keys():
-            judge = resolve_judge(_aimed(settings, judge, changes), environment(), judge.model, offline=judge.offline)
+            judge = resolve_judge(_aimed(settings, judge, changes), environ, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
@@ -101,14 +102,14 @@ def _check_parts(reader: RunReader, settings: Settings) -> None:
                 raise UsageError(f"--{flag} {word}: no rollout {index} in run {reader.info.id}; they count from 0")
 
 
-def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None) -> Rescoring:
+def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None, environ: Mapping[str, str]) -> Rescoring:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
     The addresses are those of then, wherever the environment points now. Raises UsageError if the rubric has changed.
     """
     settings = load(dict(like.settings if like else info.settings))
     place = dict(info.endpoint or {})
-    if place.get("base_url") and place["base_url"] != without_credentials(environment().get("OPENAI_BASE_URL")):
+    if place.get("base_url") and place["base_url"] != without_credentials(environ.get("OPENAI_BASE_URL")):
         settings = settings.model_copy(update={"base_url": place["base_url"]})
     if max_cost is not None:
         settings = load(settings.model_dump() | {"max_cost": max_cost})

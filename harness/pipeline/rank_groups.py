@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive import RankingHead, RunReader, RunStore
-from harness.core.clock import Clock
-from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Query
-from harness.core.settings import Settings, as_written, environment
+from harness.core.settings import Settings, as_written
 from harness.endpoints import Ceiling
 from harness.judging import Jury, ListJury
 from harness.pipeline.plan import Prepared, Rescoring
 from harness.pipeline.resolve import JudgeSpec, make_jury
+from harness.pipeline.surroundings import Surroundings
 from harness.ranking import usual_order
 from harness.tournament import ESTIMATOR, TOPOLOGY, Rules, rank_group, rank_list
 from harness.transcripts import ESTIMATE, counter_for, transcript_budget
@@ -66,12 +65,11 @@ class OpenRanking:
 async def open_ranking(
     prepared: Prepared | Rescoring,
     store: RunStore,
-    progress: Progress,
-    clock: Clock,
+    surroundings: Surroundings,
     buying: Buying,
 ) -> AsyncGenerator[OpenRanking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
-    settings, at, counter = prepared.settings, clock(), judge_counter(prepared.judge)
+    settings, at, counter = prepared.settings, surroundings.clock(), judge_counter(prepared.judge)
     before = store.reader.newest_head()
     if before:  # the newest counts, also if the clock has jumped back
         at = max(at, before.created_at + timedelta(microseconds=1))
@@ -79,10 +77,8 @@ async def open_ranking(
         prepared.judge,
         prepared.rubric,
         settings,
-        environment(),
+        surroundings,
         store=store,
-        clock=clock,
-        progress=progress,
         lenders=buying.lenders,
         ceiling=buying.ceiling,
         free=buying.free,

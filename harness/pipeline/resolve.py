@@ -14,7 +14,6 @@ from agents.models import get_default_model
 from harness.archive import RunInfo, RunReader, Store
 from harness.core.clock import Clock
 from harness.core.errors import UsageError
-from harness.core.progress import Progress
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
@@ -34,6 +33,7 @@ from harness.judging import (
     Rubric,
     RulerJudge,
 )
+from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import (
     AgentEnv,
     Engine,
@@ -169,8 +169,7 @@ async def open_engine(
     *,
     run_id: str,
     store: Store,
-    progress: Progress,
-    clock: Clock,
+    surroundings: Surroundings,
     ceiling: Ceiling | None = None,
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
@@ -183,9 +182,9 @@ async def open_engine(
         offline=spec.offline,
         run_id=run_id,
         store=store,
-        progress=progress,
-        clock=clock,
-        traffic=Traffic(progress.note, strict=settings.strict_temperature),
+        progress=surroundings.progress,
+        clock=surroundings.clock,
+        traffic=Traffic(surroundings.progress.note, strict=settings.strict_temperature),
         ceiling=ceiling or Ceiling(),
     )
     async with AsyncExitStack() as connections:
@@ -213,11 +212,9 @@ def make_jury(
     spec: JudgeSpec,
     rubric: Rubric | ListRubric,
     settings: Settings,
-    environ: Mapping[str, str],
+    surroundings: Surroundings,
     *,
     store: Store,
-    clock: Clock,
-    progress: Progress | None = None,
     lenders: Sequence[RunReader] = (),
     ceiling: Ceiling | None = None,
     free: bool = False,
@@ -231,20 +228,20 @@ def make_jury(
     closes: list[Close] = []
     pairs: list[Buyer] = []
     lists: list[ListBuyer] = []
-    for member, keys in member_keys(spec, settings, environ):
+    for member, keys in member_keys(spec, settings, surroundings.environ):
         ask, pricing, close = make_ask(member, settings, keys)
         closes.append(close)
         about: Any = {
             "identity": member.identity,
             "pricing": pricing,
             "keep": store.put_blob,
-            "clock": clock,
+            "clock": surroundings.clock,
             "settle": store.settle,
         }
         if isinstance(rubric, ListRubric):
-            lists.append(ListBuyer(RulerJudge(ask, rubric, **about), store, progress, **limits))
+            lists.append(ListBuyer(RulerJudge(ask, rubric, **about), store, surroundings.progress, **limits))
         else:
-            pairs.append(Buyer(PairwiseJudge(ask, rubric, **about), store, progress, **limits))
+            pairs.append(Buyer(PairwiseJudge(ask, rubric, **about), store, surroundings.progress, **limits))
 
     async def close_all() -> None:
         for close in closes:

@@ -14,11 +14,10 @@ from typing import Any
 import anyio.lowlevel
 
 from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, new_run_id, redacted_of
-from harness.core.clock import Clock, now
+from harness.core.clock import Clock
 from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, did_you_mean, first_of
-from harness.core.progress import Progress, Silent
 from harness.core.records import Query, Rollout
-from harness.core.settings import Settings, as_written, environment, load, without_credentials
+from harness.core.settings import Settings, as_written, load, without_credentials
 from harness.endpoints import Bounds
 from harness.formats import Format, Importing, read_foreign
 from harness.pipeline.concurrency import for_each
@@ -34,7 +33,8 @@ from harness.pipeline.plan import (
 )
 from harness.pipeline.rank_groups import Buying, judge_counter, lenders_of, open_ranking, rank_by, taking_part
 from harness.pipeline.resolve import AgentSpec, agent_of, make_jury, open_engine, redactor_of, replay_env, resolve_agent
-from harness.pipeline.validation import Checked, check
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.validation import Validation, check_run
 from harness.rollouts import Engine, LoadedAgent, Replayed, replay_rollout, unpack
 
 _VERSIONS = ("arena-harness", "openai-agents", "openai", "pydantic")
@@ -43,7 +43,7 @@ _GROUPS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunResult:
     """What a run or a rescoring left behind: read it with RunReader(path).ranking(ranking_id)."""
 
     path: Path
@@ -54,26 +54,21 @@ class Ran:
     """USD that it took, as far as prices are known."""
 
 
-async def run(
-    prepared: Prepared,
-    queries: Iterable[Query],
-    *,
-    reuse: Sequence[Path] = (),
-    progress: Progress | None = None,
-    clock: Clock = now,
-) -> Ran:
+async def run_queries(
+    prepared: Prepared, queries: Iterable[Query], surroundings: Surroundings, *, reuse: Sequence[Path] = ()
+) -> RunResult:
     """Roll out, judge and rank every query into a new run; verdicts that the runs in `reuse` hold are not bought.
 
     Queries in a sequence are all written down before anything is spent, those of a stream as they come.
     Raises Refused where the endpoint turned the first call down: with nothing spent the run is taken away again.
     """
-    spec, settings, progress = prepared.agent, prepared.settings, progress or Silent()
+    spec, settings, progress = prepared.agent, prepared.settings, surroundings.progress
     ceiling = ceiling_of(settings, prepared.judge, spec)
     buying = Buying(lenders_of(reuse), ceiling)
-    redact = redactor_of(spec.loaded, settings, environment())
-    known = queries if isinstance(queries, Sequence) else ()
-    info = _info(prepared, clock, len(known) or None)
-    with RunStore.create(settings.runs_dir, info, known, redact=redact) as store:
+    redact = redactor_of(spec.loaded, settings, surroundings.environ)
+    listed = queries if isinstance(queries, Sequence) else ()
+    info = _info(prepared, surroundings.clock, len(listed) or None)
+    with RunStore.create(settings.runs_dir, info, listed, redact=redact) as store:
         progress.opened(store.folder)
         with _one_reason(store, new=True):
             async with (
@@ -82,11 +77,10 @@ async def run(
                     settings,
                     run_id=store.reader.info.id,
                     store=store,
-                    progress=progress,
-                    clock=clock,
+                    surroundings=surroundings,
                     ceiling=ceiling,
                 ) as engine,
-                open_ranking(prepared, store, progress, clock, buying) as ranking,
+                open_ranking(prepared, store, surroundings, buying) as ranking,
             ):
 
                 async def one(query: Query) -> None:
@@ -95,7 +89,7 @@ async def run(
                     await ranking.rank_or_leave(group)
 
                 await for_each(queries, one, _GROUPS_AT_ONCE)
-        return Ran(store.folder, ranking.head.id, ceiling.stopped)
+        return RunResult(store.folder, ranking.head.id, ceiling.stopped)
 
 
 @dataclass(frozen=True)
@@ -108,16 +102,15 @@ class Quote:
     judge: str
 
 
-async def resume(
+async def resume_run(
     folder: Path,
     loaded: LoadedAgent | Callable[[], LoadedAgent],
+    surroundings: Surroundings,
     *,
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
     max_cost: float | None = None,
-    progress: Progress | None = None,
-    clock: Clock = now,
-) -> Ran | None:
+) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is.
 
     `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
@@ -125,26 +118,26 @@ async def resume(
     Raises UsageError also for an agent that is no longer the one of the run, unless that is accepted (and then
     written down).
     """
-    progress, before = progress or Silent(), RunReader(folder)
+    environ, before = surroundings.environ, RunReader(folder)
     missing, info = missing_of(before, retry_failed=retry_failed), before.info
     if missing.nothing:
         return None
     _refuse_redacted(before, missing.rollouts)
-    prepared = as_begun(info, missing.like, max_cost)
+    prepared = as_begun(info, missing.like, max_cost, environ)
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
-    redact = redactor_of(agent, prepared.settings, environment())
-    with RunStore(folder, clock(), versions=_versions(), redact=redact) as store:
+    redact = redactor_of(agent, prepared.settings, environ)
+    with RunStore(folder, surroundings.clock(), versions=_versions(), redact=redact) as store:
         missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
         if missing.nothing:
             return None
-        progress.opened(folder)
+        surroundings.progress.opened(folder)
         check_prices(prepared.settings, judge_prices(prepared.judge))
         ceiling = ceiling_of(prepared.settings, prepared.judge)
         with _one_reason(store, new=False):
             async with AsyncExitStack() as held:
                 engine = None
                 if agent and missing.rollouts:
-                    spec = await _agent_of(info, agent, prepared.settings)
+                    spec = await _agent_of(info, agent, prepared.settings, environ)
                     check_prices(prepared.settings, [("the agent's model", spec.priced)])
                     ceiling = ceiling_of(prepared.settings, prepared.judge, spec)
                     engine = await held.enter_async_context(
@@ -153,14 +146,13 @@ async def resume(
                             prepared.settings,
                             run_id=info.id,
                             store=store,
-                            progress=progress,
-                            clock=clock,
+                            surroundings=surroundings,
                             ceiling=ceiling,
                         )
                     )
                     await _check_agent(store, engine, accept=accept_changed_agent)
                 ranking = await held.enter_async_context(
-                    open_ranking(prepared, store, progress, clock, Buying((), ceiling))
+                    open_ranking(prepared, store, surroundings, Buying((), ceiling))
                 )
 
                 async def one(query: Query) -> None:
@@ -172,50 +164,49 @@ async def resume(
                         await ranking.rank(group)
 
                 await for_each(store.reader.queries(), one, _GROUPS_AT_ONCE)
-        return Ran(folder, ranking.head.id, ceiling.stopped)
+        return RunResult(folder, ranking.head.id, ceiling.stopped)
 
 
-async def rescore(
+async def rescore_run(
     folder: Path,
     changes: Mapping[str, Any],
+    surroundings: Surroundings,
     *,
     reuse: Sequence[Path] = (),
     free: bool = False,
-    progress: Progress | None = None,
-    clock: Clock = now,
-) -> Ran:
+) -> RunResult:
     """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
 
     Verdicts that the runs in `reuse` hold are not bought either; with `free` none is. The rollouts are read, never
     touched; the ranking is written beside those that are there. Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
     lenders = lenders_of(reuse)
-    prepared = rescoring(RunReader(folder), changes, free=free)
-    redact = redactor_of(None, prepared.settings, environment())
-    with RunStore(folder, clock(), versions=_versions(), redact=redact) as store:
-        progress = progress or Silent()
-        progress.opened(folder)
+    prepared = rescoring(RunReader(folder), changes, surroundings.environ, free=free)
+    redact = redactor_of(None, prepared.settings, surroundings.environ)
+    with RunStore(folder, surroundings.clock(), versions=_versions(), redact=redact) as store:
+        surroundings.progress.opened(folder)
         buying = Buying(lenders, ceiling_of(prepared.settings, prepared.judge), free)
         with _one_reason(store, new=False):
-            async with open_ranking(prepared, store, progress, clock, buying) as ranking:
+            async with open_ranking(prepared, store, surroundings, buying) as ranking:
                 for query in store.reader.queries():
                     await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                     await ranking.rank(store.reader.group(query))
-        return Ran(folder, ranking.head.id, buying.ceiling.stopped, buying.ceiling.spent)
+        return RunResult(folder, ranking.head.id, buying.ceiling.stopped, buying.ceiling.spent)
 
 
-async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Path] = ()) -> Quote:
-    """Tell what `rescore` would reuse and buy, without buying or writing anything. Raises as `rescore` does."""
+async def quote_rescoring(
+    folder: Path, changes: Mapping[str, Any], surroundings: Surroundings, *, reuse: Sequence[Path] = ()
+) -> Quote:
+    """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     reader = RunReader(folder)
-    prepared = rescoring(reader, changes)
+    prepared = rescoring(reader, changes, surroundings.environ)
     settings, counter = prepared.settings, judge_counter(prepared.judge)
     jury, close = make_jury(
         prepared.judge,
         prepared.rubric,
         settings,
-        environment(),
+        surroundings,
         store=ReadStore([reader, *lenders_of(reuse)]),
-        clock=now,
         free=True,
     )
     reused = low = high = 0
@@ -236,14 +227,15 @@ async def quote(folder: Path, changes: Mapping[str, Any], *, reuse: Sequence[Pat
     return Quote(reused, (low, high), cost, prepared.judge.model)
 
 
-def validate(folder: Path, *, repair: bool = False) -> Checked:
+def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a run's archive, and play its rankings again; see `harness.pipeline.validation`."""
-    return check(folder, rank_by, repair=repair)
+    return check_run(folder, rank_by, clock, repair=repair)
 
 
-async def replay(
+async def replay_run(
     folder: Path,
-    loaded: LoadedAgent | None = None,
+    loaded: LoadedAgent | None,
+    environ: Mapping[str, str],
     *,
     query: str | None = None,
     rollout: int | None = None,
@@ -258,7 +250,7 @@ async def replay(
     if next(_chosen(reader, query, rollout))[1].origin:
         raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
     loaded, settings = loaded or agent_of(reader.info, Path.cwd()), load(dict(reader.info.settings))
-    redact = redactor_of(loaded, settings, environment())
+    redact = redactor_of(loaded, settings, environ)
     for query_, one in _chosen(reader, query, rollout):
         calls = unpack(reader.blobs.get(one.raw_calls), reader.blobs.get) if one.raw_calls else []
         yield await replay_rollout(
@@ -277,17 +269,17 @@ async def replay(
 def import_trajectories(
     files: Sequence[Path],
     settings: Settings,
+    surroundings: Surroundings,
     *,
     format: Format | None = None,  # noqa: A002 - the option's name
     first_is_anchor: bool = False,
     name: str = "imported",
-    clock: Clock = now,
 ) -> tuple[Path, Mapping[str, int]]:
     """Make a run of trajectories made elsewhere; return its folder and how many rollouts each query has.
 
     All files are read once before anything is written. Raises UsageError naming file and line.
     """
-    at = clock()
+    at = surroundings.clock()
     counting = Importing("", at)
     for foreign in read_foreign(files, format):
         counting.rollout(foreign)
@@ -302,7 +294,8 @@ def import_trajectories(
         offline=False,
         versions=_versions(),
     )
-    with RunStore.create(settings.runs_dir, info, redact=redactor_of(None, settings, environment())) as store:
+    redact = redactor_of(None, settings, surroundings.environ)
+    with RunStore.create(settings.runs_dir, info, redact=redact) as store:
         importing = Importing(info.id, at, first_is_anchor)
         for foreign in read_foreign(files, format):
             if query := importing.query(foreign):
@@ -354,10 +347,10 @@ def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) ->
         )
 
 
-async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings) -> AgentSpec:
+async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
     """Resolve the agent to where it ran before, never to another place. Raises UsageError."""
     at_openai = info.endpoint is not None and info.endpoint.get("base_url") is None
-    spec = await resolve_agent(loaded, settings, dict(environment()) | ({"OPENAI_BASE_URL": ""} if at_openai else {}))
+    spec = await resolve_agent(loaded, settings, {**environ, **({"OPENAI_BASE_URL": ""} if at_openai else {})})
     if spec.offline and not info.agent_offline:
         raise UsageError(f"run {info.id} is no self-test, and there is no model now: set OPENAI_API_KEY")
     return spec

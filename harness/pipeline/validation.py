@@ -1,17 +1,18 @@
-"""Is a run's archive whole, and do its ranks follow from its matches? check(folder, rank).
+"""Is a run's archive whole, and do its ranks follow from its matches? check_run(folder, rank, clock).
 
 How a group is ranked is handed in, so that a ranking is played again by the very code that made it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from harness.archive import Blobs, Finding, RunReader, RunStore, findings, move_aside
-from harness.core.clock import now
+from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings, load
@@ -28,7 +29,7 @@ _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 
 
 @dataclass(frozen=True)
-class Checked:
+class Validation:
     """What was found; and after a repair what is still damaged."""
 
     found: tuple[Finding, ...]
@@ -40,18 +41,18 @@ class Checked:
         return _damage(self.left)
 
 
-def check(folder: Path, rank: Rank, *, repair: bool = False) -> Checked:
+def check_run(folder: Path, rank: Rank, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a run's archive.
 
     With `repair` damaged lines are moved aside, and then those that refer to them. Raises CannotWrite, ArchiveLocked.
     """
     left = found = _look(folder, rank)
     if repair and any(f.line for f in found if f.kind == "damage"):
-        with RunStore(folder, now()):
+        with RunStore(folder, clock()):
             while any(f.line for f in left if f.kind == "damage"):
                 move_aside(folder, [f for f in left if f.kind == "damage"])
                 left = _look(folder, rank)
-    return Checked(found, left)
+    return Validation(found, left)
 
 
 def _damage(found: tuple[Finding, ...]) -> int:
@@ -124,7 +125,7 @@ class _OnRecord(Buyer):
             second=second.hash,
             rubric="",
             judge="",
-            started_at=now(),
+            started_at=datetime.fromtimestamp(0, UTC),
             duration_s=0.0,
             failure=Failure(kind="internal", type="NotThere", message="no match of this ranking has that verdict"),
         )

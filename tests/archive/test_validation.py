@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from harness import pipeline
 from harness.archive import ASIDE, RunReader
 from harness.archive.lines import encode, read_lines
-from harness.pipeline.validation import Checked
+from harness.core.clock import now
+from harness.pipeline.validation import Validation
 from tests.archive.making import lines_of
 
 V1 = Path(__file__).parents[1] / "data" / "runs" / "v1"
@@ -32,7 +33,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(p for name in SEGMENTS for p in (folder / name).glob("*.jsonl"))
 
 
-def damage(checked: Checked) -> list[tuple[str, int | None]]:
+def damage(checked: Validation) -> list[tuple[str, int | None]]:
     return [(f.path.parent.name, f.line) for f in checked.found if f.kind == "damage"]
 
 
@@ -42,7 +43,7 @@ def records(folder: Path) -> set[bytes]:
 
 def test_the_run_of_version_1_is_read_whole():
     reader = RunReader(V1)
-    checked = pipeline.validate(V1)
+    checked = pipeline.validate_run(V1, now)
     assert checked.found == ()
     assert reader.info.schema_version == 1
     (query,) = reader.queries()
@@ -66,7 +67,7 @@ def test_a_flipped_byte_anywhere_is_named_and_repaired_without_harm_to_other_rec
     changed[place] ^= 1 << bit
     path.write_bytes(changed)
     number = whole.count(b"\n", 0, place) + 1
-    checked = pipeline.validate(folder, repair=True)
+    checked = pipeline.validate_run(folder, now, repair=True)
     assert (path.parent.name, number) in damage(checked)
     assert checked.damaged == 0
     kept = records(folder)
@@ -81,7 +82,7 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
     folder = copied(tmp_path)
     path = next(p for p in files_of(folder) if p.parent.name == segment)
     path.write_bytes(path.read_bytes()[:-7])
-    checked = pipeline.validate(folder)
+    checked = pipeline.validate_run(folder, now)
     torn = [f for f in checked.found if f.path == path]
     assert torn[0].kind == "notice"
     assert "never counted" in torn[0].reason
@@ -130,7 +131,7 @@ def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
     first["rank"], second["rank"] = second["rank"], first["rank"]
     body = {k: v for k, v in told.items() if k not in {"crc", "schema_version", "kind"}}
     path.write_bytes(head + encode("group", json.dumps(body)) + footer)
-    checked = pipeline.validate(folder)
+    checked = pipeline.validate_run(folder, now)
     assert damage(checked) == [("rankings", 2)]
     assert "do not follow" in checked.found[0].reason
 
@@ -140,7 +141,7 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
     (path,) = (folder / "verdicts").glob("*.jsonl")
     lines = lines_of(path)
     path.write_bytes(b"".join(lines).replace(b"}\n", b"}x", 2))
-    checked = pipeline.validate(folder, repair=True)
+    checked = pipeline.validate_run(folder, now, repair=True)
     assert damage(checked)[0] == ("verdicts", 1)
     assert checked.damaged == 0
     assert lines_of(path) == lines
@@ -149,5 +150,5 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
 def test_an_unreadable_run_json_is_damage(tmp_path: Path):
     folder = copied(tmp_path)
     (folder / "run.json").write_text("{")
-    checked = pipeline.validate(folder)
+    checked = pipeline.validate_run(folder, now)
     assert any(f.path.name == "run.json" and f.kind == "damage" for f in checked.found)

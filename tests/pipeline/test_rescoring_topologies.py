@@ -8,7 +8,7 @@ import pytest
 
 from harness import pipeline
 from harness.archive import RunReader
-from harness.core.settings import load
+from harness.core.settings import environment, load
 from harness.formats.queries import query_from
 from harness.rollouts import load_agent
 
@@ -34,8 +34,10 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def go() -> Path:
         loaded = load_agent("search", Path.cwd())
-        prepared = await pipeline.prepare(loaded, settings)
-        return (await pipeline.run(prepared, [query_from(loaded.examples[0])])).path
+        prepared = await pipeline.prepare(loaded, settings, environment())
+        return (
+            await pipeline.run_queries(prepared, [query_from(loaded.examples[0])], pipeline.Surroundings(environment()))
+        ).path
 
     return anyio.run(go)
 

@@ -12,7 +12,7 @@ import pytest
 from harness import pipeline
 from harness.archive import RunReader
 from harness.core.errors import UsageError
-from harness.core.settings import load
+from harness.core.settings import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.runs import _chosen
 from harness.rollouts import Replayed, load_agent
@@ -28,13 +28,13 @@ async def archived(agent: str, query: str, script: Script, runs: Path, api: str 
     """Run an agent twice on a server that is gone afterwards, and return the run's folder."""
     with FakeEndpoint(agent=script, judge=fair_judge()).serving() as endpoint:
         at = {"base_url": endpoint.base_url, "api": api, "model": "m", "judge_api": "chat", "n": 2, "runs_dir": runs}
-        prepared = await pipeline.prepare(load_agent(agent, Path.cwd()), load(at | more))
-        return (await pipeline.run(prepared, [query_from(query)])).path
+        prepared = await pipeline.prepare(load_agent(agent, Path.cwd()), load(at | more), environment())
+        return (await pipeline.run_queries(prepared, [query_from(query)], pipeline.Surroundings(environment()))).path
 
 
 async def replayed(run: Path, agent: str | None = None, **more: Any) -> list[Replayed]:
     loaded = load_agent(agent, Path.cwd()) if agent else None
-    return [one async for one in pipeline.replay(run, loaded, **more)]
+    return [one async for one in pipeline.replay_run(run, loaded, environment(), **more)]
 
 
 async def identical(run: Path, agent: str | None = None, **more: Any) -> None:
@@ -142,7 +142,9 @@ async def test_with_the_tools_run_again_every_example_is_identical_too(name: str
 async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_path: Path):
     loaded = load_agent(name, Path.cwd())
     settings = load({"offline": True, "n": 2, "runs_dir": tmp_path})
-    ran = await pipeline.run(await pipeline.prepare(loaded, settings), [query_from(loaded.examples[0])])
+    prepared = await pipeline.prepare(loaded, settings, environment())
+    around = pipeline.Surroundings(environment())
+    ran = await pipeline.run_queries(prepared, [query_from(loaded.examples[0])], around)
     await identical(ran.path)
 
 
@@ -329,9 +331,9 @@ async def test_a_replay_asks_no_model_even_where_a_guardrail_would(tmp_path: Pat
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
         settings = load({"model": "m", "n": 2, "runs_dir": tmp_path / "runs"})
-        run = (
-            await pipeline.run(await pipeline.prepare(load_agent(agent, tmp_path), settings), [query_from("Q")])
-        ).path
+        prepared = await pipeline.prepare(load_agent(agent, tmp_path), settings, environment())
+        around = pipeline.Surroundings(environment())
+        run = (await pipeline.run_queries(prepared, [query_from("Q")], around)).path
         asked = len(endpoint.requests)
         for outcome in await replayed(run, agent):
             assert outcome.divergence
