@@ -15,19 +15,20 @@ from rich.text import Text
 from harness.cli.output import stderr, stdout
 from harness.cli.running import hush
 from harness.cli.watching import Watcher
+from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.core.settings import environment
 from harness.doctor import (
-    Asked,
     Calibration,
+    DoctorRequest,
     Findings,
     bundled_pairs,
     calibrate,
     calibration_json,
     calibration_lines,
-    calls_for,
-    look,
+    count_calibration_calls,
     read_pairs,
+    run_free_checks,
 )
 from harness.judging import Rubric
 from harness.pipeline import JudgeSpec
@@ -40,14 +41,14 @@ def calibrate_command(
 ) -> None:
     """Do `harness doctor --judge`."""
     hush(verbose=False)
-    asked = Asked(agent, flags, config, environment())
+    request = DoctorRequest(agent=agent, flags=flags, config=config, environ=environment(), clock=now)
     labelled = read_pairs(pairs) if pairs else bundled_pairs()
-    spec, rubric = _judge(anyio.run(look, asked, ()))
-    found = Calibration(spec.model, rubric.label, asked=len(labelled), secrets=asked.secrets)
+    spec, rubric = _judge(anyio.run(run_free_checks, request, ()))
+    found = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
     console = stderr()
     console.print(
-        f"asking {spec.model}: {calls_for(labelled)} calls for {len(labelled)} pairs, each in both orders (rubric: "
-        f"{rubric.name}); verdicts are not kept on disk",
+        f"asking {spec.model}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
+        f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
         highlight=False,
         markup=False,
         soft_wrap=True,
@@ -56,7 +57,7 @@ def calibrate_command(
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
     try:
         with Watcher(console, quiet=False) as watcher:
-            anyio.run(calibrate, spec, rubric, asked.settings, asked.environ, labelled, found, watcher)
+            anyio.run(calibrate, spec, rubric, request, found, watcher)
     except KeyboardInterrupt:
         _tell(found, as_json=as_json)
         raise Interrupted(f"interrupted after {len(found.trials)} of {len(labelled)} pairs") from None
@@ -82,7 +83,7 @@ def _judge(findings: Findings) -> tuple[JudgeSpec, Rubric]:
 def _exit_code(found: Calibration) -> ExitCode:
     if found.out_of_quota:
         return ExitCode.BUDGET
-    if not found.right.whole:
+    if not found.pairs_right.whole:
         return ExitCode.NOTHING_RANKABLE
     return ExitCode.FAILURES if found.failures else ExitCode.DONE
 
@@ -104,7 +105,7 @@ def _table(found: Calibration) -> Table:
     for name in ("pairs", "right", "single verdicts right", "called a tie", "failed"):
         table.add_column(name, justify="right")
     for row in found.classes():
-        single = f"{row.single.part} of {row.single.whole}"
-        figures = (row.pairs, row.right.part, single, row.ties, row.failed)
+        single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
+        figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
         table.add_row(escape(row.name), *map(str, figures))
     return table

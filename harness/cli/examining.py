@@ -15,9 +15,19 @@ from rich.text import Text
 
 from harness.cli.output import python_here, stderr, stdout
 from harness.cli.running import hush
+from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted
 from harness.core.settings import environment
-from harness.doctor import Asked, Check, Status, ask, calls_to_make, look, offer, ports_from
+from harness.doctor import (
+    Check,
+    DoctorRequest,
+    Status,
+    count_live_calls,
+    offer_live_checks,
+    parse_ports,
+    run_free_checks,
+    run_live_checks,
+)
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23
@@ -28,9 +38,16 @@ def doctor_command(
 ) -> None:
     """Do `harness doctor`."""
     hush(verbose=False)
-    asked = Asked(agent, flags, config, environment(), program=f"{shlex.quote(python_here())} -m harness")
+    request = DoctorRequest(
+        agent=agent,
+        flags=flags,
+        config=config,
+        environ=environment(),
+        clock=now,
+        program=f"{shlex.quote(python_here())} -m harness",
+    )
     try:
-        checks = anyio.run(_examine, asked, ports_from(ports), live, None if as_json else stdout())
+        checks = anyio.run(_examine, request, parse_ports(ports), live, None if as_json else stdout())
     except KeyboardInterrupt:
         raise Interrupted("interrupted") from None
     if as_json:
@@ -39,7 +56,7 @@ def doctor_command(
         raise typer.Exit(ExitCode.USAGE)
 
 
-async def _examine(asked: Asked, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
+async def _examine(request: DoctorRequest, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
     checks: list[Check] = []
 
     def tell(check: Check) -> None:
@@ -47,14 +64,14 @@ async def _examine(asked: Asked, ports: Sequence[int], live: bool, console: Cons
         if console:
             _print(console, check)
 
-    findings = await look(asked, ports)
+    findings = await run_free_checks(request, ports)
     for check in findings.checks:
         tell(check)
     if not live:
-        tell(offer(asked, findings))
+        tell(offer_live_checks(request, findings))
         return checks
-    _announce(*calls_to_make(findings))
-    async for check in ask(asked, findings):
+    _announce(*count_live_calls(findings))
+    async for check in run_live_checks(request, findings):
         tell(check)
     return checks
 

@@ -1,34 +1,34 @@
 """The doctor: what a run would use, whether it would work, and what to set where it would not.
 
-Looking is free and asks no model; asking makes one small call for each thing that only an endpoint can tell. It goes
-through the parts that a run is made of, so that what is checked is what runs. This room changes nothing and decides
+The free checks ask no model. The live checks make one small call for each thing that only an endpoint can tell. Both
+use the parts that a run is made of, so that what is checked is what runs. This room changes nothing and decides
 nothing: it never switches a run to a server that it found.
 """
 
-from harness.doctor.calibration import Calibration, calibrate, calls_for
-from harness.doctor.calibration_text import calibration_json, calibration_lines
+from harness.doctor.calibration import Calibration, calibrate, count_calibration_calls
+from harness.doctor.calibration_summary import calibration_json, calibration_lines
 from harness.doctor.checks import Check, Status
-from harness.doctor.free_checks import Findings, look
-from harness.doctor.labelled import bundled_pairs, read_pairs
-from harness.doctor.live_checks import ask, calls_to_make, offer
-from harness.doctor.local import ports_from
-from harness.doctor.request import Asked
+from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.labelled_pairs import bundled_pairs, read_pairs
+from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
+from harness.doctor.local_servers import parse_ports
+from harness.doctor.request import DoctorRequest
 
 __all__ = [
-    "Asked",
     "Calibration",
     "Check",
+    "DoctorRequest",
     "Findings",
     "Status",
-    "ask",
     "bundled_pairs",
     "calibrate",
     "calibration_json",
     "calibration_lines",
-    "calls_for",
-    "calls_to_make",
-    "look",
-    "offer",
-    "ports_from",
+    "count_calibration_calls",
+    "count_live_calls",
+    "offer_live_checks",
+    "parse_ports",
     "read_pairs",
+    "run_free_checks",
+    "run_live_checks",
 ]

@@ -1,35 +1,36 @@
-"""The agent that a run would run: whether it loads, what it runs on, which tools it has."""
+"""The checks of the agent: whether it loads, which model it uses, which tools it has."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents import Agent, FunctionTool, Model
+from agents import Agent, FunctionTool, Model, Tool
 
 from harness.core.errors import HarnessError
-from harness.doctor.checks import Check, from_error
-from harness.doctor.request import Asked
+from harness.doctor.checks import Check, failed_check
+from harness.doctor.request import DoctorRequest
 from harness.endpoints import OPENAI_HOST, Endpoint
 from harness.pipeline import AgentSpec, resolve_agent
 from harness.rollouts import AgentEnv, LoadedAgent, load_agent, reachable
 
 
 @dataclass(frozen=True)
-class Subject:
-    """An agent as made for a look, and what a run of it was resolved to."""
+class CheckedAgent:
+    """An agent made for the checks, and what a run of it resolves to."""
 
     spec: AgentSpec
     agent: Agent[Any]
-    own_model: bool
-    """It brings a model object or client, so that the endpoint here is not what it asks."""
+    has_own_endpoint: bool
+    """The agent brings a model object or client, so that the endpoint of the settings is not asked."""
 
     @property
-    def calls_functions(self) -> bool:
+    def offers_functions(self) -> bool:
         """Whether its models are offered functions to call: tools, MCP servers, handoffs."""
         return any(
-            a.mcp_servers or a.handoffs or any(isinstance(t, FunctionTool) for t in a.tools)
-            for a in reachable(self.agent)
+            agent.mcp_servers or agent.handoffs or any(isinstance(tool, FunctionTool) for tool in agent.tools)
+            for agent in reachable(self.agent)
         )
 
     @property
@@ -39,8 +40,9 @@ class Subject:
 
     @property
     def host(self) -> str:
-        """Where the model is, as far as it can be told."""
-        return self.spec.endpoint.host if self.spec.endpoint and not self.own_model else "the agent's endpoint"
+        """The host of the model, as far as it is known."""
+        endpoint = None if self.has_own_endpoint else self.spec.endpoint
+        return endpoint.host if endpoint else "the agent's endpoint"
 
     @property
     def takes_seed(self) -> bool:
@@ -50,71 +52,82 @@ class Subject:
     @property
     def hosted_tools(self) -> list[str]:
         """Tools that no function here serves: they exist on the Responses API only."""
-        return [t.name for a in reachable(self.agent) for t in a.tools if not isinstance(t, FunctionTool)]
+        tools = [tool for agent in reachable(self.agent) for tool in agent.tools]
+        return [tool.name for tool in tools if not isinstance(tool, FunctionTool)]
 
 
-async def look_at_agent(asked: Asked, here: Path) -> tuple[Subject | None, list[Check]]:
-    """Load the agent, make one, and tell what it is."""
+async def check_agent(request: DoctorRequest, folder: Path) -> tuple[CheckedAgent | None, list[Check]]:
+    """Load the agent as from `folder` and make one. Return it, None where that fails, with the checks of it."""
     try:
-        loaded = load_agent(asked.agent, here)
-        spec = await resolve_agent(loaded, asked.settings, asked.environ)
-        async with loaded.open(_env(asked, spec)) as agent:
-            own = isinstance(agent.model, Model) and asked.settings.model is None
-            subject = Subject(spec, agent, own_model=own or (spec.endpoint is None and not spec.offline))
+        loaded = load_agent(request.agent, folder)
+        spec = await resolve_agent(loaded, request.settings, request.environ)
+        async with loaded.open(_env(request, spec)) as agent:
+            checked = CheckedAgent(spec, agent, has_own_endpoint=_has_own_endpoint(request, spec, agent))
     except HarnessError as exc:
-        return None, [from_error("agent", exc)]
+        return None, [failed_check("agent", exc)]
     except Exception as exc:  # noqa: BLE001 - the user's own code, and servers that it starts
-        found = f"{asked.agent!r} could not be made: {type(exc).__name__}: {exc}"
-        return None, [Check("agent", "fail", found, "mend its file; `harness run` would stop there too")]
-    return subject, [Check("agent", "ok", _described(loaded)), _model(asked, subject), _tools(subject)]
+        finding = f"{request.agent!r} could not be made: {type(exc).__name__}: {exc}"
+        return None, [Check("agent", "fail", finding, "mend its file; `harness run` would stop there too")]
+    origin = Check("agent", "ok", _origin(loaded))
+    return checked, [origin, _model_check(request, checked), _tools_check(checked)]
 
 
-def _env(asked: Asked, spec: AgentSpec) -> AgentEnv:
-    settings, api = asked.settings, spec.endpoint.api if spec.endpoint else "chat"
+def _env(request: DoctorRequest, spec: AgentSpec) -> AgentEnv:
+    settings = request.settings
     return AgentEnv(
-        api=api, offline=spec.offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed)
+        api=spec.endpoint.api if spec.endpoint else "chat",
+        offline=spec.offline,
+        corpus=settings.corpus,
+        model=settings.model,
+        rng=random.Random(settings.seed),
     )
 
 
-def _described(loaded: LoadedAgent) -> str:
-    where = "an example that comes with the harness" if loaded.packaged else loaded.file or "not from a file"
-    return f"{loaded.name}, {where}"
+def _has_own_endpoint(request: DoctorRequest, spec: AgentSpec, agent: Agent[Any]) -> bool:
+    model_object = isinstance(agent.model, Model) and request.settings.model is None
+    return model_object or (spec.endpoint is None and not spec.offline)
 
 
-def _model(asked: Asked, subject: Subject) -> Check:
-    if subject.spec.offline:
-        return Check("model", "ok", f"{subject.spec.model}, the embedded one")
-    origin = f"by {asked.origin('model')}" if asked.settings.model else "the agent's own"
-    return Check("model", "ok", f"{subject.model_name}, {origin}")
+def _origin(loaded: LoadedAgent) -> str:
+    if loaded.packaged:
+        return f"{loaded.name}, an example that comes with the harness"
+    return f"{loaded.name}, {loaded.file or 'not from a file'}"
 
 
-def _tools(subject: Subject) -> Check:
-    there, hosted, endpoint = _names(subject.agent), ", ".join(subject.hosted_tools), subject.spec.endpoint
-    if hosted and endpoint and not subject.own_model and not subject.spec.offline:
-        return _hosted(there, hosted, endpoint)
-    return Check("tools", "ok", there)
+def _model_check(request: DoctorRequest, checked: CheckedAgent) -> Check:
+    if checked.spec.offline:
+        return Check("model", "ok", f"{checked.spec.model}, the embedded one")
+    origin = f"by {request.origin('model')}" if request.settings.model else "the agent's own"
+    return Check("model", "ok", f"{checked.model_name}, {origin}")
 
 
-def _hosted(there: str, hosted: str, endpoint: Endpoint) -> Check:
+def _tools_check(checked: CheckedAgent) -> Check:
+    names = ", ".join(_tool_names(checked.agent)) or "none"
+    endpoint = checked.spec.endpoint
+    if checked.hosted_tools and endpoint and not checked.has_own_endpoint and not checked.spec.offline:
+        return _hosted_tools_check(names, ", ".join(checked.hosted_tools), endpoint)
+    return Check("tools", "ok", names)
+
+
+def _hosted_tools_check(names: str, hosted: str, endpoint: Endpoint) -> Check:
     if endpoint.api == "chat":
-        return Check(
-            "tools",
-            "fail",
-            f"{there}; hosted tools ({hosted}) do not exist on the chat API",
-            "leave them out where build(env) finds env.api == 'chat', or set --api responses",
-        )
+        finding = f"{names}; hosted tools ({hosted}) do not exist on the chat API"
+        advice = "leave them out where build(env) finds env.api == 'chat', or set --api responses"
+        return Check("tools", "fail", finding, advice)
     if endpoint.host != OPENAI_HOST:
-        return Check(
-            "tools",
-            "warn",
-            f"{there}: OpenAI hosts that, and {endpoint.host} may not",
-            "if a run fails on it: --api chat, where an agent has to bring tools of its own",
-        )
-    return Check("tools", "ok", there)
+        finding = f"{names}: OpenAI hosts that, and {endpoint.host} may not"
+        advice = "if a run fails on it: --api chat, where an agent has to bring tools of its own"
+        return Check("tools", "warn", finding, advice)
+    return Check("tools", "ok", names)
 
 
-def _names(agent: Agent[Any]) -> str:
-    words = [t.name if isinstance(t, FunctionTool) else f"{t.name} (hosted)" for t in agent.tools]
-    words += [f"MCP server {s.name}" for s in agent.mcp_servers]
-    words += [f"handoff to {h.name if isinstance(h, Agent) else h.agent_name}" for h in agent.handoffs]
-    return ", ".join(words) or "none"
+def _tool_names(agent: Agent[Any]) -> Iterator[str]:
+    yield from map(_tool_name, agent.tools)
+    for server in agent.mcp_servers:
+        yield f"MCP server {server.name}"
+    for handoff in agent.handoffs:
+        yield f"handoff to {handoff.name if isinstance(handoff, Agent) else handoff.agent_name}"
+
+
+def _tool_name(tool: Tool) -> str:
+    return tool.name if isinstance(tool, FunctionTool) else f"{tool.name} (hosted)"

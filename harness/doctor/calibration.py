@@ -1,43 +1,46 @@
-"""Calibration: the judge of a run on pairs with known answers, each in both orders, and how often it is right."""
+"""Calibration: how often a run's judge is right on pairs with known answers, each pair in both orders."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from harness.archive import MemoryStore
-from harness.core.clock import now
 from harness.core.errors import HarnessError
 from harness.core.progress import Progress
-from harness.core.settings import Settings
-from harness.core.verdicts import Judged, Unjudged
+from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
-from harness.doctor.labelled import Label, LabelledPair
+from harness.doctor.labelled_pairs import Label, LabelledPair
+from harness.doctor.request import DoctorRequest
 from harness.judging import Buyer, Purse, Rubric, Task
 from harness.pipeline import JudgeSpec, for_each, make_judge
 from harness.ranking import Call, Share, Tally, exact, kappa, tally
+from harness.transcripts import Transcript
+
+_A_FIRST: Mapping[Winner, Label] = {"A": "a", "B": "b", "tie": "tie"}
+_B_FIRST: Mapping[Winner, Label] = {"A": "b", "B": "a", "tie": "tie"}
+"""The label that a verdict's winner stands for, where `a` or `b` was shown first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A pair and the verdicts on it: `a` shown first, then `b` shown first (the same one for two equal texts)."""
+    """A pair and the verdicts on it, one an order. Two equal texts have one verdict, which stands for both orders."""
 
     pair: LabelledPair
-    forth: Judged | Unjudged
-    back: Judged | Unjudged
+    a_first: Judged | Unjudged
+    b_first: Judged | Unjudged
 
     @property
     def scores(self) -> tuple[Fraction, Fraction] | None:
         """The mean scores of `a` and of `b` over the orders; None where a verdict failed."""
-        if isinstance(self.forth, Unjudged) or isinstance(self.back, Unjudged):
+        if isinstance(self.a_first, Unjudged) or isinstance(self.b_first, Unjudged):
             return None
-        a = exact(self.forth.a.combined) + exact(self.back.b.combined)
-        b = exact(self.forth.b.combined) + exact(self.back.a.combined)
+        a = exact(self.a_first.a.combined) + exact(self.b_first.b.combined)
+        b = exact(self.a_first.b.combined) + exact(self.b_first.a.combined)
         return a / 2, b / 2
 
     @property
-    def said(self) -> Label | None:
+    def judged_label(self) -> Label | None:
         """The better side by the mean scores; None where a verdict failed."""
         if self.scores is None:
             return None
@@ -45,38 +48,64 @@ class Trial:
         return "tie" if a == b else "a" if a > b else "b"
 
     @property
-    def by_order(self) -> tuple[Label, ...]:
-        """What each verdict that came out says, `a` first, then `b` first."""
-        told: list[Label] = []
-        for verdict, sides in ((self.forth, ("a", "b")), (self.back, ("b", "a"))):
-            if isinstance(verdict, Judged):
-                names: dict[str, Any] = {"A": sides[0], "B": sides[1], "tie": "tie"}
-                told.append(names[verdict.winner])
-        return tuple(told)
+    def is_right(self) -> bool:
+        """Whether both orders together say what the label says."""
+        return self.judged_label == self.pair.label
+
+    @property
+    def labels_by_order(self) -> tuple[Label, ...]:
+        """The label by each verdict that did not fail: `a` shown first, then `b` shown first."""
+        labels: list[Label] = []
+        if isinstance(self.a_first, Judged):
+            labels.append(_A_FIRST[self.a_first.winner])
+        if isinstance(self.b_first, Judged):
+            labels.append(_B_FIRST[self.b_first.winner])
+        return tuple(labels)
+
+    @property
+    def distinct_labels(self) -> tuple[Label, ...]:
+        """As `labels_by_order`, but the one verdict on two equal texts counts once."""
+        one_verdict = self.a_first.key == self.b_first.key
+        return self.labels_by_order[:1] if one_verdict else self.labels_by_order
+
+    @property
+    def failed_verdicts(self) -> Mapping[str, Unjudged]:
+        """The failed verdicts by key."""
+        return {v.key: v for v in (self.a_first, self.b_first) if isinstance(v, Unjudged)}
 
     @property
     def tally(self) -> Tally:
-        """What the verdicts say of the judge's position bias and its replies."""
-        first, second = self.pair.sides
-        shown = ((self.forth, first, second), (self.back, second, first))
-        same = first.hash == second.hash
-        calls = [
-            Call(one.hash, two.hash, v.a.combined, v.b.combined, claimed=bool(v.claims), repaired=v.repaired)
-            for v, one, two in shown
-            if isinstance(v, Judged) and not same
-        ]
-        return tally(calls, failed=len({v.key for v, _, _ in shown if isinstance(v, Unjudged)}))
+        """The judge's position bias and the state of its replies, by this pair's verdicts."""
+        a, b = self.pair.sides
+        calls = [] if a.hash == b.hash else [*_call(self.a_first, a, b), *_call(self.b_first, b, a)]
+        return tally(calls, failed=len(self.failed_verdicts))
+
+
+def _call(verdict: Judged | Unjudged, first: Transcript, second: Transcript) -> list[Call]:
+    """Return a verdict as a call to be tallied; none for a failed one."""
+    if isinstance(verdict, Unjudged):
+        return []
+    return [
+        Call(
+            first.hash,
+            second.hash,
+            verdict.a.combined,
+            verdict.b.combined,
+            claimed=bool(verdict.claims),
+            repaired=verdict.repaired,
+        )
+    ]
 
 
 @dataclass(frozen=True)
-class ClassFigures:
-    """What came of the pairs of one class."""
+class ClassResult:
+    """How the judge did on the pairs of one class."""
 
     name: str
     pairs: int
-    right: Share
+    pairs_right: Share
     """Of the pairs that were judged, those on which both orders together say what the label says."""
-    single: Share
+    verdicts_right: Share
     """Verdicts that are right, each taken alone."""
     ties: int
     """Pairs that the judge calls level."""
@@ -84,29 +113,34 @@ class ClassFigures:
     @property
     def failed(self) -> int:
         """Pairs with a failed verdict."""
-        return self.pairs - self.right.whole
+        return self.pairs - self.pairs_right.whole
 
 
 @dataclass
 class Calibration:
-    """The trials that ended; it grows while the judge is asked, so that an interruption loses none of it."""
+    """The trials that ended. It grows while the judge is asked, so that an interruption loses no trial."""
 
     judge: str
     rubric: str
-    asked: int
+    pairs: Sequence[LabelledPair]
     secrets: tuple[str, ...] = ()
-    """What is never printed, though an endpoint quotes it."""
+    """Texts that are never printed, even where an endpoint quotes them."""
     trials: list[Trial] = field(default_factory=list[Trial])
 
     @property
-    def right(self) -> Share:
-        """Pairs on which both orders together say what the label says, of those that were judged."""
-        return _right(self.trials)
+    def pairs_right(self) -> Share:
+        """Of the pairs that were judged, those on which both orders together say what the label says."""
+        return _pairs_right(self.trials)
+
+    @property
+    def verdicts_right(self) -> Share:
+        """Verdicts that are right, each taken alone."""
+        return _verdicts_right(self.trials)
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of what the judge says and the labels; None where it is not defined."""
-        return kappa((t.said, t.pair.label) for t in self.trials if t.said)
+        """Cohen's kappa between the judge and the labels; None where it is not defined."""
+        return kappa((t.judged_label, t.pair.label) for t in self.trials if t.judged_label)
 
     @property
     def bias(self) -> tuple[float, float] | None:
@@ -125,82 +159,78 @@ class Calibration:
 
     @property
     def failures(self) -> Counter[str]:
-        """Why verdicts failed."""
-        failed = {v.key: v for t in self.trials for v in (t.forth, t.back) if isinstance(v, Unjudged)}
-        return Counter(printable(f"{v.failure.kind}: {v.failure.message}", self.secrets) for v in failed.values())
+        """Why verdicts failed, with the number of verdicts for each reason."""
+        failed: dict[str, Unjudged] = {}
+        for trial in self.trials:
+            failed |= trial.failed_verdicts
+        reasons = (f"{v.failure.kind}: {v.failure.message}" for v in failed.values())
+        return Counter(printable(reason, self.secrets) for reason in reasons)
 
     @property
     def out_of_quota(self) -> bool:
         """Whether a verdict failed because nothing is left on the account."""
         return any(reason.startswith("quota:") for reason in self.failures)
 
-    @property
-    def single(self) -> Share:
-        """Verdicts that are right, each taken alone."""
-        return _single(self.trials)
-
-    def classes(self) -> list[ClassFigures]:
-        """Return what came of each class, in the order of the pairs."""
-        found: dict[str, list[Trial]] = {}
+    def classes(self) -> list[ClassResult]:
+        """Return the result for each class, in the order of the pairs."""
+        trials_by_class: dict[str, list[Trial]] = {}
         for trial in self.trials:
-            found.setdefault(trial.pair.group, []).append(trial)
-        return [
-            ClassFigures(name, len(trials), _right(trials), _single(trials), sum(t.said == "tie" for t in trials))
-            for name, trials in found.items()
-        ]
+            trials_by_class.setdefault(trial.pair.group, []).append(trial)
+        return [_class_result(name, trials) for name, trials in trials_by_class.items()]
 
 
-def _right(trials: Iterable[Trial]) -> Share:
-    told = [t for t in trials if t.said]
-    return Share(sum(t.said == t.pair.label for t in told), len(told))
+def _class_result(name: str, trials: Sequence[Trial]) -> ClassResult:
+    return ClassResult(
+        name=name,
+        pairs=len(trials),
+        pairs_right=_pairs_right(trials),
+        verdicts_right=_verdicts_right(trials),
+        ties=sum(t.judged_label == "tie" for t in trials),
+    )
 
 
-def _single(trials: Iterable[Trial]) -> Share:
-    """Count right verdicts; two equal texts have one verdict."""
-    told = [
-        (said, t.pair.label) for t in trials for said in (t.by_order[:1] if t.forth.key == t.back.key else t.by_order)
-    ]
-    return Share(sum(said == label for said, label in told), len(told))
+def _pairs_right(trials: Iterable[Trial]) -> Share:
+    judged = [t for t in trials if t.judged_label]
+    return Share(sum(t.is_right for t in judged), len(judged))
 
 
-def calls_for(pairs: Sequence[LabelledPair]) -> int:
+def _verdicts_right(trials: Iterable[Trial]) -> Share:
+    rights = [label == t.pair.label for t in trials for label in t.distinct_labels]
+    return Share(sum(rights), len(rights))
+
+
+def count_calibration_calls(pairs: Sequence[LabelledPair]) -> int:
     """Return how many judge calls pairs take, repair turns aside: two each, one for two equal texts."""
     keys = set[tuple[str, str, str]]()
     for pair in pairs:
-        one, two = (side.hash for side in pair.sides)
-        keys |= {(pair.query, one, two), (pair.query, two, one)}
+        a, b = (side.hash for side in pair.sides)
+        keys |= {(pair.query, a, b), (pair.query, b, a)}
     return len(keys)
 
 
 async def calibrate(
-    spec: JudgeSpec,
-    rubric: Rubric,
-    settings: Settings,
-    environ: Mapping[str, str],
-    pairs: Sequence[LabelledPair],
-    found: Calibration,
-    progress: Progress,
+    spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, calibration: Calibration, progress: Progress
 ) -> None:
-    """Ask the judge about every pair in both orders; what is told is added to `found` as it comes.
+    """Ask the judge about every pair of `calibration` in both orders; each trial is added to it when it ends.
 
-    The verdicts are kept in memory alone. Raises Refused where the first call is turned down.
+    The verdicts are kept in memory alone. Raises Refused where the first call is refused.
     """
-    store = MemoryStore()
-    judge, close = make_judge(spec, rubric, settings, environ, store=store, clock=now)
+    store, settings = MemoryStore(), request.settings
+    judge, close = make_judge(spec, rubric, settings, request.environ, store=store, clock=request.clock)
     buyer = Buyer(judge, store, progress)
-    found.judge = judge.identity
-    ended: dict[int, Trial] = {}
+    calibration.judge = judge.identity
+    trials: dict[int, Trial] = {}
 
-    async def one(numbered: tuple[int, LabelledPair]) -> None:
+    async def try_pair(numbered: tuple[int, LabelledPair]) -> None:
         number, pair = numbered
-        ended[number] = await _trial(buyer, pair)
-        found.trials = [ended[k] for k in sorted(ended)]
+        trials[number] = await _trial(buyer, pair)
+        calibration.trials = [trials[k] for k in sorted(trials)]
 
     try:
-        await for_each(enumerate(pairs), one, settings.judge_concurrency)
+        await for_each(enumerate(calibration.pairs), try_pair, settings.judge_concurrency)
     except* HarnessError as group:
-        error = _first(group)
-        raise type(error)(printable(str(error), found.secrets)) from None
+        error = _first_error(group)
+        raise type(error)(printable(str(error), calibration.secrets)) from None
     finally:
         await close()
 
@@ -211,6 +241,6 @@ async def _trial(buyer: Buyer, pair: LabelledPair) -> Trial:
     return Trial(pair, await buyer.get(task, a, b, purse), await buyer.get(task, b, a, purse))
 
 
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    one: Any = group.exceptions[0]
-    return _first(one) if isinstance(one, BaseExceptionGroup) else one  # pyright: ignore[reportUnknownArgumentType]
+def _first_error(group: BaseExceptionGroup[HarnessError]) -> HarnessError:
+    first = group.exceptions[0]
+    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first

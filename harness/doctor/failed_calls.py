@@ -1,47 +1,39 @@
-"""Calls that came to nothing, as failed checks."""
+"""The failed checks for calls to a model that brought no reply."""
 
 import openai
 from agents.exceptions import UserError
 
 from harness.core.errors import HarnessError
-from harness.doctor.checks import Check, from_error
+from harness.doctor.checks import Check, failed_check
 from harness.endpoints import failure_of, refused
 
 
-def trouble(name: str, exc: BaseException | None, model: str, host: str, *, after_s: float) -> Check:
-    """Return the failed check for a call to the agent's model that ended in `exc`."""
+def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, after_s: float) -> Check:
+    """Return the failed check for a call to the agent's model that ended in `exc` after `after_s` seconds."""
     match exc:
         case HarnessError():
-            return from_error(name, exc)
+            return failed_check(name, exc)
         case UserError():
             return Check(name, "fail", str(exc), "name another --model, or its server with --base-url")
         case openai.APITimeoutError() | TimeoutError():
-            return late(name, after_s)
+            return late_reply(name, after_s)
         case openai.OpenAIError():
             if refusal := refused(exc, model, host):
-                return from_error(name, refusal)
+                return failed_check(name, refusal)
             code = f" ({exc.status_code})" if isinstance(exc, openai.APIStatusError) else ""
-            return Check(
-                name,
-                "fail",
-                f"{host} failed{code}: {failure_of(exc).message}",
-                "ask again in a while; a run waits and tries again a few times",
-            )
+            finding = f"{host} failed{code}: {failure_of(exc).message}"
+            return Check(name, "fail", finding, "ask again in a while; a run waits and tries again a few times")
         case _:
-            return unreadable(name, exc)
+            return unreadable_reply(name, exc)
 
 
-def late(name: str, after_s: float) -> Check:
-    """Return the failed check for a reply that did not come in time."""
+def late_reply(name: str, after_s: float) -> Check:
+    """Return the failed check for a reply that did not come within `after_s` seconds."""
     return Check(name, "fail", f"no reply within {after_s:.0f} s", "is the model still loading? Ask again")
 
 
-def unreadable(name: str, exc: BaseException | None) -> Check:
-    """Return the failed check for something that is no model's reply."""
-    said = " ".join(str(exc).split())[:200]
-    return Check(
-        name,
-        "fail",
-        f"what came back is no model's reply ({type(exc).__name__}: {said})",
-        "is it an OpenAI-compatible address, and is --api right?",
-    )
+def unreadable_reply(name: str, exc: BaseException | None) -> Check:
+    """Return the failed check for a reply that is not a model's."""
+    message = " ".join(str(exc).split())[:200]
+    finding = f"what came back is no model's reply ({type(exc).__name__}: {message})"
+    return Check(name, "fail", finding, "is it an OpenAI-compatible address, and is --api right?")

@@ -9,7 +9,7 @@ import openai
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
-from harness.doctor.agent_checks import Subject
+from harness.doctor.agent_checks import CheckedAgent
 from harness.rollouts import RecordedCall, RecordedProvider, Recorder, Traffic, provider_for, recorded
 
 PATIENCE_S = 60.0
@@ -17,23 +17,25 @@ _CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How a call ended. `left_out` holds what a run would note of settings that were refused."""
+class ProbeReply:
+    """How a call ended."""
 
     call: RecordedCall | None
     error: BaseException | None
     left_out: tuple[str, ...]
+    """What a run would note of settings that were refused."""
     took_s: float
 
     @property
     def cut(self) -> bool:
-        """Whether the reply ended at the few tokens that it was given."""
-        said = str(self.call.error) if self.call else ""
-        return self.call is not None and (self.call.wire.finish == "length" or "response.incomplete" in said)
+        """Whether the reply ended at the limit on its tokens."""
+        if self.call is None:
+            return False
+        return self.call.wire.finish == "length" or "response.incomplete" in str(self.call.error)
 
     @property
     def replied(self) -> bool:
-        """Whether the model took the call; a reply that was cut shows as much."""
+        """Whether the model took the call, which a cut reply shows too."""
         return self.call is not None and (self.call.response is not None or self.cut)
 
     @property
@@ -42,13 +44,13 @@ class Answer:
         return self.call.response.output if self.call and self.call.response else ()
 
 
-class Probe:
+class ModelProbe:
     """Asks the agent's model as a run would: same endpoint, same settings of the agent, same handling of refusals."""
 
-    def __init__(self, subject: Subject, settings: Settings) -> None:
+    def __init__(self, agent: CheckedAgent, settings: Settings) -> None:
         """Set up; nothing is sent yet."""
-        self._agent, self._settings = subject.agent, settings
-        self._provider, self._client = provider_for(subject.spec.endpoint)
+        self._agent, self._settings = agent.agent, settings
+        self._provider, self._client = provider_for(agent.spec.endpoint)
         self._capped = True
         self.patience_s = min(PATIENCE_S, settings.timeout)
 
@@ -60,12 +62,12 @@ class Probe:
         tokens: int,
         tools: Sequence[FunctionTool] = (),
         seed: int | None = None,
-    ) -> Answer:
-        """Send `prompt` alone; once more without a limit on tokens where the endpoint refuses that."""
+    ) -> ProbeReply:
+        """Send `prompt` alone; once more without a limit on tokens where the endpoint refuses the limit."""
         if self._capped:
-            answer = await self._ask(prompt, replace(sampling, max_tokens=tokens), tools, seed)
-            if not _refuses_cap(answer.error):
-                return answer
+            reply = await self._ask(prompt, replace(sampling, max_tokens=tokens), tools, seed)
+            if not _refuses_cap(reply.error):
+                return reply
             self._capped = False
         return await self._ask(prompt, sampling, tools, seed)
 
@@ -76,7 +78,7 @@ class Probe:
 
     async def _ask(
         self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
-    ) -> Answer:
+    ) -> ProbeReply:
         notes: list[str] = []
         traffic = Traffic(notes.append, strict=self._settings.strict_temperature)
         recorder = Recorder(on_reply=lambda: None, traffic=traffic, seed=seed)
@@ -89,16 +91,18 @@ class Probe:
         started, error = anyio.current_time(), None
         try:
             with anyio.fail_after(self.patience_s):
-                await Runner.run(self._bare(tools, recorder), prompt, max_turns=1, run_config=config)
-        except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a finding
+                await Runner.run(self._bare_agent(tools, recorder), prompt, max_turns=1, run_config=config)
+        except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
             error = exc
         call = recorder.calls[-1] if recorder.calls else None
-        return Answer(call, error, tuple(notes), anyio.current_time() - started)
+        took_s = anyio.current_time() - started
+        return ProbeReply(call=call, error=error, left_out=tuple(notes), took_s=took_s)
 
-    def _bare(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Agent[Any]:
+    def _bare_agent(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Agent[Any]:
         """Return the agent with its model and model settings, and nothing else of its own."""
-        own = self._agent.model_settings
-        free = own if own.tool_choice is None else replace(own, tool_choice=None)
+        settings = self._agent.model_settings
+        if settings.tool_choice is not None:
+            settings = replace(settings, tool_choice=None)
         return self._agent.clone(
             instructions="You follow instructions to the letter.",
             prompt=None,
@@ -109,7 +113,7 @@ class Probe:
             output_guardrails=[],
             output_type=None,
             hooks=None,
-            model_settings=free,
+            model_settings=settings,
             tool_use_behavior="stop_on_first_tool",
             **recorded(self._agent, recorder),
         )

@@ -1,24 +1,26 @@
-"""What the doctor is asked about: the run that the same words would start."""
+"""What the doctor is asked about: the run that the same command line would start."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from harness.core.clock import Clock
 from harness.core.settings import Settings, chosen, load
 from harness.endpoints import secrets_in
 
 
-@dataclass(frozen=True)
-class Asked:
-    """An agent's word, flags, environment and config file, as `harness run` would be given them."""
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """An agent's name, flags, environment and config file, as `harness run` would get them."""
 
     agent: str
-    flags: Mapping[str, Any]
+    flags: Mapping[str, object]
     config: Path | None
     environ: Mapping[str, str]
+    clock: Clock
     program: str = "python -m harness"
     """How the harness is called from here."""
 
@@ -28,7 +30,7 @@ class Asked:
         return load(self._values)
 
     @cached_property
-    def _values(self) -> Mapping[str, Any]:
+    def _values(self) -> Mapping[str, object]:
         return chosen(self.flags, self.environ, self.config)
 
     @property
@@ -45,13 +47,20 @@ class Asked:
         return f"--config {self.config}" if self._values.get(name) else None
 
     def command(self, verb: str, **changes: str | None) -> str:
-        """Return the command to type, with the flags given here but for `changes`; None leaves one out."""
+        """Return the command to type, with the flags given here but for `changes`; None leaves a flag out."""
         kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
         words = [verb, "--agent", self.agent]
-        for name, value in (kept | changes).items():
-            for one in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]
-                words += [] if one is None else [_flag(name), str(one)]  # pyright: ignore[reportUnknownArgumentType]
+        for name, value in {**kept, **changes}.items():
+            for item in _items(value):
+                words += [_flag(name), str(item)]
         return f"{self.program} {shlex.join(words)}"
+
+
+def _items(value: object) -> Sequence[object]:
+    """Return the values of an option: several of one that may be repeated, none where it is not set."""
+    if isinstance(value, list | tuple):
+        return cast("Sequence[object]", value)
+    return () if value is None else (value,)
 
 
 def _flag(name: str) -> str:

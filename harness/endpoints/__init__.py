@@ -4,6 +4,8 @@ Agent calls and judge calls both go through here. This room must not know what i
 """
 
 from harness.endpoints.address import (
+    AGENT_KEY,
+    AGENT_URL,
     OPENAI_HOST,
     Endpoint,
     agent_endpoint,
@@ -29,6 +31,8 @@ from harness.endpoints.secrets import secrets_in
 from harness.endpoints.streams import StreamedReply, completed
 
 __all__ = [
+    "AGENT_KEY",
+    "AGENT_URL",
     "OPENAI_HOST",
     "Bounds",
     "Ceiling",

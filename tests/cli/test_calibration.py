@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.doctor import bundled_pairs, calls_for, read_pairs
+from harness.doctor import bundled_pairs, count_calibration_calls, read_pairs
 from tests.conftest import ROOT, Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, block, verdict
 
@@ -53,7 +53,7 @@ def test_the_packaged_pairs_are_four_a_class_with_labels_on_both_sides():
         one, two = pair.sides
         assert (one == two) == (pair.kind == "identical") == (pair.label == "tie")
     assert Counter(p.label for p in pairs) == {"a": 12, "b": 12, "tie": 4}
-    assert calls_for(pairs) == 52
+    assert count_calibration_calls(pairs) == 52
 
 
 def test_a_perfect_judge_is_right_everywhere_for_the_calls_that_were_announced(harness: Harness):

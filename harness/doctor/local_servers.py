@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from harness.core.errors import UsageError
 from harness.doctor.checks import Check
-from harness.doctor.request import Asked
+from harness.doctor.request import DoctorRequest
 from harness.endpoints import Endpoint
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}
@@ -30,7 +30,7 @@ class _Models(BaseModel):
 
 @dataclass(frozen=True)
 class Server:
-    """One that answered: the models it serves, or that it wants a key before it tells."""
+    """A model server that answered: the models it serves, or that it wants a key before it lists them."""
 
     port: int
     models: tuple[str, ...]
@@ -43,17 +43,17 @@ class Server:
 
     @property
     def label(self) -> str:
-        """Where it is, and what is usually there."""
+        """Its address, and the server that usually has its port."""
         usual = USUAL_PORTS.get(self.port)
         return f"127.0.0.1:{self.port}" + (f" (usually {usual})" if usual else "")
 
     @property
     def best_model(self) -> str:
-        """The first model that is not for embeddings; NAME where none is told."""
+        """The first model that is not for embeddings; NAME where none is listed."""
         return next((m for m in self.models if "embed" not in m.lower()), "NAME")
 
 
-def ports_from(text: str | None) -> tuple[int, ...]:
+def parse_ports(text: str | None) -> tuple[int, ...]:
     """Read a list of ports, `8000,11434`; None gives the usual ones. Raises UsageError."""
     if text is None:
         return tuple(USUAL_PORTS)
@@ -65,63 +65,63 @@ def ports_from(text: str | None) -> tuple[int, ...]:
 
 async def find_servers(ports: Sequence[int]) -> list[Server]:
     """Ask each port of 127.0.0.1 for its models, all at once; no key goes along, and no proxy is used."""
-    found: dict[int, Server] = {}
+    servers: dict[int, Server] = {}
 
-    async def look(port: int) -> None:
+    async def ask_port(port: int) -> None:
         with anyio.move_on_after(_PATIENCE_S):
             if server := await _server(client, port):
-                found[port] = server
+                servers[port] = server
 
     async with openai.DefaultAsyncHttpxClient(trust_env=False) as client, anyio.create_task_group() as tasks:
         for port in ports:
-            tasks.start_soon(look, port)
-    return [found[port] for port in ports if port in found]
+            tasks.start_soon(ask_port, port)
+    return [servers[port] for port in ports if port in servers]
 
 
 async def server_checks(
-    asked: Asked, ports: Sequence[int], endpoint: Endpoint | None = None, model: str | None = None
+    request: DoctorRequest, ports: Sequence[int], endpoint: Endpoint | None = None, model: str | None = None
 ) -> list[Check]:
-    """Return a check for each server that was found, with the command that would use it."""
+    """Return a check for each server found at `ports`, with the command that would use it."""
     servers = await find_servers(ports)
     if not servers:
-        looked = f"at 127.0.0.1, ports {', '.join(map(str, ports))}" if ports else "looked for, by --ports"
-        return [Check("local server", "ok", f"none {looked}")]
-    return [_in_use(s, model) if _is_at(endpoint, s) else _found(asked, s) for s in servers]
+        places = f"at 127.0.0.1, ports {', '.join(map(str, ports))}" if ports else "looked for, by --ports"
+        return [Check("local server", "ok", f"none {places}")]
+    return [_in_use(s, model) if _is_in_use(s, endpoint) else _not_in_use(request, s) for s in servers]
 
 
 async def _server(client: openai.DefaultAsyncHttpxClient, port: int) -> Server | None:
     try:
-        answer = await client.get(f"http://127.0.0.1:{port}/v1/models")
-        if answer.status_code in {401, 403}:
+        response = await client.get(f"http://127.0.0.1:{port}/v1/models")
+        if response.status_code in {401, 403}:
             return Server(port, (), wants_key=True)
-        served = _Models.model_validate_json(answer.content)
-    except Exception:  # noqa: BLE001 - whatever answers otherwise is no server of models
+        served = _Models.model_validate_json(response.content)
+    except Exception:  # noqa: BLE001 - whatever answers otherwise is no model server
         return None
     return Server(port, tuple(m.id for m in served.data if m.id.isprintable()))
 
 
-def _found(asked: Asked, server: Server) -> Check:
-    api = "chat" if asked.settings.api == "responses" else None
-    command = asked.command("run", base_url=server.base_url, model=server.best_model, api=api)
+def _not_in_use(request: DoctorRequest, server: Server) -> Check:
+    api = "chat" if request.settings.api == "responses" else None
+    command = request.command("run", base_url=server.base_url, model=server.best_model, api=api)
     if server.wants_key:
-        found, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
+        finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
     elif server.models:
-        found = f"serves {_listed(server.models)}"
+        finding = f"serves {_listed(server.models)}"
     else:
-        found = "serves no model yet"
-    return Check("local server", "ok", f"{server.label} {found}; it is used only if you say so", command)
+        finding = "serves no model yet"
+    return Check("local server", "ok", f"{server.label} {finding}; it is used only if you say so", command)
 
 
 def _in_use(server: Server, model: str | None) -> Check:
-    """An Ollama model answers without its tag too."""
+    """Return the check of the server that the run would use. An Ollama model answers without its tag too."""
     names = {m.removesuffix(":latest") for m in server.models}
     if model is None or server.wants_key or model.removesuffix(":latest") in names:
         return Check("local server", "ok", f"{server.label} is the endpoint in use")
-    found = f"{server.label} is the endpoint in use, and does not list {model!r}; it serves {_listed(server.models)}"
-    return Check("local server", "warn", found, f"--model {shlex.quote(server.best_model)}")
+    finding = f"{server.label} is the endpoint in use, and does not list {model!r}; it serves {_listed(server.models)}"
+    return Check("local server", "warn", finding, f"--model {shlex.quote(server.best_model)}")
 
 
-def _is_at(endpoint: Endpoint | None, server: Server) -> bool:
+def _is_in_use(server: Server, endpoint: Endpoint | None) -> bool:
     if endpoint is None or endpoint.base_url is None:
         return False
     parts = urlsplit(endpoint.base_url)

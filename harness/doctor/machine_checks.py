@@ -1,4 +1,4 @@
-"""What the machine brings: Python, packages, SQLite, the SDK's tracing."""
+"""The checks of the machine: Python, packages, SQLite, the SDK's tracing."""
 
 import platform
 import sqlite3
@@ -14,12 +14,12 @@ _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
 
 def machine_checks() -> list[Check]:
-    """Return what there is to say before any agent is looked at."""
+    """Check what a run needs of the machine, whatever the agent."""
     return [Check("python", "ok", f"{platform.python_version()} at {sys.executable}"), _packages(), _full_text_search()]
 
 
 def tracing_check() -> Check:
-    """Tell whether steps can be captured; to be asked once the agent's own code has run, which may switch it off."""
+    """Check that steps can be captured. Call this after the agent's own code ran, which may switch tracing off."""
     try:
         check_tracing()
     except UsageError as exc:
@@ -29,10 +29,10 @@ def tracing_check() -> Check:
 
 def _packages() -> Check:
     try:
-        there = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+        versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     except PackageNotFoundError as exc:
         return Check("packages", "fail", f"{exc.name} is not installed", f"{sys.executable} -m pip install -e .")
-    return Check("packages", "ok", there)
+    return Check("packages", "ok", versions)
 
 
 def _full_text_search() -> Check:
@@ -41,10 +41,6 @@ def _full_text_search() -> Check:
         try:
             db.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
         except sqlite3.OperationalError:
-            return Check(
-                "sqlite",
-                "warn",
-                f"{name} without FTS5: no local search, no self-test",
-                "use a Python whose SQLite has FTS5, such as python.org's or uv's",
-            )
+            advice = "use a Python whose SQLite has FTS5, such as python.org's or uv's"
+            return Check("sqlite", "warn", f"{name} without FTS5: no local search, no self-test", advice)
     return Check("sqlite", "ok", f"{name} with FTS5")

@@ -1,10 +1,10 @@
-"""Pairs of answers of which it is known which is better: those that come with the harness, or a user's own."""
+"""Pairs of answers with the known better one: the pairs that come with the harness, or a user's own."""
 
 import json
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,7 +14,7 @@ from harness.transcripts import Transcript, clean
 Label = Literal["a", "b", "tie"]
 
 
-class Side(BaseModel):
+class LabelledAnswer(BaseModel):
     """One answer, and the path to it where there is one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,7 +24,7 @@ class Side(BaseModel):
 
     @property
     def transcript(self) -> Transcript:
-        """What a judge gets to read of it."""
+        """What a judge reads of it."""
         return Transcript(path=clean(self.path).strip() or "(no steps)", answer=clean(self.answer).strip())
 
 
@@ -34,20 +34,20 @@ class LabelledPair(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     query: str = Field(min_length=1)
-    a: str | Side
-    b: str | Side
+    a: str | LabelledAnswer
+    b: str | LabelledAnswer
     label: Label
     kind: str = Field("", alias="class")
 
     @property
     def sides(self) -> tuple[Transcript, Transcript]:
         """The transcripts of `a` and `b`."""
-        a, b = (Side(answer=s) if isinstance(s, str) else s for s in (self.a, self.b))
+        a, b = (LabelledAnswer(answer=s) if isinstance(s, str) else s for s in (self.a, self.b))
         return a.transcript, b.transcript
 
     @property
     def group(self) -> str:
-        """What it is counted under: its class, else its label."""
+        """The class that the pair is counted in, else its label."""
         return self.kind or f"label {self.label}"
 
 
@@ -62,12 +62,12 @@ def read_pairs(path: Path) -> list[LabelledPair]:
         lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"--pairs {path}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
-    found = _read(lines, f"--pairs {path}")
-    if not found:
+    pairs = _read(lines, f"--pairs {path}")
+    if not pairs:
         raise UsageError(
             f"--pairs {path}: there is no pair in it; expected one JSON object a line, with query, a, b, label"
         )
-    return found
+    return pairs
 
 
 def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
@@ -76,20 +76,20 @@ def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
 
 def _pair(line: str, where: str) -> LabelledPair:
     try:
-        told: Any = json.loads(line)
+        entry: object = json.loads(line)
     except ValueError as exc:
         raise UsageError(f"{where}: no JSON ({exc})") from None
-    if not isinstance(told, dict):
+    if not isinstance(entry, dict):
         raise UsageError(f"{where}: expected an object with query, a, b and label")
-    missing = [name for name in ("query", "a", "b", "label") if name not in told]
+    missing = [name for name in ("query", "a", "b", "label") if name not in entry]
     if missing:
         raise UsageError(
             f"{where}: {' and '.join(missing)} missing; expected query, a, b (a text, or an object with "
             "answer and path) and label (a, b or tie)"
         )
     try:
-        return LabelledPair.model_validate(cast("dict[str, Any]", told))
+        return LabelledPair.model_validate(cast("dict[str, object]", entry))
     except ValidationError as exc:
-        fault = max(exc.errors(), key=lambda e: len(e["loc"]))  # of a text or an object, what is nearer to fitting
-        place = ".".join(str(p) for p in fault["loc"] if p not in {"Side", "str"})
+        fault = max(exc.errors(), key=lambda e: len(e["loc"]))  # the nearer of the two forms: text or object
+        place = ".".join(str(p) for p in fault["loc"] if p not in {"LabelledAnswer", "str"})
         raise UsageError(f"{where}: {place} {str(fault['input'])[:60]!r}: {fault['msg']}") from None

@@ -1,0 +1,88 @@
+"""What a calibration shows of the judge, in lines for people and as JSON."""
+
+from collections.abc import Iterator
+
+from harness.doctor.calibration import Calibration, ClassResult, Trial
+from harness.report import beginning, first_wins_meaning, share_json, share_words, signed
+
+
+def calibration_lines(calibration: Calibration) -> list[str]:
+    """Return how often the judge is right, how far it leans to a side, and where it fails."""
+    return [*_accuracy(calibration), *_position_bias(calibration), *_weaknesses(calibration)]
+
+
+def _accuracy(calibration: Calibration) -> Iterator[str]:
+    if not calibration.pairs_right.whole:
+        yield "no pair could be judged"
+        return
+    yield f"right, both orders together: {share_words(calibration.pairs_right, 'pairs')}"
+    yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdicts')}"
+    if calibration.kappa is None:
+        yield "Cohen's kappa is not defined: all labels, and all the judge's winners, are alike"
+    else:
+        yield f"Cohen's kappa with the labels: {signed(calibration.kappa)} (1: full agreement, 0: chance)"
+
+
+def _position_bias(calibration: Calibration) -> Iterator[str]:
+    tally = calibration.tally
+    if tally.flips.whole:
+        yield f"flips: {share_words(tally.flips, 'pairs')} name another winner in the other order"
+    if tally.first_wins.whole:
+        yield f"first shown wins: {share_words(tally.first_wins, 'decided verdicts')}; {first_wins_meaning(tally)}"
+    if calibration.bias:
+        points, error = calibration.bias
+        yield f"standing first is worth {signed(points)} points (standard error {error:.2f})"
+
+
+def _weaknesses(calibration: Calibration) -> Iterator[str]:
+    wrong = [_wrong(row) for row in calibration.classes() if row.pairs_right.part < row.pairs_right.whole]
+    if wrong:
+        yield f"wrong on: {', '.join(wrong)}"
+    for reason, times in calibration.failures.most_common(3):
+        yield f"{times} x failed verdict: {beginning(reason, 200)}"
+
+
+def _wrong(row: ClassResult) -> str:
+    right, judged = row.pairs_right.part, row.pairs_right.whole
+    return f"{row.name} ({judged - right} of {judged})"
+
+
+def calibration_json(calibration: Calibration) -> dict[str, object]:
+    """Return a calibration for machines, with every pair's label and the judge's."""
+    tally, bias = calibration.tally, calibration.bias
+    return {
+        "judge": calibration.judge,
+        "rubric": calibration.rubric,
+        "pairs": len(calibration.pairs),
+        "judged": calibration.pairs_right.whole,
+        "accuracy": share_json(calibration.pairs_right),
+        "single_verdicts": share_json(calibration.verdicts_right),
+        "kappa": calibration.kappa,
+        "flips": share_json(tally.flips),
+        "first_wins": share_json(tally.first_wins),
+        "first_side": {"points": bias[0], "standard_error": bias[1]} if bias else None,
+        "classes": {row.name: _class_json(row) for row in calibration.classes()},
+        "failures": dict(calibration.failures),
+        "trials": [_trial_json(trial) for trial in calibration.trials],
+    }
+
+
+def _class_json(row: ClassResult) -> dict[str, object]:
+    return {
+        "pairs": row.pairs,
+        "right": row.pairs_right.part,
+        "failed": row.failed,
+        "ties": row.ties,
+        "single_verdicts": share_json(row.verdicts_right),
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, object]:
+    return {
+        "class": trial.pair.group,
+        "query": trial.pair.query,
+        "label": trial.pair.label,
+        "said": trial.judged_label,
+        "scores": [float(s) for s in trial.scores] if trial.scores else None,
+        "by_order": list(trial.labels_by_order),
+    }
