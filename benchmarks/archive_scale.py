@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.archive import RunInfo, RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
-from harness.core.settings import OFFLINE_JUDGE, Settings
+from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.judging import Buyer, EmbeddedAsk, PairwiseJudge, Pricing, load_rubric
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
@@ -53,7 +53,7 @@ def rollout(run: str, query: str, index: int, rng: random.Random) -> Rollout:
 
 async def generate(folder: Path, groups: int) -> Path:
     """Write the run: verdicts by the embedded judge, no fsync, no ranking."""
-    settings = Settings(judge_budget=0).model_dump(mode="json")
+    settings = as_written(Settings(judge_budget=0))
     info = RunInfo(
         schema_version=1,
         id="20260101T000000-large-000000",

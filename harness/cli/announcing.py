@@ -8,7 +8,8 @@ from rich.panel import Panel
 
 from harness import pipeline
 from harness.cli.costing import plan_lines
-from harness.core.settings import Settings, environment, misspelt
+from harness.core.settings import Settings
+from harness.core.settings_sources import environment, misspelt
 
 _OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
 _OF_MODELS = ("model", "base_url", "api")

@@ -17,7 +17,7 @@ from harness.cli.running import hush
 from harness.cli.watching import Watcher
 from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted, UsageError
-from harness.core.settings import environment
+from harness.core.settings_sources import environment
 from harness.doctor import (
     Calibration,
     DoctorRequest,

@@ -17,7 +17,7 @@ from harness.cli.output import python_here, stderr, stdout
 from harness.cli.running import hush
 from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted
-from harness.core.settings import environment
+from harness.core.settings_sources import environment
 from harness.doctor import (
     Check,
     DoctorRequest,

@@ -38,7 +38,8 @@ from rich.text import Text
 from harness.cli.output import stdout
 from harness.core.errors import UsageError
 from harness.core.records import Record
-from harness.core.settings import Settings, chosen, environment, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import environment, load, merge_sources
 from harness.endpoints import Endpoint, agent_endpoint
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 
@@ -83,7 +84,7 @@ def agents_command(*, as_json: bool) -> None:
     """Do `harness agents`."""
     logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
     environ = environment()
-    settings = load(chosen({}, environ, None))
+    settings = load(merge_sources({}, environ, None))
     with redirect_stdout(sys.stderr):  # what an agent's file prints is not the result
         found = anyio.run(list_agents, Path.cwd(), settings, agent_endpoint(settings, environ))
     if as_json:

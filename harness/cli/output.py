@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
-from harness.core.settings import chosen, environment, load
+from harness.core.settings_sources import environment, load, merge_sources
 from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
 
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -91,4 +91,4 @@ def python_here() -> str:
 
 def runs_dir_of(given: Path | None) -> Path:
     """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
-    return load(chosen({"runs_dir": given}, environment(), None)).runs_dir
+    return load(merge_sources({"runs_dir": given}, environment(), None)).runs_dir

@@ -15,7 +15,8 @@ from harness.cli.running import checked, hush, interruptible
 from harness.cli.watching import Watcher
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.settings import Settings, chosen, environment, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import environment, load, merge_sources
 from harness.report import write_page
 
 
@@ -71,7 +72,7 @@ def why(group: Group, ranking: GroupRanking, best: int) -> str:
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
     """Take the design from `for_best` whatever is set for runs; the rest as a run does."""
-    given = chosen(flags, environ, config)
+    given = merge_sources(flags, environ, config)
     design = pipeline.for_best(load(given).n)
     if flags.get("sure") is not None and "sure" in design:
         design["sure"] = flags["sure"]

@@ -17,7 +17,7 @@ from harness.archive import find_run
 from harness.cli.output import python_here, runs_dir_of, stdout
 from harness.cli.running import hush
 from harness.core.errors import ExitCode, Interrupted, UsageError, did_you_mean
-from harness.core.settings import chosen, environment, load
+from harness.core.settings_sources import environment, load, merge_sources
 from harness.formats import FORMATS
 from harness.rollouts import LoadedAgent, Replayed, load_agent
 
@@ -75,7 +75,7 @@ def import_command(
     if format is not None and format not in FORMATS:
         raise UsageError(f"--format {format!r}: choose one of {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}")
     environ = environment()
-    settings = load(chosen(flags, environ, None))
+    settings = load(merge_sources(flags, environ, None))
     folder, counts = pipeline.import_trajectories(
         files, settings, pipeline.Surroundings(environ), format=format, first_is_anchor=first_is_anchor, name=name
     )

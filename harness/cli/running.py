@@ -25,7 +25,8 @@ from harness.cli.output import next_commands, print_run, runs_dir_of, stderr
 from harness.cli.watching import Watcher
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.core.records import Query
-from harness.core.settings import Settings, changed, chosen, environment, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import changed, environment, load, merge_sources
 from harness.formats import query_from, read_queries
 from harness.report import RankingSummary, counted, summarize, write_page
 from harness.rollouts import LoadedAgent, load_agent
@@ -49,7 +50,7 @@ def run_command(
     """Do `harness run`."""
     hush(verbose=verbose)
     environ = environment()
-    wanted = chosen(flags, environ, config)
+    wanted = merge_sources(flags, environ, config)
     settings = load(wanted)
     ask, prepared = checked(agent, query, queries, settings, environ)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
@@ -82,7 +83,7 @@ def rescore_command(
 ) -> None:
     """Do `harness rescore`: only what is asked for here changes, not what the environment says of new runs."""
     hush(verbose=verbose)
-    changes, where, environ = chosen(flags, {}, config), runs_dir_of(runs_dir), environment()
+    changes, where, environ = merge_sources(flags, {}, config), runs_dir_of(runs_dir), environment()
     folders = list(dict.fromkeys(find_run(word, where) for word in runs))
     lenders, console = [find_run(word, where) for word in reuse], stderr(quiet=quiet)
     most: dict[Path, int] = {}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from harness.core.clock import Clock
-from harness.core.settings import Settings, chosen, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import load, merge_sources
 from harness.endpoints import secrets_in
 
 
@@ -31,7 +32,7 @@ class DoctorRequest:
 
     @cached_property
     def _values(self) -> Mapping[str, object]:
-        return chosen(self.flags, self.environ, self.config)
+        return merge_sources(self.flags, self.environ, self.config)
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Everything that the environment says of a model server is read here, from the ma
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
@@ -109,7 +110,7 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
     urls = _several(settings.judge_base_url)
     if len(models) < 2:
         url = _only(settings.judge_base_url, "--judge-base-url")
-        return [(settings.model_copy(update={"judge_base_url": url}), environ)]
+        return [(replace(settings, judge_base_url=url), environ)]
     if len(urls) not in {1, len(models)}:
         raise UsageError(
             f"{len(models)} --judge-model but {len(urls)} --judge-base-url: give one for all, or one for each"
@@ -124,7 +125,7 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
         keys = [keys[0] if host == first_host else "" for host in hosts]
     return [
         (
-            settings.model_copy(update={"judge_model": m, "judge_base_url": u or None}),
+            replace(settings, judge_model=m, judge_base_url=u or None),
             {**environ, JUDGE_KEY: k},
         )
         for m, u, k in zip(models, addresses, keys, strict=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from harness.core.errors import NothingRankable, UsageError, first_of
 from harness.core.progress import Progress, Silent
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
-from harness.core.settings import OFFLINE_MODEL, environment, load
+from harness.core.settings import OFFLINE_MODEL
+from harness.core.settings_sources import environment, load
 from harness.endpoints import Ceiling
 from harness.formats import query_from
 from harness.judging import Buyer, Judge, Jury
@@ -75,7 +77,7 @@ async def rank(
     ceiling = Ceiling(chosen.max_cost)
     if judge is None or isinstance(judge, str):
         models = [m for r in group.rollouts for m in r.effective.models]
-        wanted = chosen.model_copy(update={"judge_model": judge or chosen.judge_model})
+        wanted = replace(chosen, judge_model=judge or chosen.judge_model)
         agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
         spec = resolve_judge(wanted, surroundings.environ, agent_model, offline=offline)
         counter = judge_counter(spec)

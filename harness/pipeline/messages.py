@@ -12,7 +12,8 @@ from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, UsageError
 from harness.core.records import Record
-from harness.core.settings import Settings, environment, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import environment, load
 from harness.core.verdicts import Scored
 from harness.judging import ListBuyer, ListJury, ListRubric, ListTask, Purse, RulerJudge, Task, load_list_rubric
 from harness.pipeline.resolve import make_ask, member_keys, resolve_judge

@@ -1,14 +1,15 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from harness.archive import RankingHead, RunInfo, RunReader
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import Group
-from harness.core.settings import Settings, changed, load, without_credentials
+from harness.core.settings import Settings, without_credentials
+from harness.core.settings_sources import changed, load
 from harness.endpoints import Bounds, Ceiling, Kind, Priced, agent_tokens, both, bounds, judge_tokens
 from harness.judging import ListRubric, Rubric, load_list_rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
@@ -110,10 +111,10 @@ def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None, en
     settings = load(dict(like.settings if like else info.settings))
     place = dict(info.endpoint or {})
     if place.get("base_url") and place["base_url"] != without_credentials(environ.get("OPENAI_BASE_URL")):
-        settings = settings.model_copy(update={"base_url": place["base_url"]})
+        settings = replace(settings, base_url=place["base_url"])
     if max_cost is not None:
-        settings = load(settings.model_dump() | {"max_cost": max_cost})
-    settings = settings.model_copy(update={"offline": info.agent_offline, "api": place.get("api", settings.api)})
+        settings = load(asdict(settings) | {"max_cost": max_cost})
+    settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
     rubric, before = rubric_of(settings), like.rubric if like else info.rubric
     if before not in (None, rubric.label):
         raise UsageError(
@@ -205,7 +206,7 @@ def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) ->
         kept["judge_base_url"] = (_each(urls) if "judge_model" in kept else urls[0]) or None
         if not before.jurors:
             kept["judge_api"] = settings.judge_api or before.api
-    return settings.model_copy(update=kept)
+    return replace(settings, **kept)
 
 
 def _each(values: Iterable[str]) -> str | tuple[str, ...]:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +259,7 @@ def make_ask(
     """
     if spec.offline:
         return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True), _nothing
-    there = settings.model_copy(update={"judge_base_url": spec.base_url, "judge_api": spec.api})
+    there = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
     endpoint = judge_endpoint(there, dict(environ) | _default_address(spec))
     if endpoint is None:
         raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
@@ -275,11 +275,10 @@ def member_keys(
     """Return the members of `spec`, each with the environment that holds its key alone."""
     if not spec.jurors:
         return [(spec, environ)]
-    seats = settings.model_copy(
-        update={
-            "judge_model": tuple(juror.model for juror in spec.jurors),
-            "judge_base_url": tuple(juror.base_url or "" for juror in spec.jurors),
-        }
+    seats = replace(
+        settings,
+        judge_model=tuple(juror.model for juror in spec.jurors),
+        judge_base_url=tuple(juror.base_url or "" for juror in spec.jurors),
     )
     return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, environ), strict=True)]
 

@@ -6,7 +6,7 @@ Read this first. Each stage is a room of its own; this file only passes their re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of,
 from harness.core.clock import Clock
 from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, did_you_mean, first_of
 from harness.core.records import Query, Rollout
-from harness.core.settings import Settings, as_written, load, without_credentials
+from harness.core.settings import Settings, as_written, without_credentials
+from harness.core.settings_sources import load
 from harness.endpoints import Bounds
 from harness.formats import Format, Importing, read_foreign
 from harness.pipeline.concurrency import for_each
@@ -283,7 +284,7 @@ def import_trajectories(
     counting = Importing("", at)
     for foreign in read_foreign(files, format):
         counting.rollout(foreign)
-    settings = settings.model_copy(update={"n": min(max(counting.counts.values()), 256)})
+    settings = replace(settings, n=min(max(counting.counts.values()), 256))
     info = RunInfo(
         schema_version=1,
         id=new_run_id(name, at, secrets.token_hex(8)),

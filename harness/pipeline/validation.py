@@ -15,7 +15,8 @@ from harness.archive import Blobs, Finding, RunReader, RunStore, findings, move_
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Failure, Group
-from harness.core.settings import Settings, load
+from harness.core.settings import Settings
+from harness.core.settings_sources import load
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Buyer, Jury, Purse, Task
 from harness.rollouts import parts

@@ -1,5 +1,6 @@
 """Settings: where they come from, what is wrong with them, and who gets to see a key."""
 
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ExitCode, UsageError
-from harness.core.settings import Settings, changed, chosen, load, without_credentials
+from harness.core.settings import SETTINGS, as_written, without_credentials
+from harness.core.settings_sources import changed, load, merge_sources
 from harness.endpoints.address import agent_endpoint, judge_endpoint, jurors
 from tests.builders import names
 
@@ -35,12 +37,14 @@ def test_flags_beat_the_environment_beats_yaml_beats_defaults(
     environ = {} if env is None else {"HARNESS_N": str(env)}
     path = None if yaml is None else config(tmp_path, f"n: {yaml}")
     expected = next(v for v in (flag, env, yaml, 8) if v is not None)
-    assert load(chosen({"n": flag}, environ, path)).n == expected
+    assert load(merge_sources({"n": flag}, environ, path)).n == expected
 
 
 def test_each_source_counts_setting_by_setting(tmp_path: Path) -> None:
     path = config(tmp_path, "judge-model: from-yaml\nmax_turns: 7\ntemperature: 0.5")
-    found = load(chosen({"temperature": 1.0, "n": None}, {"HARNESS_MAX_TURNS": "9", "HARNESS_OFFLINE": "true"}, path))
+    found = load(
+        merge_sources({"temperature": 1.0, "n": None}, {"HARNESS_MAX_TURNS": "9", "HARNESS_OFFLINE": "true"}, path)
+    )
     assert (found.temperature, found.max_turns, found.judge_model, found.offline, found.n) == (
         1.0,
         9,
@@ -52,36 +56,40 @@ def test_each_source_counts_setting_by_setting(tmp_path: Path) -> None:
 
 def test_a_flag_that_says_no_is_given() -> None:
     assert (
-        load(chosen({"show_instructions": False}, {"HARNESS_SHOW_INSTRUCTIONS": "1"}, None)).show_instructions is False
+        load(merge_sources({"show_instructions": False}, {"HARNESS_SHOW_INSTRUCTIONS": "1"}, None)).show_instructions
+        is False
     )
-    assert load(chosen({"max_failures": 0}, {"HARNESS_MAX_FAILURES": "3"}, None)).max_failures == 0
+    assert load(merge_sources({"max_failures": 0}, {"HARNESS_MAX_FAILURES": "3"}, None)).max_failures == 0
 
 
 def test_the_process_s_environment_is_read_only_where_it_is_handed_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_N", "3")
-    assert load({}).n == load(chosen({}, {}, None)).n == 8
+    assert load({}).n == load(merge_sources({}, {}, None)).n == 8
 
 
 def test_keys_and_other_people_s_variables_are_no_settings() -> None:
-    assert chosen({}, {"HARNESS_JUDGE_API_KEY": "sk", "OPENAI_API_KEY": "sk", "N": "3", "HARNESS_": "x"}, None) == {}
+    assert (
+        merge_sources({}, {"HARNESS_JUDGE_API_KEY": "sk", "OPENAI_API_KEY": "sk", "N": "3", "HARNESS_": "x"}, None)
+        == {}
+    )
 
 
 def test_an_empty_config_sets_nothing(tmp_path: Path) -> None:
-    assert chosen({}, {}, config(tmp_path, "")) == chosen({}, {}, config(tmp_path, "# nothing\n")) == {}
+    assert merge_sources({}, {}, config(tmp_path, "")) == merge_sources({}, {}, config(tmp_path, "# nothing\n")) == {}
 
 
 def test_settings_do_not_change() -> None:
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         load({}).n = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_settings_written_down_are_the_settings_read_back() -> None:
     found = load({"n": 3, "corpus": "texts", "judge_base_url": OWN, "order": "single"})
-    assert load(found.model_dump(mode="json")) == found
+    assert load(as_written(found)) == found
 
 
 def test_a_budget_picks_margins_unless_an_estimator_is_named_and_forgets_it_with_the_budget() -> None:
-    of_budget = load({"budget": 28}).model_dump(mode="json")
+    of_budget = as_written(load({"budget": 28}))
     assert load({"budget": 28}).estimator == "margins"
     assert load({"budget": 28, "estimator": "wins"}).estimator == "wins"
     assert (
@@ -105,7 +113,7 @@ def test_a_budget_that_cannot_connect_all_rollouts_is_refused(n: int, order: str
 
 
 def test_a_budget_given_later_replaces_the_topology_of_a_run_and_a_topology_its_budget() -> None:
-    of_arena, of_budget = load({}).model_dump(mode="json"), load({"budget": 28}).model_dump(mode="json")
+    of_arena, of_budget = as_written(load({})), as_written(load({"budget": 28}))
     assert load(changed(of_arena, {"budget": 28})).topology == "cyclic"
     assert load(changed(of_budget, {"topology": "swiss"})).budget is None
     assert load(changed(of_budget, {"topology": "cyclic"})).budget == load(changed(of_budget, {})).budget == 28
@@ -165,7 +173,7 @@ def test_a_bad_value_is_one_line_with_the_flag_and_the_value(name: str, value: A
 
 def test_a_bad_value_in_the_environment_is_named_by_its_flag() -> None:
     with pytest.raises(UsageError, match="--max-turns 'lots'"):
-        load(chosen({}, {"HARNESS_MAX_TURNS": "lots"}, None))
+        load(merge_sources({}, {"HARNESS_MAX_TURNS": "lots"}, None))
 
 
 def test_all_bad_values_are_told_at_once() -> None:
@@ -175,7 +183,7 @@ def test_all_bad_values_are_told_at_once() -> None:
 
 @given(names)
 def test_an_unknown_name_is_a_usage_error_whatever_it_is(name: str) -> None:
-    if name not in Settings.model_fields:
+    if name not in SETTINGS:
         with pytest.raises(UsageError, match=f"no setting '{name}'"):
             load({name: 1})
 
@@ -186,7 +194,7 @@ def test_an_unknown_name_is_a_usage_error_whatever_it_is(name: str) -> None:
 )
 def test_an_unknown_name_brings_the_nearest_known_one(tmp_path: Path, wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
-        load(chosen({}, {}, config(tmp_path, f"{wrong}: 1")))
+        load(merge_sources({}, {}, config(tmp_path, f"{wrong}: 1")))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,7 @@ def test_a_config_that_is_no_mapping_is_a_usage_error_with_its_name(tmp_path: Pa
     path = tmp_path / "settings.yaml"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=fault) as caught:
-        chosen({}, {}, path)
+        merge_sources({}, {}, path)
     assert str(caught.value).startswith(f"--config {path}")
     assert "\n" not in str(caught.value)
 
@@ -214,7 +222,7 @@ def test_a_config_that_is_no_mapping_is_a_usage_error_with_its_name(tmp_path: Pa
 def test_a_config_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(UsageError, match=f"--config {path}: "):
-            chosen({}, {}, path)
+            merge_sources({}, {}, path)
 
 
 # ---- Where the models are
@@ -389,8 +397,8 @@ def test_one_model_given_as_a_list_is_that_model_and_several_are_kept_in_order()
     assert load({"judge_model": ["j"]}).judge_model == "j"
     found = load({"judge_model": ["j", "k"], "judge_base_url": [OWN], "jury": "median"})
     assert (found.judge_model, found.judge_base_url) == (("j", "k"), OWN)
-    assert load(found.model_dump(mode="json")) == found
-    assert chosen({"judge_model": []}, {"HARNESS_JUDGE_MODEL": "e"}, None) == {"judge_model": "e"}
+    assert load(as_written(found)) == found
+    assert merge_sources({"judge_model": []}, {"HARNESS_JUDGE_MODEL": "e"}, None) == {"judge_model": "e"}
 
 
 def test_each_juror_has_its_own_address_and_key_and_a_single_key_goes_to_the_first_host_alone() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.settings import load
+from harness.core.settings_sources import load
 from harness.endpoints import Endpoint, agent_endpoint, judge_endpoint
 from harness.endpoints.client import openai_client
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import pipeline
 from harness.archive import RunReader
-from harness.core.settings import environment, load
+from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.rollouts import load_agent
 

@@ -12,7 +12,7 @@ import pytest
 from harness import pipeline
 from harness.archive import RunReader
 from harness.core.errors import UsageError
-from harness.core.settings import environment, load
+from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.runs import _chosen
 from harness.rollouts import Replayed, load_agent

@@ -1,0 +1,154 @@
+"""Where settings come from: flags, then `HARNESS_*` in the environment, then `--config` YAML, then the defaults."""
+
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.settings import JUDGE_KEY, SETTINGS, Setting, Settings
+
+_FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
+
+
+def environment() -> Mapping[str, str]:
+    """Return the process's environment, the one place where it is read."""
+    return dict(os.environ)
+
+
+def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
+    """Return what the user set, flags over environment over YAML; a flag of None, () or [] counts as not given.
+
+    Raises UsageError for a config file that is missing, broken or not a mapping.
+    """
+    return _yaml(config) | _from_environment(environ) | {k: v for k, v in flags.items() if v not in (None, (), [])}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    values = {name: environ.get(f"HARNESS_{name.upper()}") for name in SETTINGS}
+    return {name: value if SETTINGS[name].takes_one else [value] for name, value in values.items() if value is not None}
+
+
+def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what in the environment is most likely meant for a setting, with the true name.
+
+    Not an error: another tool's variables may begin with HARNESS_ as well.
+    """
+    names = {f"HARNESS_{name.upper()}" for name in SETTINGS} | {JUDGE_KEY}
+    strange = sorted(n for n in environ if n.startswith("HARNESS_") and n not in names)
+    near = {name: get_close_matches(name, names, n=1, cutoff=0.9) for name in strange}
+    return {name: matches[0] for name, matches in near.items() if matches}
+
+
+def load(values: Mapping[str, Any]) -> Settings:
+    """Check `values` and fill in the defaults. Raises UsageError, one line, naming setting, value and bounds.
+
+    A budget without a topology picks `cyclic` and, without an estimator, `margins`: the best there is for a budget.
+    """
+    for name in values:
+        if name not in SETTINGS:
+            raise UsageError(f"no setting {name!r}{did_you_mean(name, SETTINGS)}")
+    picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
+    try:
+        settings = Settings(**dict(_checker()(**{**picked, **values})))
+    except ValidationError as exc:
+        raise UsageError("; ".join(_complaint(e) for e in exc.errors())) from None
+    _check_budget(settings)
+    _check_ruler(settings)
+    return settings
+
+
+def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an archived run's settings under changes.
+
+    A budget given now picks the design anew; another topology given now drops a budget, and what that had picked.
+    """
+    kept = dict(before)
+    now_budget = changes.get("budget") is not None and "topology" not in changes
+    now_other = changes.get("topology") not in {None, "cyclic"} and "budget" not in changes
+    if now_budget or (now_other and kept.get("budget") is not None):
+        kept = {k: v for k, v in kept.items() if k not in {"budget", *_FOR_A_BUDGET}}
+    return kept | dict(changes)
+
+
+@cache
+def _checker() -> type[BaseModel]:
+    """Return a pydantic model that checks and converts values as the settings' declarations say."""
+    checked: dict[str, Any] = {name: (_checked_type(s), _bounded(s)) for name, s in SETTINGS.items()}
+    return create_model("CheckedSettings", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **checked)
+
+
+def _bounded(setting: Setting) -> Any:
+    return Field(default=setting.default, ge=setting.at_least, gt=setting.above, le=setting.at_most)
+
+
+def _checked_type(setting: Setting) -> Any:
+    if setting.repeatable and setting.takes_one:
+        return Annotated[setting.type, BeforeValidator(_unwrapped)]
+    if setting.check is None:
+        return setting.type
+    if setting.repeatable:
+        return tuple[Annotated[str, AfterValidator(setting.check)], ...]
+    return Annotated[setting.type, AfterValidator(setting.check)]
+
+
+def _unwrapped(value: Any) -> Any:
+    """Take a flag that may be repeated, given once, for its only value."""
+    if not isinstance(value, list | tuple):
+        return value
+    several = tuple(cast("Sequence[Any]", value))
+    return several if len(several) > 1 else several[0] if several else None
+
+
+def _check_budget(settings: Settings) -> None:
+    if settings.budget is None:
+        return
+    if settings.topology != "cyclic":
+        raise UsageError(
+            f"--budget {settings.budget} with --topology {settings.topology}: a budget is spent by `cyclic`; leave "
+            "out one of the two"
+        )
+    least = (settings.n - 1) * (2 if settings.order == "both" else 1)
+    if settings.budget < least:
+        raise UsageError(
+            f"--budget {settings.budget}: {settings.n} rollouts need at least {least} judge calls to be compared "
+            "with each other, directly or through others"
+        )
+
+
+def _check_ruler(settings: Settings) -> None:
+    """Refuse what would make a listwise judge spend where the user asks that little or nothing be judged."""
+    if settings.judge != "ruler":
+        return
+    if settings.topology == "none":
+        raise UsageError("--topology none with --judge ruler: `none` judges nothing; give --topology arena")
+    if settings.judge_when != "always":
+        raise UsageError(
+            f"--judge-when {settings.judge_when} with --judge ruler: a whole group is scored at once; "
+            "give --judge-when always, or --judge pairwise"
+        )
+
+
+def _complaint(error: Any) -> str:
+    message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+    flag = SETTINGS[str(error["loc"][0])].flag
+    return f"{flag} {error['input']!r}: {message} (range and choices: `harness run --help`)"
+
+
+def _yaml(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        loaded: Any = yaml.safe_load(path.read_text("utf-8")) or {}
+    except OSError as exc:
+        raise UsageError(f"--config {path}: {exc.strerror}") from None
+    except (yaml.YAMLError, ValueError) as exc:  # ValueError: no UTF-8, or a date like 2026-13-45
+        raise UsageError(f"--config {path} is not YAML: {str(exc).splitlines()[0]}") from None
+    if not isinstance(loaded, dict):
+        raise UsageError(f"--config {path}: expected `setting: value` lines, found a {type(loaded).__name__}")
+    return {str(k).replace("-", "_"): v for k, v in cast("dict[Any, Any]", loaded).items()}
