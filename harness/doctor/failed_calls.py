@@ -5,7 +5,7 @@ from agents.exceptions import UserError
 
 from harness.core.errors import HarnessError
 from harness.doctor.checks import Check, failed_check
-from harness.endpoints import failure_of, refused
+from harness.endpoints import failure_of, refusal_of
 
 
 def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, after_s: float) -> Check:
@@ -18,7 +18,7 @@ def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, 
         case openai.APITimeoutError() | TimeoutError():
             return late_reply(name, after_s)
         case openai.OpenAIError():
-            if refusal := refused(exc, model, host):
+            if refusal := refusal_of(exc, model, host):
                 return failed_check(name, refusal)
             code = f" ({exc.status_code})" if isinstance(exc, openai.APIStatusError) else ""
             finding = f"{host} failed{code}: {failure_of(exc).message}"

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
-import openai
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
 from harness.doctor.agent_checks import CheckedAgent
-from harness.rollouts import RecordedCall, RecordedProvider, Recorder, Traffic, provider_for, recorded
+from harness.endpoints import EndpointState, refused_setting
+from harness.rollouts import RecordedCall, RecordedProvider, Recorder, provider_for, recorded
 
 PATIENCE_S = 60.0
 _CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
@@ -80,8 +80,8 @@ class ModelProbe:
         self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
     ) -> ProbeReply:
         notes: list[str] = []
-        traffic = Traffic(notes.append, strict=self._settings.strict_temperature)
-        recorder = Recorder(on_reply=lambda: None, traffic=traffic, seed=seed)
+        state = EndpointState(notes.append, strict=self._settings.strict_temperature)
+        recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
         config = RunConfig(
             model=self._settings.model,
             model_provider=RecordedProvider(self._provider, recorder),
@@ -120,6 +120,4 @@ class ModelProbe:
 
 
 def _refuses_cap(error: BaseException | None) -> bool:
-    if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-        return False
-    return error.param in _CAPS or any(name in str(error) for name in _CAPS)
+    return refused_setting(error, _CAPS) is not None

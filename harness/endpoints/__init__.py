@@ -13,6 +13,7 @@ from harness.endpoints.address import (
     judge_endpoint,
     jurors,
 )
+from harness.endpoints.call_settings import seed_of, with_seed
 from harness.endpoints.client import openai_client
 from harness.endpoints.costs import (
     Bounds,
@@ -26,9 +27,13 @@ from harness.endpoints.costs import (
     judge_tokens,
     price_usd,
 )
-from harness.endpoints.errors import failure_of, refused
+from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
+from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply, completed
+from harness.endpoints.usage import usage_of, usage_of_sdk, usage_of_span
 
 __all__ = [
     "AGENT_KEY",
@@ -37,22 +42,35 @@ __all__ = [
     "Bounds",
     "Ceiling",
     "Endpoint",
+    "EndpointState",
+    "FirstAlone",
     "Kind",
     "Priced",
+    "RefusedSettings",
     "StreamedReply",
     "Tokens",
     "agent_endpoint",
+    "agent_retries",
     "agent_tokens",
     "both",
     "bounds",
     "completed",
     "failure_of",
     "host_of",
+    "is_quota",
+    "is_too_long",
     "judge_endpoint",
+    "judge_retries",
     "judge_tokens",
     "jurors",
     "openai_client",
     "price_usd",
-    "refused",
+    "refusal_of",
+    "refused_setting",
     "secrets_in",
+    "seed_of",
+    "usage_of",
+    "usage_of_sdk",
+    "usage_of_span",
+    "with_seed",
 ]

@@ -7,28 +7,31 @@ import openai
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, FailureKind
 
+QUOTA = "insufficient_quota"
+"""The code of a 429 that no waiting mends: the account is empty."""
+_CONTEXT_LENGTH = "context_length_exceeded"
+_CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
-_THIS_REQUEST_ONLY = {"context_length_exceeded", "content_filter", "content_policy_violation"}
-"""Codes of a 400 that says nothing of the requests to come."""
 
 
-def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
-    """Return the one-line error for a call turned down for its key, model or address; None for any other trouble."""
+def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
+    """Return the one-line error for a call refused for its key, model or address; None for any other trouble."""
     who, flag = ("the judge's ", "--judge-model") if judge else ("", "--model")
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return Refused(f"{host} refused {who}key ({exc.status_code}: {_said(exc)}); set {key} to one it accepts")
+            return Refused(f"{host} refused {who}key ({exc.status_code}: {_message(exc)}); set {key} to one it accepts")
         case openai.NotFoundError():
             return Refused(
-                f"{host} does not have {who}model {model!r} ({exc.status_code}: {_said(exc)}); "
+                f"{host} does not have {who}model {model!r} ({exc.status_code}: {_message(exc)}); "
                 f"name one it serves with {flag}, or check the address"
             )
-        case openai.RateLimitError() if exc.code == "insufficient_quota":
-            return OutOfQuota(f"{host} says that {who}quota is used up ({_said(exc)}); top it up, or use another key")
-        case openai.BadRequestError() if exc.code not in _THIS_REQUEST_ONLY and not _too_long(exc):
+        case openai.RateLimitError() if is_quota(exc):
+            reason = _message(exc)
+            return OutOfQuota(f"{host} says that {who}quota is used up ({reason}); top it up, or use another key")
+        case openai.BadRequestError() if not _is_about_one_request(exc):
             return Refused(
-                f"{host} refused the first call to {who}model {model!r} (400: {_said(exc)}); "
+                f"{host} refused the first call to {who}model {model!r} (400: {_message(exc)}); "
                 f"see what it takes, or name another model with {flag}"
             )
         case openai.APITimeoutError():
@@ -43,28 +46,38 @@ def refused(exc: BaseException | None, model: str, host: str, *, judge: bool = F
 def failure_of(exc: BaseException) -> Failure:
     """Return the failure record for an error of the openai client."""
     kind: FailureKind = "api"
-    if isinstance(exc, openai.APIError) and exc.code == "insufficient_quota":
+    if is_quota(exc):
         kind = "quota"
-    elif isinstance(exc, openai.BadRequestError) and _too_long(exc):
+    elif isinstance(exc, openai.BadRequestError) and is_too_long(exc):
         kind = "context_length"
-    elif isinstance(exc, openai.APIError) and exc.code in {"content_filter", "content_policy_violation"}:
+    elif isinstance(exc, openai.APIError) and exc.code in _CONTENT_FILTER:
         kind = "content_filter"
     elif isinstance(exc, openai.APIConnectionError):
         kind = "network"
-    return Failure(kind=kind, type=type(exc).__name__, message=_said(exc))
+    return Failure(kind=kind, type=type(exc).__name__, message=_message(exc))
+
+
+def is_quota(exc: BaseException | None) -> bool:
+    """Return whether an error says that the account is empty."""
+    return isinstance(exc, openai.APIError) and exc.code == QUOTA
+
+
+def is_too_long(exc: openai.APIError) -> bool:
+    """Return whether a request was too long for the model. OpenAI has a code for it; vLLM says it in the message."""
+    return exc.code == _CONTEXT_LENGTH or "maximum context length" in str(exc.message).lower()
 
 
 def without_keys(text: str) -> str:
-    """Return `text` less anything that looks like a key: endpoints quote them in their refusals."""
+    """Return `text` without anything that looks like a key: endpoints quote keys in their refusals."""
     return _KEYS.sub("[key]", text)
 
 
-def _too_long(exc: openai.BadRequestError) -> bool:
-    """OpenAI has a code for it; vLLM and its like say it in the message."""
-    return exc.code == "context_length_exceeded" or "maximum context length" in str(exc.message).lower()
+def _is_about_one_request(exc: openai.BadRequestError) -> bool:
+    """Return whether a 400 says nothing about the requests to come."""
+    return is_too_long(exc) or exc.code in _CONTENT_FILTER
 
 
-def _said(exc: BaseException) -> str:
+def _message(exc: BaseException) -> str:
     body = getattr(exc, "body", None)
     message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return without_keys(" ".join(str(message or exc).split()))[:300]  # pyright: ignore[reportUnknownArgumentType]

@@ -17,7 +17,17 @@ from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
-from harness.endpoints import Ceiling, Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
+from harness.endpoints import (
+    Ceiling,
+    Endpoint,
+    EndpointState,
+    Priced,
+    agent_endpoint,
+    host_of,
+    judge_endpoint,
+    jurors,
+    secrets_in,
+)
 from harness.judging import (
     Ask,
     Buyer,
@@ -41,7 +51,6 @@ from harness.rollouts import (
     LoadedAgent,
     RawCall,
     RunContext,
-    Traffic,
     connect,
     has_own_model,
     load_agent,
@@ -184,7 +193,7 @@ async def open_engine(
         store=store,
         progress=surroundings.progress,
         clock=surroundings.clock,
-        traffic=Traffic(surroundings.progress.note, strict=settings.strict_temperature),
+        state=EndpointState(surroundings.progress.note, strict=settings.strict_temperature),
         ceiling=ceiling or Ceiling(),
     )
     async with AsyncExitStack() as connections:

@@ -10,7 +10,6 @@ from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
-from harness.rollouts.rate_limit import Traffic
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.replay import Replayed, replay_rollout
@@ -27,7 +26,6 @@ __all__ = [
     "Recorder",
     "Replayed",
     "RunContext",
-    "Traffic",
     "agent_files",
     "check_tracing",
     "connect",

@@ -19,20 +19,19 @@ from harness.core.errors import Refused
 from harness.core.progress import Progress
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
-from harness.endpoints import Ceiling, Endpoint
+from harness.endpoints import Ceiling, Endpoint, EndpointState, agent_retries
 from harness.offline import OfflineModel
 from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.lifecycle import Scene, set_up, verified
 from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.model_calls import Accounts, account
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
-from harness.rollouts.rate_limit import Traffic, retry_settings
 from harness.rollouts.raw import pack
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.steps import steps_of
-from harness.rollouts.usage import Accounts, account
 
 ANCHOR_TEMPERATURE = 0.0
 
@@ -50,7 +49,7 @@ class RunContext:
     store: Store
     progress: Progress
     clock: Clock
-    traffic: Traffic
+    state: EndpointState
     ceiling: Ceiling = field(default_factory=Ceiling)
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
@@ -250,7 +249,7 @@ def outcome_of(result: RunResult) -> Outcome:
 
 
 def _run_config(bench: RunContext, asked: Sampling) -> RunConfig:
-    retries = retry_settings(random.Random(f"{bench.settings.seed}/retries"), bench.traffic)
+    retries = agent_retries(random.Random(f"{bench.settings.seed}/retries"), bench.state.has_answered)
     return RunConfig(
         model=asked.model,
         trace_include_sensitive_data=True,

@@ -7,7 +7,7 @@ import anyio
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
-from harness.endpoints import refused
+from harness.endpoints import refusal_of
 from harness.rollouts.attempt import Attempt, Outcome, RunContext, sampling_seed
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.recorder import Recorder
@@ -93,7 +93,7 @@ class Engine:
 
     async def fingerprint(self, query: Query, index: int) -> str | None:
         """Return the fingerprint that a rollout would have now, stopping it before its first model call."""
-        recorder = Recorder(on_reply=_nothing, traffic=self.bench.traffic, only_look=True)
+        recorder = Recorder(on_reply=_nothing, state=self.bench.state, only_look=True)
         attempt = Attempt(self.bench, query, index, recorder, self.bench.clock())
         await attempt.run()
         attempt.drop()
@@ -101,7 +101,7 @@ class Engine:
 
     async def _one(self, query: Query, index: int, *, leads: bool) -> Rollout:
         seed = sampling_seed(self.bench, query, index)
-        recorder = Recorder(on_reply=self.first_call.reply, traffic=self.bench.traffic, seed=seed)
+        recorder = Recorder(on_reply=self.first_call.reply, state=self.bench.state, seed=seed)
         attempt = Attempt(self.bench, query, index, recorder, self.bench.clock())
         try:
             outcome = await attempt.run()
@@ -125,7 +125,7 @@ class Engine:
             return
         calls, bench = attempt.recorder.calls, self.bench
         asked = bench.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = refused(outcome.error, asked, bench.endpoint.host if bench.endpoint else "the agent's endpoint")
+        refusal = refusal_of(outcome.error, asked, bench.endpoint.host if bench.endpoint else "the agent's endpoint")
         if refusal:
             attempt.drop()
             raise refusal from outcome.error

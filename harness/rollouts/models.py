@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import openai
 from agents import (
@@ -25,7 +25,7 @@ from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
 from harness.core.records import digest
-from harness.endpoints import Endpoint, StreamedReply, openai_client
+from harness.endpoints import Endpoint, StreamedReply, openai_client, with_seed
 from harness.rollouts.http_capture import Reply, listen, note_response, stop_listening
 from harness.rollouts.recorder import Looked, RecordedCall, Recorder
 
@@ -68,7 +68,7 @@ class RecordedModel(Model):
             return response
 
         try:
-            return await self._recorder.traffic.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+            return await self._recorder.state.call(self.model, with_seed(model_settings, self._recorder.seed), send)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -102,14 +102,14 @@ class RecordedModel(Model):
                 raise
 
         try:
-            place, events, event = await self._recorder.traffic.call(self.model, wanted, send)
+            place, events, event = await self._recorder.state.call(self.model, wanted, send)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
         reply = StreamedReply()
         try:
             while event is not None:
-                if not reply.over and reply.hear(event):  # noted first: the SDK may close the stream at its end
+                if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
                     self._name(place, reply)
                     self._recorder.end(place, reply.response, reply.error)
                 yield event
@@ -199,17 +199,6 @@ def recorded(agent: Agent[Any], recorder: Recorder) -> dict[str, Any]:
     Models by name come recorded from the provider.
     """
     return {"model": RecordedModel(agent.model, recorder)} if isinstance(agent.model, Model) else {}
-
-
-def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
-    """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
-    if seed is None:
-        return settings
-    # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
-    seeded = object.__new__(type(settings))
-    seeded.__dict__.update(settings.__dict__)
-    seeded.extra_body = {**cast("dict[str, Any]", settings.extra_body or {}), "seed": seed}
-    return seeded
 
 
 def request_of(

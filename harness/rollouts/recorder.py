@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import openai
 from agents import ModelResponse, ModelSettings
 
-from harness.endpoints import failure_of
+from harness.endpoints import EndpointState, is_quota
 from harness.rollouts.hooks import Hearing
 from harness.rollouts.http_capture import Reply
-from harness.rollouts.rate_limit import Traffic
 
 
 @dataclass
@@ -35,7 +33,7 @@ class Recorder:
     """
 
     on_reply: Callable[[], None]
-    traffic: Traffic
+    state: EndpointState
     seed: int | None = None
     """Sent with every call, where the endpoint takes one."""
     only_look: bool = False
@@ -60,7 +58,7 @@ class Recorder:
         call.response, call.error = response, error
         if response is None:
             self._failed_at = anyio.current_time()
-            if isinstance(error, openai.APIError) and failure_of(error).kind == "quota":
+            if isinstance(error, Exception) and is_quota(error):
                 self.fatal = error
         else:
             self.on_reply()

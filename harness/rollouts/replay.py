@@ -17,7 +17,7 @@ from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout, Step
-from harness.endpoints import completed
+from harness.endpoints import EndpointState, completed
 from harness.rollouts.attempt import Outcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
@@ -25,7 +25,6 @@ from harness.rollouts.lifecycle import Scene, set_up
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.mcp_stubs import without_servers
 from harness.rollouts.models import request_of
-from harness.rollouts.rate_limit import Traffic
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
@@ -335,7 +334,8 @@ async def _run(
         except UsageError:
             raise
         except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
-            return Outcome(failure=failure_from(exc, Recorder(on_reply=_nothing, traffic=Traffic(_nothing))), error=exc)
+            unused = Recorder(on_reply=_nothing, state=EndpointState(_nothing))
+            return Outcome(failure=failure_from(exc, unused), error=exc)
     return Outcome(failure=Failure(kind="timeout", type="TimeoutError", message=f"not done after {timeout_s:g} s"))
 
 

@@ -13,10 +13,10 @@ from agents import Agent, Model, ModelResponse, ModelSettings, ModelTracing, Usa
 from openai.types.responses import ResponseOutputMessage
 
 import harness
+from harness.endpoints import EndpointState
 from harness.endpoints.streams import completed
 from harness.offline.tool import search_tool
 from harness.rollouts.models import RecordedModel
-from harness.rollouts.rate_limit import Traffic
 from harness.rollouts.recorder import Recorder
 from tests.fake_endpoint import Hang, Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out, slow_then_fast, told
@@ -157,7 +157,7 @@ LIMIT = SimpleNamespace(
 
 
 def opened(*events: Any, closing: Exception | None = None) -> tuple[Recorder, Any]:
-    recorder = Recorder(on_reply=lambda: None, traffic=Traffic(lambda _: None))
+    recorder = Recorder(on_reply=lambda: None, state=EndpointState(lambda _: None))
     args: tuple[Any, ...] = (None, "Hi.", ModelSettings(), [], None, [], ModelTracing.DISABLED)
     return recorder, RecordedModel(Streaming(*events, closing=closing), recorder).stream_response(*args)
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from agents import Usage as SdkUsage
 from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.sums import sum_if_known
-from harness.endpoints import price_usd
-from harness.rollouts.rate_limit import seed_of
+from harness.endpoints import price_usd, seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.steps import agent_around
@@ -92,29 +90,8 @@ def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:
 
 def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
     if recorded and recorded.response:
-        # The SDK counts the attempts before a reply as requests of that reply; here each attempt is a call of its own.
-        return from_sdk(recorded.response.usage, requests=1)
-    if recorded:
-        return Usage()
-    told: Any = getattr(span.span_data, "usage", None) or {}
-    return Usage(requests=1, input=told.get("input_tokens"), output=told.get("output_tokens"))
-
-
-def from_sdk(usage: SdkUsage, requests: int | None = None) -> Usage:
-    """Return the SDK's usage of one call, with its own count of `requests` or another.
-
-    Zeros in and out mean that the endpoint told nothing.
-    """
-    requests = usage.requests if requests is None else requests
-    if not usage.input_tokens and not usage.output_tokens:
-        return Usage(requests=requests)
-    return Usage(
-        requests=requests,
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        cached=usage.input_tokens_details.cached_tokens,
-        reasoning=usage.output_tokens_details.reasoning_tokens,
-    )
+        return usage_of_sdk(recorded.response.usage)
+    return Usage() if recorded else usage_of_span(getattr(span.span_data, "usage", None))
 
 
 def _said(call: RecordedCall) -> str:

@@ -1,0 +1,50 @@
+"""The settings of an agent's model call that an endpoint may refuse."""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any, cast
+
+from agents import ModelSettings
+
+REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
+
+
+def names_set(settings: ModelSettings) -> tuple[str, ...]:
+    """Return which of the refusable settings a call sends, in a fixed order."""
+    return tuple(name for name in REFUSABLE if _value(settings, name) is not None)
+
+
+def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
+    """Return settings without the refusable ones among `names`."""
+    changes: dict[str, Any] = {name: None for name in ("temperature", "top_p") if name in names}
+    if "stream_options" in names:
+        changes["include_usage"] = None
+    if "seed" in names and seed_of(settings) is not None:
+        changes["extra_body"] = {k: v for k, v in _extra_body(settings).items() if k != "seed"} or None
+    return dataclasses.replace(settings, **changes) if changes else settings
+
+
+def seed_of(settings: ModelSettings) -> int | None:
+    """Return the seed that settings carry in the request's extra body."""
+    return _extra_body(settings).get("seed")
+
+
+def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
+    """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
+    if seed is None:
+        return settings
+    # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
+    seeded = object.__new__(type(settings))
+    seeded.__dict__.update(settings.__dict__)
+    seeded.extra_body = {**_extra_body(settings), "seed": seed}
+    return seeded
+
+
+def _extra_body(settings: ModelSettings) -> dict[str, Any]:
+    return cast("dict[str, Any]", settings.extra_body or {})
+
+
+def _value(settings: ModelSettings, name: str) -> Any:
+    if name == "seed":
+        return seed_of(settings)
+    return getattr(settings, "include_usage" if name == "stream_options" else name)

@@ -1,0 +1,76 @@
+"""Settings that a model refuses: each is found out by one call, remembered, and left out from then on."""
+
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from typing import TypeVar
+
+import anyio
+import openai
+
+from harness.core.errors import Refused
+
+Reply = TypeVar("Reply")
+
+
+class RefusedSettings:
+    """Which settings each model has refused, with the server's words."""
+
+    def __init__(self, note: Callable[[str], None] | None = None, *, strict: bool = False) -> None:
+        """Tell `note` once of each refused setting; with `strict` a refused temperature is an error instead."""
+        self._note, self._strict = note, strict
+        self._by_model: dict[str | None, dict[str, str]] = {}
+
+    def of(self, model: str | None) -> Mapping[str, str]:
+        """Return the settings that `model` has refused, each with the server's message."""
+        return self._by_model.get(model, {})
+
+    def learn(self, model: str | None, error: openai.OpenAIError, sent: Collection[str]) -> bool:
+        """Remember which of the settings `sent` an error refuses; return False if it refuses none.
+
+        Raises Refused for a temperature when strict.
+        """
+        name = refused_setting(error, sent)
+        if name is None or not isinstance(error, openai.APIError):
+            return False
+        if self._strict and name == "temperature":
+            raise Refused(
+                f"model {model!r} refuses the setting temperature, and --strict-temperature is on "
+                f"({error.message}); leave that off to go on without, or name another --model"
+            )
+        refused = self._by_model.setdefault(model, {})
+        if name not in refused:
+            refused[name] = error.message
+            if self._note:
+                greedy = "; its anchor is not greedy" if name == "temperature" else ""
+                self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
+        return True
+
+
+def refused_setting(error: BaseException | None, sent: Collection[str]) -> str | None:
+    """Return which of the settings `sent` a 400 or 422 objects to; None if the error is about something else.
+
+    OpenAI names the setting in `param`; other servers leave `param` empty and name the setting in the message.
+    """
+    if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
+        return None
+    if error.param:
+        return error.param if error.param in sent else None
+    message = error.message.lower()
+    return next((name for name in sent if name in message), None)
+
+
+class FirstAlone:
+    """Lets the first call of each kind go alone, so that what it is refused is learnt before the others go."""
+
+    def __init__(self) -> None:
+        """No kind of call was answered yet."""
+        self.answered: set[Hashable] = set()
+        self._locks: dict[Hashable, anyio.Lock] = {}
+
+    async def send(self, kind: Hashable, call: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Make a call: alone while none of its `kind` was answered. Raises what `call` raises."""
+        async with self._locks.setdefault(kind, anyio.Lock()):
+            if kind not in self.answered:
+                reply = await call()
+                self.answered.add(kind)
+                return reply
+        return await call()

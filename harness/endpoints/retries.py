@@ -1,0 +1,101 @@
+"""When a failed call to a model server is made again, and after how long.
+
+Agent calls are retried by the SDK's runner and judge calls by stamina; what is worth a retry, and for how long a server
+may make a caller wait, is decided here for both.
+"""
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from email.utils import parsedate_to_datetime
+
+import openai
+import stamina
+from agents import ModelRetrySettings, RetryDecision, RetryPolicyContext
+
+from harness.endpoints.errors import QUOTA
+
+AGENT_RETRIES = 5
+"""Further attempts of an agent's call, after the first."""
+JUDGE_ATTEMPTS = 5
+LONGEST_WAIT_S = 60.0
+"""A server that asks for more is asked again after this long."""
+_FIRST_WAIT_S = 0.5
+_TRANSIENT = {408, 409, 429}
+
+
+def may_succeed_later(status: int | None, code: str | None, *, no_reply: bool) -> bool:
+    """Return whether the same call may succeed later: after no reply, HTTP 408, 409, 429 or 5xx; not without quota."""
+    if code == QUOTA:
+        return False
+    return no_reply or (status is not None and (status in _TRANSIENT or status >= 500))
+
+
+def retry_after_s(error: BaseException) -> float | None:
+    """Return the seconds that the server asks to wait, None where it does not say.
+
+    Reads `retry-after-ms` and `Retry-After`, as seconds or as a date; a date is read against the reply's own `Date`.
+    """
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    headers = error.response.headers
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    seconds = _number(headers.get("retry-after"))
+    return _until_date(headers) if seconds is None else seconds
+
+
+def agent_retries(rng: random.Random, has_answered: Callable[[], bool]) -> ModelRetrySettings:
+    """Return the SDK's retry settings of a run's agent calls.
+
+    A Retry-After is honoured. Otherwise the wait doubles from half a second and is spread by `rng`, so that rollouts
+    that failed together do not come back together. While no model `has_answered`, an address that cannot be reached is
+    tried once more only: the address is more likely wrong than its server resting.
+    """
+
+    def policy(context: RetryPolicyContext) -> bool | RetryDecision:
+        error = context.normalized
+        no_reply = error.is_network_error or error.is_timeout
+        if not may_succeed_later(error.status_code, error.error_code, no_reply=no_reply):
+            return False
+        unreachable = error.is_network_error and not error.is_timeout
+        if unreachable and not has_answered() and context.attempt > 1:
+            return False
+        backoff_s = _FIRST_WAIT_S * 2 ** (context.attempt - 1) * rng.uniform(0.5, 1.5)
+        wished_s = retry_after_s(context.error) or error.retry_after  # the latter: advice of a model of the agent's own
+        return RetryDecision(retry=True, delay=min(wished_s or backoff_s, LONGEST_WAIT_S))
+
+    return ModelRetrySettings(max_retries=AGENT_RETRIES, policy=policy)
+
+
+def judge_retries(timeout_s: float) -> AsyncIterator[stamina.Attempt]:
+    """Return the attempts of one judge call, for `async for`; with their waits they begin within `timeout_s`.
+
+    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds.
+    """
+    return stamina.retry_context(on=_judge_wait, attempts=JUDGE_ATTEMPTS, timeout=timeout_s).__aiter__()
+
+
+def _judge_wait(error: Exception) -> bool | float:
+    """Return whether to try again, or after how many seconds."""
+    if isinstance(error, openai.APIStatusError):
+        if not may_succeed_later(error.status_code, error.code, no_reply=False):
+            return False
+        return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
+    return isinstance(error, openai.APIConnectionError)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def _until_date(headers: Mapping[str, str]) -> float | None:
+    try:
+        later = parsedate_to_datetime(headers["retry-after"])
+        return max(0.0, (later - parsedate_to_datetime(headers["date"])).total_seconds())
+    except (KeyError, TypeError, ValueError):  # no such header, or no date in it
+        return None

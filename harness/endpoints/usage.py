@@ -1,0 +1,81 @@
+"""Token counts as endpoints and the SDK tell them, read into `Usage` and turned from one of their forms to another.
+
+A count that was not told is None, never zero.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agents import Usage as SdkUsage
+from openai.types import CompletionUsage
+from openai.types.responses import ResponseUsage
+
+from harness.core.records import Usage
+
+
+def usage_of(counts: CompletionUsage | ResponseUsage | None) -> Usage:
+    """Return the usage of one reply of the openai client, by either API."""
+    if counts is None:
+        return Usage(requests=1)
+    if isinstance(counts, CompletionUsage):
+        return Usage(
+            requests=1,
+            input=counts.prompt_tokens,
+            output=counts.completion_tokens,
+            cached=getattr(counts.prompt_tokens_details, "cached_tokens", None),
+            reasoning=getattr(counts.completion_tokens_details, "reasoning_tokens", None),
+        )
+    return Usage(
+        requests=1,
+        input=counts.input_tokens,
+        output=counts.output_tokens,
+        cached=getattr(counts.input_tokens_details, "cached_tokens", None),
+        reasoning=getattr(counts.output_tokens_details, "reasoning_tokens", None),
+    )
+
+
+def usage_of_sdk(counts: SdkUsage) -> Usage:
+    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint told nothing.
+
+    `requests` is 1: the SDK also counts the attempts before a reply, which are calls of their own here.
+    """
+    if not counts.input_tokens and not counts.output_tokens:
+        return Usage(requests=1)
+    return Usage(
+        requests=1,
+        input=counts.input_tokens,
+        output=counts.output_tokens,
+        cached=counts.input_tokens_details.cached_tokens,
+        reasoning=counts.output_tokens_details.reasoning_tokens,
+    )
+
+
+def usage_of_span(counts: Mapping[str, Any] | None) -> Usage:
+    """Return the usage of one reply as its span's data has it."""
+    counts = counts or {}
+    return Usage(requests=1, input=counts.get("input_tokens"), output=counts.get("output_tokens"))
+
+
+def to_sdk(counts: ResponseUsage | None) -> SdkUsage:
+    """Return the usage that a stream's last event tells, as the SDK's."""
+    if counts is None:
+        return SdkUsage(requests=1)
+    return SdkUsage(
+        requests=1,
+        input_tokens=counts.input_tokens or 0,
+        output_tokens=counts.output_tokens or 0,
+        total_tokens=counts.total_tokens or 0,
+        input_tokens_details=counts.input_tokens_details,
+        output_tokens_details=counts.output_tokens_details,
+    )
+
+
+def from_sdk(counts: SdkUsage) -> ResponseUsage:
+    """Return the SDK's usage as a stream's last event tells it."""
+    return ResponseUsage(
+        input_tokens=counts.input_tokens,
+        output_tokens=counts.output_tokens,
+        total_tokens=counts.total_tokens,
+        input_tokens_details=cast("Any", counts.input_tokens_details),
+        output_tokens_details=cast("Any", counts.output_tokens_details),
+    )

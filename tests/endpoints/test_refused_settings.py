@@ -1,0 +1,100 @@
+"""A setting that a model refuses is learnt from one call, by its name in `param` or in the message."""
+
+from typing import Any
+
+import anyio
+import httpx2
+import openai
+import pytest
+from agents import ModelSettings
+
+from harness.core.errors import Refused
+from harness.endpoints import FirstAlone, RefusedSettings, refused_setting, seed_of, with_seed
+from harness.endpoints.call_settings import REFUSABLE, names_set, without
+
+SENT = ("temperature", "seed")
+
+
+def bad_request(message: str = "no", param: str | None = None, status: int = 400) -> openai.APIStatusError:
+    response = httpx2.Response(status, request=httpx2.Request("POST", "http://host/v1"))
+    kind: type[openai.APIStatusError] = {400: openai.BadRequestError, 422: openai.UnprocessableEntityError}.get(
+        status, openai.APIStatusError
+    )
+    return kind(message, response=response, body={"param": param})
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (bad_request(param="seed"), "seed"),
+        (bad_request("Temperature is not supported"), "temperature"),
+        (bad_request("no seed here", status=422), "seed"),
+        (bad_request("temperature", param="messages"), None),
+        (bad_request("something else"), None),
+        (bad_request("temperature", status=500), None),
+        (ValueError("temperature"), None),
+        (None, None),
+    ],
+)
+def test_the_setting_is_the_one_in_param_else_one_that_the_message_names(error: Any, name: str | None) -> None:
+    assert refused_setting(error, SENT) == name
+
+
+def test_each_refusal_is_told_once_and_counts_for_its_model_only() -> None:
+    notes: list[str] = []
+    refused = RefusedSettings(notes.append)
+    for _ in range(2):
+        assert refused.learn("m", bad_request(param="temperature"), SENT)
+    assert not refused.learn("m", bad_request(), SENT)
+    assert notes == ["model 'm' refuses the setting temperature: going on without it; its anchor is not greedy"]
+    assert (set(refused.of("m")), set(refused.of("other"))) == ({"temperature"}, set())
+
+
+def test_a_strict_temperature_is_an_error_and_another_setting_is_not() -> None:
+    refused = RefusedSettings(strict=True)
+    assert refused.learn("m", bad_request(param="seed"), SENT)
+    with pytest.raises(Refused, match="'m' refuses the setting temperature"):
+        refused.learn("m", bad_request(param="temperature"), SENT)
+
+
+def test_settings_lose_what_is_refused_and_keep_the_rest() -> None:
+    settings = with_seed(
+        ModelSettings(temperature=0.5, top_p=0.9, max_tokens=5, include_usage=True, extra_body={"top_k": 2}), 7
+    )
+    assert (names_set(settings), seed_of(settings)) == (REFUSABLE, 7)
+    assert without(settings, ()) is settings
+    bare = without(settings, REFUSABLE)
+    assert (names_set(bare), bare.max_tokens, bare.extra_body) == ((), 5, {"top_k": 2})
+    assert without(with_seed(ModelSettings(), 7), ["seed"]).extra_body is None
+    assert with_seed(settings, None) is settings
+
+
+def test_the_first_call_of_a_kind_goes_alone_and_after_a_failure_the_next_one_does() -> None:
+    together: list[int] = []
+    under_way = 0
+
+    async def call(number: int) -> None:
+        nonlocal under_way
+        under_way += 1
+        together.append(under_way)
+        await anyio.sleep(0.01)
+        under_way -= 1
+        if number == 0:
+            raise ValueError
+
+    async def go(first: FirstAlone, number: int) -> None:
+        try:
+            await first.send("kind", lambda: call(number))
+        except ValueError:
+            assert number == 0
+
+    async def main() -> None:
+        first = FirstAlone()
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(go, first, number)
+        assert first.answered == {"kind"}
+
+    anyio.run(main)
+    assert together[:2] == [1, 1]
+    assert max(together) == 3

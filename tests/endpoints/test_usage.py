@@ -1,0 +1,56 @@
+"""Token counts of every form are read alike, and what was not told is None."""
+
+from agents import Usage as SdkUsage
+from openai.types import CompletionUsage
+from openai.types.responses import ResponseUsage
+
+from harness.core.records import Usage
+from harness.endpoints import usage_of, usage_of_sdk, usage_of_span
+from harness.endpoints.usage import from_sdk, to_sdk
+
+TOLD = Usage(requests=1, input=7, output=5, cached=3, reasoning=2)
+NOT_TOLD = Usage(requests=1)
+
+
+def test_both_apis_replies_are_read_alike() -> None:
+    chat = CompletionUsage.model_validate(
+        {
+            "prompt_tokens": 7,
+            "completion_tokens": 5,
+            "total_tokens": 12,
+            "prompt_tokens_details": {"cached_tokens": 3},
+            "completion_tokens_details": {"reasoning_tokens": 2},
+        }
+    )
+    assert usage_of(chat) == usage_of(responses()) == TOLD
+    assert usage_of(None) == NOT_TOLD
+    bare = CompletionUsage(prompt_tokens=7, completion_tokens=5, total_tokens=12)
+    assert usage_of(bare) == Usage(requests=1, input=7, output=5)
+
+
+def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:
+    usage = to_sdk(responses())
+    usage.requests = 4
+    assert usage_of_sdk(usage) == TOLD
+    assert usage_of_sdk(to_sdk(None)) == usage_of_sdk(SdkUsage(requests=2)) == NOT_TOLD
+
+
+def test_a_stream_tells_what_it_was_told() -> None:
+    assert from_sdk(to_sdk(responses())) == responses()
+
+
+def test_a_span_tells_tokens_or_nothing() -> None:
+    assert usage_of_span({"input_tokens": 7, "output_tokens": 5}) == Usage(requests=1, input=7, output=5)
+    assert usage_of_span(None) == usage_of_span({}) == NOT_TOLD
+
+
+def responses() -> ResponseUsage:
+    return ResponseUsage.model_validate(
+        {
+            "input_tokens": 7,
+            "output_tokens": 5,
+            "total_tokens": 12,
+            "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 2},
+        }
+    )
