@@ -65,8 +65,8 @@ def _table(trust: JudgeQuality) -> Table:
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", "figure", "which says"):
         table.add_column(name, overflow="fold")
-    for r in trust.readings:
-        table.add_row(escape(r.label), escape(r.figure), escape(r.says))
+    for r in trust.figures:
+        table.add_row(escape(r.label), escape(r.value), escape(r.meaning))
     return table
 
 

@@ -1,19 +1,18 @@
-"""Reports: an archive's records as tables, figures and one HTML page. Reads only the archive; judges nothing."""
+"""Reports: an archive's records as figures, tables and one HTML page. Reads only the archive; judges nothing.
 
-from harness.report.json import is_offline, run_json
-from harness.report.judge_quality import (
-    JudgeQuality,
-    first_wins_meaning,
-    judge_qualities,
-    quality_json,
-    share_json,
-    share_words,
-)
-from harness.report.matches import match_lines, matches_table
-from harness.report.page import write_page
-from harness.report.tables import overview, path_lines, run_cells, runs_table
+`summary` and `judge_quality` are the model: pure, and the same for all outputs. `terminal`, `html` and `json` are the
+outputs; none imports another. Only drawing a page loads jinja2.
+"""
+
+from harness.report.html.page import write_page
+from harness.report.json import quality_json, run_json, share_json
+from harness.report.judge_quality import JudgeQuality, first_wins_meaning, judge_qualities, share_words
+from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+from harness.report.terminal.matches import match_lines, matches_table
+from harness.report.terminal.overview import overview
+from harness.report.terminal.rollout import path_lines
+from harness.report.terminal.runs import run_cells, runs_table
 from harness.report.text import beginning, counted, dollars, signed
-from harness.report.totals import RankingSummary, group_of, summarize
 
 __all__ = [
     "JudgeQuality",

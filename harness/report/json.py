@@ -1,4 +1,4 @@
-"""The JSON of `--json`: one object a run. Fields may be added, never renamed (DESIGN §7)."""
+"""What `--json` prints: one object a run. Fields may be added, never renamed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,13 @@ from typing import Any
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.settings import OFFLINE_JUDGE
-from harness.report.flagged import Flagged, flagged
-from harness.report.summary import Row, Verdicts, anchor_is_greedy, notes, open_reasons, rows
-from harness.report.tables import groups_of
+from harness.ranking import Share, Tally
+from harness.report.judge_quality import JudgeQuality
+from harness.report.summary.flags import RolloutFlag, rollout_flags
+from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
+from harness.report.summary.placed_rollouts import PlacedRollout, placed_rollouts
+from harness.report.summary.ranking import is_offline, ranked_groups
 
 
 def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
@@ -22,19 +25,13 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "judge": ranking.head.judge,
         "rubric": ranking.head.rubric,
         "failed_verdicts": dict(open_reasons(reader.verdicts(), ranking.groups)),
-        "groups": [_group(g, r, reader.verdict) for g, r in groups_of(reader, ranking)],
+        "groups": [_group(group, ranked, reader.verdict) for group, ranked in ranked_groups(reader, ranking)],
     }
 
 
-def is_offline(reader: RunReader, ranking: RankingFile) -> bool:
-    """Tell whether the rollouts or this ranking's judge are the embedded ones."""
-    named = str(ranking.head.judge.get("model")).split(", ")
-    return reader.info.agent_offline or OFFLINE_JUDGE in named
-
-
-def _group(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> dict[str, Any]:
-    flags = flagged(ranking, verdicts)
-    placed = sorted(rows(group, ranking), key=lambda r: r.rollout.index)
+def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Any]:
+    flags = rollout_flags(ranking, verdicts)
+    placed = sorted(placed_rollouts(group, ranking), key=lambda p: p.rollout.index)
     return {
         "query": group.query.text,
         "id": group.query.id,
@@ -53,18 +50,21 @@ def _group(group: Group, ranking: GroupRanking, verdicts: Verdicts) -> dict[str,
         "judge_usage": ranking.judge_usage.model_dump(mode="json"),
         "anchor_is_greedy": anchor_is_greedy(group),
         "notes": notes(group, ranking),
-        "agreement": [a.model_dump(mode="json") for a in ranking.agreement],
-        "rollouts": [_rollout(r) | {"flags": _flags(flags, r)} for r in placed],
+        "agreement": [pair.model_dump(mode="json") for pair in ranking.agreement],
+        "rollouts": [_rollout(p) | {"flags": _flags(flags, p)} for p in placed],
     }
 
 
-def _flags(flags: Sequence[Flagged], row: Row) -> list[dict[str, Any]]:
-    own = [f for f in flags if f.rollout == row.rollout.index]
-    return [f.flag.model_dump(mode="json") | {"caps": f.most, "judge_marks": f.given} for f in own]
+def _flags(flags: Sequence[RolloutFlag], placed: PlacedRollout) -> list[dict[str, Any]]:
+    return [
+        flag.flag.model_dump(mode="json") | {"caps": flag.caps, "judge_marks": flag.judge_marks}
+        for flag in flags
+        if flag.rollout == placed.rollout.index
+    ]
 
 
-def _rollout(row: Row) -> dict[str, Any]:
-    rollout, ranked = row.rollout, row.ranked
+def _rollout(placed: PlacedRollout) -> dict[str, Any]:
+    rollout, ranked = placed.rollout, placed.ranked
     return {
         "index": rollout.index,
         "role": rollout.role,
@@ -88,3 +88,49 @@ def _rollout(row: Row) -> dict[str, Any]:
         "cached": rollout.usage.cached,
         "price_usd": rollout.price_usd,
     }
+
+
+def quality_json(quality: JudgeQuality) -> dict[str, Any]:
+    """Return one judge's figures. Shares come with their count, their whole and their 95 % interval."""
+    t = quality.tally
+    points, sd = t.first_side or (None, None)
+    return {
+        "judge": quality.judge,
+        "rubric": quality.rubric,
+        "verdicts": t.verdicts,
+        "warnings": list(quality.warnings),
+        "flips": share_json(t.flips),
+        "first_wins": share_json(t.first_wins),
+        "first_side": {"points": points, "sd": sd, "real": t.first_side_is_real},
+        "ties": share_json(t.ties),
+        "cycles": share_json(t.cycles),
+        "length_correlation": t.length_correlation,
+        "marks": {str(mark): times for mark, times in t.marks.items()},
+        "flat_mark": t.flat_mark[0] if t.flat_mark else None,
+        "claims": share_json(t.claims) | {"other_winner": t.claimed_winners},
+        "self_noise": {"sd": t.self_noise, "other_winner": share_json(t.disagreements)},
+        "repaired": t.repaired,
+        "failed": t.failed,
+        "one_order": _one_order(t),
+        "readings": {figure.name: figure.meaning for figure in quality.figures},
+    }
+
+
+def _one_order(t: Tally) -> dict[str, Any]:
+    advice = t.orders.advice
+    return {
+        "verdict": advice.verdict,
+        "ratio": advice.ratio,
+        "var_position": t.orders.var_position,
+        "var_residual": t.orders.var_residual,
+        "pairs": t.orders.pairs,
+        "rough": advice.rough,
+        "saves_calls": advice.saves,
+        "of_calls": advice.of,
+    }
+
+
+def share_json(share: Share) -> dict[str, Any]:
+    """Return a share with its count, its whole and its 95 % interval."""
+    interval = list(share.interval) if share.whole else None
+    return {"count": share.part, "of": share.whole, "share": share.value, "interval": interval}

@@ -1,4 +1,4 @@
-"""How far to believe the judge: honesty figures in plain words, for terminal, page and JSON."""
+"""How far to believe the judge: honesty figures and what each means, in plain words."""
 
 from collections import Counter
 from collections.abc import Set as AbstractSet
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from harness.archive import RankingFile, RunReader
 from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
-from harness.report.summary import Tallies, together
+from harness.report.summary.figures import Tallies, add_tallies
+from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
-from harness.report.totals import RankingSummary
 
 _ALWAYS_FROM = 3
 """Pairs that have to flip, all of them, before it is said that position alone decides."""
@@ -20,63 +20,79 @@ _CHANCE_CYCLES = 0.25
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A figure, and what it says in one line."""
+class QualityFigure:
+    """A figure of a judge, and what the figure means in one line."""
 
     name: str
     label: str
-    figure: str
-    says: str
+    value: str
+    meaning: str
 
 
 @dataclass(frozen=True)
 class JudgeQuality:
-    """All that is told of one judge in one ranking."""
+    """All that is said of one judge in one ranking."""
 
     judge: str
     rubric: str
     tally: Tally
     warnings: tuple[str, ...]
-    readings: tuple[Reading, ...]
+    figures: tuple[QualityFigure, ...]
     bars: tuple[tuple[int, int, float], ...]
-    """For marks 0 to 10: how many sides got it, and that as a share of the commonest."""
+    """For marks 0 to 10: how many sides got the mark, and that number as a share of the commonest mark's."""
 
 
-def judge_qualities(reader: RunReader, ranking: RankingFile, found: RankingSummary) -> list[JudgeQuality]:
-    """Return what is to be told of every judge of a ranking that was surveyed."""
-    sums = together([found.tallies, _failures(reader, found.failed_verdicts)])
+def judge_qualities(reader: RunReader, ranking: RankingFile, summary: RankingSummary) -> list[JudgeQuality]:
+    """Return what is to be said of every judge of a ranking."""
+    sums = add_tallies([summary.tallies, _failures(reader, summary.failed_verdicts)])
     order = str(ranking.head.settings.get("order"))
-    return [
-        JudgeQuality(
-            judge, ranking.head.rubric, one, tuple(warnings(one, order)), tuple(readings(one, order)), _bars(one)
-        )
-        for judge, one in sums.items()
-    ]
+    return [judge_quality(judge, ranking.head.rubric, tally, order) for judge, tally in sums.items()]
 
 
-def _failures(reader: RunReader, wanted: AbstractSet[str]) -> dict[str, Tally]:
+def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQuality:
+    """Return what is to be said of a judge that was asked in `order` (both, balanced, single)."""
+    return JudgeQuality(
+        judge=judge,
+        rubric=rubric,
+        tally=tally,
+        warnings=tuple(warnings(tally, order)),
+        figures=tuple(quality_figures(tally, order)),
+        bars=_bars(tally),
+    )
+
+
+def _failures(reader: RunReader, open_keys: AbstractSet[str]) -> dict[str, Tally]:
     """Count the failed verdicts that groups wait for, by judge; the archive is read only if there are any."""
-    if not wanted:
+    if not open_keys:
         return {}
-    judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in wanted}
-    return {judge: Tally(failed=n) for judge, n in Counter(judges.values()).items()}
+    judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in open_keys}
+    return {judge: Tally(failed=times) for judge, times in Counter(judges.values()).items()}
 
 
 def warnings(t: Tally, order: str) -> list[str]:
     """Return what has to be known of a judge before its ranking is believed, the worst first."""
-    told: list[str] = []
+    lines: list[str] = []
     if position_decides(t):
         side = "first" if 2 * t.first_wins.part >= t.first_wins.whole else "second"
-        told.append(
+        lines.append(
             f"its ranking is noise: in {count(t.flips.part)} of {count(t.flips.whole)} pairs it named the side shown "
             f"{side}, whichever answer that was"
         )
     elif t.first_side is not None and t.first_side_is_real:
-        told.append(_bias(t, order))
+        lines.append(_bias(t, order))
     if t.flat_mark:
         mark, share = t.flat_mark
-        told.append(f"it gives {mark} to {100 * share:.0f} % of the answers, so it hardly tells any apart")
-    return told
+        lines.append(f"it gives {mark} to {100 * share:.0f} % of the answers, so it hardly tells any apart")
+    return lines
+
+
+def judge_lines(tallies: Tallies, order: str) -> list[str]:
+    """Return the warnings of all judges as lines to print; the judge is named where there are several."""
+    return [
+        f"judge{f' {judge}' if len(tallies) > 1 else ''}: {warning}"
+        for judge, tally in tallies.items()
+        for warning in warnings(tally, order)
+    ]
 
 
 def position_decides(t: Tally) -> bool:
@@ -84,26 +100,27 @@ def position_decides(t: Tally) -> bool:
     return t.flips.part == t.flips.whole >= _ALWAYS_FROM or t.flips.interval[0] > 0.5
 
 
-def readings(t: Tally, order: str) -> list[Reading]:
-    """Return every figure with a line on what it says."""
+def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
+    """Return every figure with a line on what it means."""
+    decided = share_words(t.first_wins, "decided verdicts")
     return [
-        Reading("flips", "Flips", share_words(t.flips, "pairs"), _flips(t)),
-        Reading("first_wins", "First shown wins", share_words(t.first_wins, "decided verdicts"), first_wins_meaning(t)),
-        Reading("first_side", "First-side effect", _effect(t), _bias(t, order)),
-        Reading("ties", "Ties", share_words(t.ties, "verdicts"), _ties(t)),
-        Reading("cycles", "Cycles", share_words(t.cycles, "judged triples"), _cycles(t)),
-        Reading("length", "Score and length", _length(t), _length_says(t)),
-        Reading("marks", "Scores", _histogram(t), _marks(t)),
-        Reading("claims", "Claims against its marks", share_words(t.claims, "verdicts"), _claims(t)),
-        Reading("self_noise", "Own noise", _noise(t), _noise_says(t)),
-        Reading("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
-        Reading("failed", "Failed verdicts", count(t.failed), _failed(t)),
-        Reading("one_order", "One order or two", _ratio(t), _advice(t)),
+        QualityFigure("flips", "Flips", share_words(t.flips, "pairs"), _flips(t)),
+        QualityFigure("first_wins", "First shown wins", decided, first_wins_meaning(t)),
+        QualityFigure("first_side", "First-side effect", _effect(t), _bias(t, order)),
+        QualityFigure("ties", "Ties", share_words(t.ties, "verdicts"), _ties(t)),
+        QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triples"), _cycles(t)),
+        QualityFigure("length", "Score and length", _length(t), _length_meaning(t)),
+        QualityFigure("marks", "Scores", _histogram(t), _marks(t)),
+        QualityFigure("claims", "Claims against its marks", share_words(t.claims, "verdicts"), _claims(t)),
+        QualityFigure("self_noise", "Own noise", _noise(t), _noise_meaning(t)),
+        QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
+        QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
+        QualityFigure("one_order", "One order or two", _ratio(t), _advice(t)),
     ]
 
 
 def share_words(s: Share, of: str) -> str:
-    """Return a share in per cent with its 95 % interval, `of` what it is one."""
+    """Return a share in per cent with its 95 % interval; `of` names what it is a share of."""
     if s.value is None:
         return f"no {of}"
     low, high = s.interval
@@ -125,7 +142,7 @@ def _flips(t: Tally) -> str:
 
 
 def first_wins_meaning(t: Tally) -> str:
-    """Return what the first-position win rate says."""
+    """Return what the share of verdicts won by the side shown first means."""
     share = t.first_wins
     if share.value is None:
         return "no verdict named a winner"
@@ -178,7 +195,7 @@ def _length(t: Tally) -> str:
     return "cannot be told" if value is None else f"{signed(value)} (Spearman, {count(answers)} answers)"
 
 
-def _length_says(t: Tally) -> str:
+def _length_meaning(t: Tally) -> str:
     value = t.length_correlation
     if value is None:
         return "all answers are as long, or all scores are equal"
@@ -211,7 +228,7 @@ def _noise(t: Tally) -> str:
     return "not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"
 
 
-def _noise_says(t: Tally) -> str:
+def _noise_meaning(t: Tally) -> str:
     if t.self_noise is None:
         return "--judge-repeats 2 asks everything twice and measures it"
     again = t.disagreements
@@ -252,54 +269,3 @@ def _advice(t: Tally) -> str:
 def _bars(t: Tally) -> tuple[tuple[int, int, float], ...]:
     most = max(t.marks.values(), default=1)
     return tuple((mark, t.marks.get(mark, 0), round(t.marks.get(mark, 0) / most, 3)) for mark in range(11))
-
-
-def quality_json(trust: JudgeQuality) -> dict[str, object]:
-    """Return one judge's figures for machines. Shares come with their count, their whole and their 95 % interval."""
-    t = trust.tally
-    value, sd = t.first_side or (None, None)
-    advice = t.orders.advice
-    told = {r.name: r.says for r in trust.readings}
-    return {
-        "judge": trust.judge,
-        "rubric": trust.rubric,
-        "verdicts": t.verdicts,
-        "warnings": list(trust.warnings),
-        "flips": share_json(t.flips),
-        "first_wins": share_json(t.first_wins),
-        "first_side": {"points": value, "sd": sd, "real": t.first_side_is_real},
-        "ties": share_json(t.ties),
-        "cycles": share_json(t.cycles),
-        "length_correlation": t.length_correlation,
-        "marks": {str(k): n for k, n in t.marks.items()},
-        "flat_mark": t.flat_mark[0] if t.flat_mark else None,
-        "claims": share_json(t.claims) | {"other_winner": t.claimed_winners},
-        "self_noise": {"sd": t.self_noise, "other_winner": share_json(t.disagreements)},
-        "repaired": t.repaired,
-        "failed": t.failed,
-        "one_order": {
-            "verdict": advice.verdict,
-            "ratio": advice.ratio,
-            "var_position": t.orders.var_position,
-            "var_residual": t.orders.var_residual,
-            "pairs": t.orders.pairs,
-            "rough": advice.rough,
-            "saves_calls": advice.saves,
-            "of_calls": advice.of,
-        },
-        "readings": told,
-    }
-
-
-def share_json(s: Share) -> dict[str, object]:
-    """Return a share with its count, its whole and its 95 % interval."""
-    return {"count": s.part, "of": s.whole, "share": s.value, "interval": list(s.interval) if s.whole else None}
-
-
-def judge_lines(sums: Tallies, order: str) -> list[str]:
-    """Return the warnings of all judges as lines to print; the judge is named where there are several."""
-    return [
-        f"judge{f' {judge}' if len(sums) > 1 else ''}: {warning}"
-        for judge, one in sums.items()
-        for warning in warnings(one, order)
-    ]

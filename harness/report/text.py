@@ -6,8 +6,8 @@ from datetime import datetime
 from harness.transcripts import clean
 
 
-def words(name: str) -> str:
-    """Return a name of ours without its underscores."""
+def readable_name(name: str) -> str:
+    """Return an identifier with spaces for its underscores."""
     return name.replace("_", " ")
 
 
@@ -22,13 +22,13 @@ def enumeration(items: Sequence[str]) -> str:
 
 
 def count(number: int | None) -> str:
-    """Return a whole number in groups of three digits; None was not told."""
+    """Return a whole number in groups of three digits; None was not reported."""
     return "not told" if number is None else f"{number:,}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number of things: `1 run`, `2,000 runs`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def percent(part: int, whole: int) -> str:
@@ -47,12 +47,12 @@ def signed(number: float | None, decimals: int = 2) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Return a price where nothing around it says that it is one; what is not known is called unknown."""
+    """Return a price for a sentence without a label for it: an unknown price is `cost unknown`."""
     return "cost unknown" if usd is None else dollars(usd)
 
 
 def dollars(usd: float | None) -> str:
-    """Return a price beside its label: cents, and more of them where there is less than ten."""
+    """Return a price beside its label, in cents; below ten cents with four decimals."""
     if usd is None:
         return "unknown"
     return f"${usd:.2f}" if usd == 0 or usd >= 0.1 else f"${usd:.4f}"
@@ -78,10 +78,10 @@ def beginning(text: str, length: int = 150) -> str:
     line = " ".join(clean(text[: 4 * length]).split())
     if len(line) <= length:
         return line
-    whole, _, _ = line[:length].rpartition(" ")
-    return (whole or line[:length]) + "\N{HORIZONTAL ELLIPSIS}"
+    whole_words, _, _ = line[:length].rpartition(" ")
+    return (whole_words or line[:length]) + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def temperature_words(value: float | None) -> str:
-    """Return a temperature, or that it is not known: nobody may have told that of an imported rollout."""
+    """Return a temperature; `unknown` for None, as an imported rollout may have it."""
     return "unknown" if value is None else f"{value:g}"

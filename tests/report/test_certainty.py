@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.core.rankings import GroupRanking, Ranked
-from harness.report.summary import certainty, places_by_margins
+from harness.report.summary.placed_rollouts import certainty, places_by_margins
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])

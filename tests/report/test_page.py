@@ -34,8 +34,8 @@ from harness.ranking import Pairing, Played, place
 from harness.ranking.arena import Arena
 from harness.ranking.single import Single
 from harness.ranking.tiers import tiers
-from harness.report.page import render_page, write_page
-from harness.report.tables import group_lines
+from harness.report.html.page import render_page, write_page
+from harness.report.terminal.group import group_lines
 from harness.transcripts.transcript import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)

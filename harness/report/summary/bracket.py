@@ -1,4 +1,4 @@
-"""The geometry of a drawn tournament: seeding lines, rounds, and the place of every match in them."""
+"""The geometry of a drawn tournament: its rounds, and the place of every match in them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,32 +8,12 @@ from typing import Literal
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
 from harness.ranking import exact, seeded_order
-
-FLAGS = {
-    "tie": "level scores; in the bracket the better seed goes on",
-    "flipped": "the two orders name opposite winners",
-    "inconsistent": "one order names a winner, the other a tie",
-    "met before": "the pair had met; its scores were used again",
-    "answer cut": "an answer was too long for --judge-budget: the judge saw it without its middle",
-}
-"""What the marks on a match mean."""
-
-
-@dataclass(frozen=True)
-class Seed:
-    """One entrant in the seeding: its score against the anchor, and the anchor's against it."""
-
-    place: int | None
-    index: int
-    score: float | None
-    against: float | None
-    match: int | None
-    """The number of the match; None for the anchor's own line, and for a match that is open."""
+from harness.report.summary.match_verdicts import match_flags, score_of
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One side of a match in the bracket; `index` is None while it is not known who comes here."""
+    """One side of a match in the bracket; `index` is None while the rollout that comes here is not known."""
 
     index: int | None
     seed: int | None = None
@@ -61,7 +41,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Bracket:
+class BracketDrawing:
     """The rounds after the seeding; `tree` where each round's winners meet in the next."""
 
     rounds: tuple[Round, ...]
@@ -74,35 +54,7 @@ _Numbered = dict[tuple[int, frozenset[int]], tuple[int, Match]]
 """A bracket match and its number, by round and pair."""
 
 
-def seeding_lines(group: Group, ranked: GroupRanking) -> list[Seed]:
-    """Return the seeding matches as lines, best seed first; the matches still open last."""
-    played = [(number, match) for number, match in enumerate(ranked.matches, 1) if match.round == 0]
-    if not played:
-        return []
-    order = _seeds(ranked.matches)
-    anchor = played[0][1].b
-    entrants = [r.index for r in group.rollouts if r.status == "ok" and r.index != anchor]
-    complete = set(entrants) <= set(order)
-    mean = sum(match.score_b for _, match in played) / len(played)
-    own = {match.a: (number, match) for number, match in played}
-
-    def line(entrant: int, place: int | None) -> Seed:
-        if entrant == anchor:
-            return Seed(place, entrant, mean, None, None)
-        number, match = own[entrant]
-        return Seed(place, entrant, match.score_a, match.score_b, number)
-
-    lines = [line(e, place if complete else None) for place, e in enumerate(order, 1)]
-    return lines + [Seed(None, e, None, None, None) for e in entrants if e not in order]
-
-
-def seeding_scale(matches: Iterable[Match]) -> tuple[int, int]:
-    """Return whole marks below and above every seeding score, for the ends of an axis."""
-    scores = [s for match in matches if match.round == 0 for s in (match.score_a, match.score_b)]
-    return (int(min(scores)), max(int(max(scores)) + 1, int(min(scores)) + 2)) if scores else (0, 10)
-
-
-def _seeds(matches: Iterable[Match]) -> list[int]:
+def seeds_by_anchor(matches: Iterable[Match]) -> list[int]:
     """Return the entrants, best seed first, as `arena` draws them: score against the anchor, the anchor by its mean."""
     played = [match for match in matches if match.round == 0]
     if not played:
@@ -112,8 +64,8 @@ def _seeds(matches: Iterable[Match]) -> list[int]:
     return sorted(scores, key=lambda e: (-scores[e], e))
 
 
-def drawn_bracket(group: Group, ranked: GroupRanking) -> Bracket | None:
-    """Return the matches after the seeding as a bracket, or, where they form none, round by round."""
+def draw_bracket(group: Group, ranked: GroupRanking) -> BracketDrawing | None:
+    """Return the matches after the seeding as a bracket, or round by round if they form no bracket; None if none."""
     played: _Numbered = {
         (match.round, frozenset((match.a, match.b))): (number, match)
         for number, match in enumerate(ranked.matches, 1)
@@ -121,10 +73,10 @@ def drawn_bracket(group: Group, ranked: GroupRanking) -> Bracket | None:
     }
     entrants = {r.index for r in group.rollouts if r.status == "ok"}
     if ranked.topology in {"arena", "single"} and len(entrants) > 1:
-        for places in (_fold(_seeds(ranked.matches)), _unfold(played)):
+        for places in (_fold(seeds_by_anchor(ranked.matches)), _unfold(played)):
             everyone = {e for e in places if e is not None} == entrants
-            if everyone and (found := _tree(places, played)):
-                return found
+            if everyone and (bracket := _tree(places, played)):
+                return bracket
     return _by_round(played) if played else None
 
 
@@ -153,8 +105,8 @@ def _unfold(played: _Numbered) -> _Places:
     return under(finals[0].a, last)
 
 
-def _tree(places: _Places, played: _Numbered) -> Bracket | None:
-    """Play the bracket again on paper. Returns None where that does not account for every match."""
+def _tree(places: _Places, played: _Numbered) -> BracketDrawing | None:
+    """Play the bracket again from its first round. Returns None where this does not account for every match."""
     order = seeded_order(len(places))
     seed = {e: order[i] + 1 for i, e in enumerate(places) if e is not None}
     rounds: list[Round] = []
@@ -165,40 +117,35 @@ def _tree(places: _Places, played: _Numbered) -> Bracket | None:
         used += sum(cell.kind == "match" for cell in cells)
         rounds.append(Round(level, _title(level, len(cells)), tuple(cells)))
         places = [next((s.index for s in cell.slots if s.won), None) for cell in cells]
-    return Bracket(tuple(rounds), places[0], tree=True) if used == len(played) else None
+    return BracketDrawing(tuple(rounds), places[0], tree=True) if used == len(played) else None
 
 
 def _cell(a: int | None, b: int | None, level: int, seed: dict[int, int], played: _Numbered) -> Cell:
     if level == 1 and (a is None or b is None):
         through = a if b is None else b
-        return Cell("bye", (Slot(through, None if through is None else seed[through], won=True),))
-    found = played.get((level, frozenset((a, b)))) if a is not None and b is not None else None
-    if found is None:
-        return Cell("open", tuple(Slot(e, None if e is None else seed[e]) for e in (a, b)))
-    number, match = found
+        return Cell(kind="bye", slots=(_open_slot(through, seed, won=True),))
+    numbered_match = played.get((level, frozenset((a, b)))) if a is not None and b is not None else None
+    if numbered_match is None:
+        return Cell(kind="open", slots=(_open_slot(a, seed), _open_slot(b, seed)))
+    number, match = numbered_match
     best = match.winner if match.winner is not None else min(match.a, match.b, key=lambda e: seed[e])
     slots = tuple(Slot(e, seed[e], score_of(match, e), e == best) for e in (a, b) if e is not None)
-    return Cell("match", slots, number, flags_of(match))
+    return Cell(kind="match", slots=slots, match=number, flags=match_flags(match))
 
 
-def _by_round(played: _Numbered) -> Bracket:
+def _open_slot(entrant: int | None, seed: dict[int, int], *, won: bool = False) -> Slot:
+    return Slot(entrant, None if entrant is None else seed[entrant], won=won)
+
+
+def _by_round(played: _Numbered) -> BracketDrawing:
     rounds = dict[int, list[Cell]]()
     for number, match in played.values():
         slots = tuple(Slot(e, None, score_of(match, e), e == match.winner) for e in (match.a, match.b))
-        rounds.setdefault(match.round, []).append(Cell("match", slots, number, flags_of(match)))
-    return Bracket(tuple(Round(n, f"Round {n}", tuple(rounds[n])) for n in sorted(rounds)), None, tree=False)
+        cell = Cell(kind="match", slots=slots, match=number, flags=match_flags(match))
+        rounds.setdefault(match.round, []).append(cell)
+    drawn = tuple(Round(number, f"Round {number}", tuple(rounds[number])) for number in sorted(rounds))
+    return BracketDrawing(drawn, champion=None, tree=False)
 
 
 def _title(level: int, cells: int) -> str:
     return {1: "Final", 2: "Semi-finals", 4: "Quarter-finals"}.get(cells, f"Round {level}")
-
-
-def score_of(match: Match, entrant: int) -> float:
-    """Return the score of one side of a match."""
-    return match.score_a if match.a == entrant else match.score_b
-
-
-def flags_of(match: Match) -> tuple[str, ...]:
-    """Return the marks on a match: names in `FLAGS`."""
-    told = (match.winner is None, match.flipped, match.inconsistent, match.repeated, match.cut)
-    return tuple(name for name, holds in zip(FLAGS, told, strict=True) if holds)

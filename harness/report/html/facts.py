@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
-from harness.report.summary import AgentFigures, JudgeFigures
-from harness.report.text import count, date, dollars, fixed, percent, seconds, signed, words
-from harness.report.totals import Look, Models, RankingSummary, Span
+from harness.report.summary.figures import AgentFigures, JudgeFigures
+from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
+from harness.report.summary.ranking import RankingSummary
+from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 
 _SIGNAL = {
     "ok": "the judging tells these rollouts apart",
@@ -26,54 +27,55 @@ class Fact:
     note: str = ""
 
 
-def run_facts(reader: RunReader, ranking: RankingFile, found: RankingSummary) -> list[Fact]:
+def run_facts(reader: RunReader, ranking: RankingFile, summary: RankingSummary) -> list[Fact]:
     """Return what ran, what judged it and how: the particulars at the head of a page."""
     info, head = reader.info, ranking.head
-    models = found.models
+    judges = ", ".join(sorted(summary.models.judges)) or str(head.judge.get("identity") or head.judge.get("model"))
     order = head.settings.get("order")
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
-        Fact("Model", _model(models)),
-        Fact("Judge", ", ".join(sorted(models.judges)) or str(head.judge.get("identity") or head.judge.get("model"))),
+        Fact("Model", _model(summary.models)),
+        Fact("Judge", judges),
         Fact("Rubric", head.rubric),
-        *(
-            Fact("Tournament", f"{t}, ranked by {e}", f"orders judged: {order}" if order and t != "listwise" else "")
-            for t, e in found.designs
-        ),
+        *(_design_fact(topology, estimator, str(order or "")) for topology, estimator in summary.designs),
         Fact("Run", info.id, date(info.created_at)),
         Fact("Ranking", head.id, date(head.created_at)),
         Fact("Made with", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
     ]
 
 
-def summary_facts(found: RankingSummary) -> list[Fact]:
+def _design_fact(topology: str, estimator: str, order: str) -> Fact:
+    note = f"orders judged: {order}" if order and topology != "listwise" else ""
+    return Fact("Tournament", f"{topology}, ranked by {estimator}", note)
+
+
+def summary_facts(summary: RankingSummary) -> list[Fact]:
     """Return the figures of many queries together."""
-    queries, signals = len(found.glances), found.signals
-    unclear = f"{signals['weak']} weak, {signals['none']} without"
-    beat, samples = found.beaten
-    ranked = f"{queries - found.incomplete} ranked in full, {found.incomplete} incomplete"
+    queries, signals = len(summary.lines), summary.signals
+    above, samples = summary.above_anchor
+    ranked = f"{queries - summary.incomplete} ranked in full, {summary.incomplete} incomplete"
     return [
         Fact("Queries", count(queries), ranked),
-        Fact("With signal", percent(signals["ok"], queries), unclear),
-        Fact("Samples above the anchor", percent(beat, samples), f"{beat} of {samples} ranked samples"),
-        *_agent_facts(found.agents),
-        *_judge_facts(found.judge),
-        _wall_time(found.spans),
+        Fact("With signal", percent(signals["ok"], queries), f"{signals['weak']} weak, {signals['none']} without"),
+        Fact("Samples above the anchor", percent(above, samples), f"{above} of {samples} ranked samples"),
+        *_agent_facts(summary.agents),
+        *_judge_facts(summary.judge),
+        _wall_time(summary.spans),
     ]
 
 
-def group_facts(one: Look, ranking: GroupRanking) -> list[Fact]:
+def group_facts(group: GroupSummary, ranking: GroupRanking) -> list[Fact]:
     """Return the figures of one query."""
     return [
         Fact("Signal", ranking.signal, _SIGNAL[ranking.signal]),
         *_noise_facts(ranking),
-        *_judge_facts(one.judge),
-        *_agent_facts(one.agents),
-        _wall_time(one.spans),
+        *_judge_facts(group.judge),
+        *_agent_facts(group.agents),
+        _wall_time(group.spans),
     ]
 
 
-def _model(models: Models) -> str:
+def _model(models: ModelNames) -> str:
     asked = ", ".join(sorted(models.asked)) or "the agent's own"
     if models.replied and models.replied != models.asked:
         return f"{asked} (replied as {', '.join(sorted(models.replied))})"
@@ -81,7 +83,7 @@ def _model(models: Models) -> str:
 
 
 def _agent_facts(agents: AgentFigures) -> list[Fact]:
-    kinds = ", ".join(f"{n} {words(kind)}" for kind, n in sorted(agents.failed.items()))
+    kinds = ", ".join(f"{times} {readable_name(kind)}" for kind, times in sorted(agents.failed.items()))
     failed = f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
     return [
         Fact("Agent runs", count(agents.runs), failed),
@@ -91,9 +93,9 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
 
 def _judge_facts(judge: JudgeFigures) -> list[Fact]:
     failed = f", {count(judge.failed)} failed" if judge.failed else ""
-    told = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
+    sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
     facts = [
-        Fact("Verdicts", count(judge.bought + judge.reused), told),
+        Fact("Verdicts", count(judge.bought + judge.reused), sources),
         Fact("Judging cost", dollars(judge.usd), f"{count(judge.calls)} calls for this ranking"),
     ]
     if judge.both_orders:
@@ -106,7 +108,7 @@ def _judge_facts(judge: JudgeFigures) -> list[Fact]:
 
 
 def _noise_facts(ranking: GroupRanking) -> list[Fact]:
-    """Return what the margins tell of the judge."""
+    """Return what the margins show of the judge."""
     if ranking.first_side is None or ranking.first_side_sd is None or ranking.sigma is None:
         return []
     side = f"{signed(ranking.first_side)} \N{PLUS-MINUS SIGN} {fixed(ranking.first_side_sd)}"
@@ -117,7 +119,7 @@ def _noise_facts(ranking: GroupRanking) -> list[Fact]:
     ]
 
 
-def _wall_time(apart: Iterable[Span]) -> Fact:
-    """Return the time covered by spans: what was waited for, without the days before a rescoring."""
-    covered = sum((end - start for start, end in apart), timedelta())
+def _wall_time(spans: Iterable[TimeSpan]) -> Fact:
+    """Return the time that spans cover: what people waited for, without the days before a rescoring."""
+    covered = sum((end - start for start, end in spans), timedelta())
     return Fact("Wall time", seconds(covered.total_seconds()), "while a run or a verdict was under way")

@@ -1,0 +1,51 @@
+"""A run's page, drawn from its archive and one ranking alone, and written to a file."""
+
+import os
+import secrets
+from pathlib import Path
+
+from harness.archive import RankingFile, RunReader
+from harness.report.html.facts import run_facts, summary_facts
+from harness.report.html.sections import query_sections
+from harness.report.judge_quality import judge_qualities
+from harness.report.summary.ranking import RankingSummary, is_offline, summarize
+
+_SUMMARY_ABOVE = 3
+_DETAILED = 50
+
+
+def write_page(reader: RunReader, ranking: RankingFile, target: Path, summary: RankingSummary | None = None) -> None:
+    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `summary` saves summing up again."""
+    page = render_page(reader, ranking, summary)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(page)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def render_page(reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None) -> str:
+    """Return the page of `ranking`: the same archive gives the same text.
+
+    Above 3 queries the page opens with a summary. Only the first 50 queries are shown in full, and the page says so.
+    """
+    from harness.report.html.templates import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
+
+    if summary is None or not ranking.finished:
+        summary = summarize(reader, ranking, owed=True)
+    return page_template().render(
+        info=reader.info,
+        offline=is_offline(reader, ranking),
+        finished=ranking.finished,
+        about=run_facts(reader, ranking, summary),
+        groups=query_sections(reader, ranking, _DETAILED),
+        queries=summary.lines,
+        summary=summary_facts(summary) if len(summary.lines) > _SUMMARY_ABOVE else None,
+        rollouts=summary.agents.runs,
+        judges=judge_qualities(reader, ranking, summary),
+    )

@@ -1,0 +1,123 @@
+"""What the judge and the agent did and cost, in figures that add up over groups."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group, Rollout
+from harness.core.sums import sum_if_known
+from harness.ranking import Tally, judge_calls, tally
+from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+
+Tallies = Mapping[str, Tally]
+"""Tallies by judge."""
+
+
+@dataclass(frozen=True)
+class JudgeFigures:
+    """How the judge behaved and what it cost, over one or more groups."""
+
+    matches: int = 0
+    both_orders: int = 0
+    """Matches judged in both orders with two different transcripts: only such matches can flip."""
+    flips: int = 0
+    decided: int = 0
+    """Verdicts with a winner, of two different transcripts."""
+    first_wins: int = 0
+    failed: int = 0
+    bought: int = 0
+    reused: int = 0
+    calls: int = 0
+    """Model calls paid for in this ranking, repair turns included."""
+    cached: int = 0
+    """Input tokens that the provider says came from its cache."""
+    usd: float | None = 0.0
+
+    def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
+        """Add up; a cost with an unknown part is unknown."""
+        counts = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "usd"}
+        return JudgeFigures(**counts, usd=sum_if_known((self.usd, other.usd)))
+
+    @property
+    def first_share(self) -> float | None:
+        """Share of decided verdicts that the first-shown side won; one half is unbiased."""
+        return self.first_wins / self.decided if self.decided else None
+
+
+@dataclass(frozen=True)
+class AgentFigures:
+    """How many rollouts ran, which failed, and what they cost; without arguments, the figures of no rollout."""
+
+    runs: int = 0
+    failed: Counter[str] = field(default_factory=Counter[str])
+    """Failed rollouts by kind of failure."""
+    tokens: int | None = None
+    """Tokens of the rollouts whose endpoint reported usage; None if none did."""
+    usd: float | None = 0.0
+
+    def __add__(self, other: "AgentFigures") -> "AgentFigures":
+        """Add up; a cost with an unknown part is unknown."""
+        return AgentFigures(
+            runs=self.runs + other.runs,
+            failed=self.failed + other.failed,
+            tokens=_reported((self.tokens, other.tokens)),
+            usd=sum_if_known((self.usd, other.usd)),
+        )
+
+
+def judge_figures(ranking: GroupRanking, verdicts: VerdictLookup) -> JudgeFigures:
+    """Return the judge's figures in one group. Costs are those of verdicts bought for it; repeats count once."""
+    matches = [m for m in ranking.matches if not m.repeated]
+    judged = (verdicts(key) for key in verdict_keys(matches))
+    decided = [v for v in judged if v and v.winner != "tie" and v.first != v.second]
+    return JudgeFigures(
+        matches=len(matches),
+        both_orders=sum(_both_orders(m) for m in matches),
+        flips=sum(m.flipped for m in matches),
+        decided=len(decided),
+        first_wins=sum(v.winner == "A" for v in decided),
+        failed=len(ranking.failed_verdicts),
+        bought=ranking.judged,
+        reused=ranking.reused,
+        calls=ranking.judge_usage.requests,
+        cached=ranking.judge_usage.cached or 0,
+        usd=ranking.judge_usd,
+    )
+
+
+def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
+    """Return the agent's figures over rollouts."""
+    every = list(rollouts)
+    return AgentFigures(
+        runs=len(every),
+        failed=Counter(r.failure.kind for r in every if r.failure),
+        tokens=_reported(r.usage.tokens for r in every),
+        usd=sum_if_known(r.price_usd for r in every),
+    )
+
+
+def tallies(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Tally]:
+    """Sum up one group's verdicts by judge."""
+    judged = (verdict for key in verdict_keys(ranking.matches) if (verdict := verdicts(key)))
+    answer_words = {r.index: len(r.trajectory.answer.split()) for r in group.rollouts}
+    return {judge: tally(calls) for judge, calls in judge_calls(ranking, judged, answer_words).items()}
+
+
+def add_tallies(parts: Iterable[Tallies]) -> dict[str, Tally]:
+    """Add up tallies judge by judge."""
+    sums: dict[str, Tally] = {}
+    for part in parts:
+        for judge, added in part.items():
+            sums[judge] = sums.get(judge, Tally()) + added
+    return sums
+
+
+def _both_orders(match: Match) -> bool:
+    """Tell whether both orders were judged, of two different transcripts: identical ones have one key for both."""
+    return len(set(match.shown_first)) == 2 and len(set(match.verdicts)) == len(match.verdicts)
+
+
+def _reported(tokens: Iterable[int | None]) -> int | None:
+    reported = [t for t in tokens if t is not None]
+    return sum(reported) if reported else None

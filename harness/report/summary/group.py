@@ -1,0 +1,135 @@
+"""One query of a ranking, summed up: a line for lists of queries, and the figures that add up over queries."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Rollout
+from harness.core.verdicts import Judged, Scored
+from harness.ranking import Tally
+from harness.report.summary.figures import AgentFigures, JudgeFigures, agent_figures, judge_figures, tallies
+from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+from harness.report.summary.placed_rollouts import samples_above_anchor, sharing_first_place, with_a_rank
+
+TimeSpan = tuple[datetime, datetime]
+_TITLE = 300
+"""Characters of a query's text that a line keeps."""
+
+
+@dataclass(frozen=True)
+class ModelNames:
+    """The names of the models that took part."""
+
+    asked: frozenset[str] = frozenset()
+    replied: frozenset[str] = frozenset()
+    """As the replies named them."""
+    judges: frozenset[str] = frozenset()
+
+    def __add__(self, other: "ModelNames") -> "ModelNames":
+        return ModelNames(self.asked | other.asked, self.replied | other.replied, self.judges | other.judges)
+
+
+@dataclass(frozen=True)
+class QueryLine:
+    """The line of a query in a list of many."""
+
+    number: int
+    """From 1, in the order of the queries."""
+    id: str
+    title: str
+    signal: str
+    complete: bool
+    first: tuple[int, ...]
+    """The rollouts that share first place."""
+    above_anchor: tuple[int, int]
+    """Ranked samples above the anchor, and ranked samples in all."""
+    runs: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """What one group adds to the summary of a ranking."""
+
+    line: QueryLine
+    agents: AgentFigures
+    judge: JudgeFigures
+    tallies: dict[str, Tally]
+    models: ModelNames
+    spans: tuple[TimeSpan, ...]
+    """When a rollout or a verdict was under way: in order, and none overlaps another."""
+
+
+def summarize_group(
+    number: int,
+    group: Group,
+    ranking: GroupRanking,
+    judged: VerdictLookup,
+    scored: Callable[[str], Scored | None],
+) -> GroupSummary:
+    """Sum up one group, the `number`-th query; `judged` and `scored` look its verdicts up by key."""
+    judged = cache(judged)
+    verdicts = list(_verdicts(ranking, judged, scored))
+    timed: list[Rollout | Judged | Scored] = [*group.rollouts, *verdicts]
+    agents = agent_figures(group.rollouts)
+    return GroupSummary(
+        line=_query_line(number, group, ranking, agents),
+        agents=agents,
+        judge=judge_figures(ranking, judged),
+        tallies=tallies(group, ranking, judged),
+        models=_model_names(group, verdicts),
+        spans=tuple(merged_spans((r.started_at, r.started_at + timedelta(seconds=r.duration_s)) for r in timed)),
+    )
+
+
+def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
+    """Yield spans in order; spans that touch or overlap become one."""
+    current: TimeSpan | None = None
+    for start, end in sorted(spans):
+        if current is None:
+            current = (start, end)
+        elif start <= current[1]:
+            current = (current[0], max(current[1], end))
+        else:
+            yield current
+            current = (start, end)
+    if current:
+        yield current
+
+
+def _verdicts(
+    ranking: GroupRanking, judged: VerdictLookup, scored: Callable[[str], Scored | None]
+) -> Iterator[Judged | Scored]:
+    """Yield the verdicts of a group, pairwise and listwise, each once."""
+    for key in verdict_keys(ranking.matches):
+        if verdict := judged(key):
+            yield verdict
+    for key in ranking.verdicts:
+        if verdict := scored(key):
+            yield verdict
+
+
+def _query_line(number: int, group: Group, ranking: GroupRanking, agents: AgentFigures) -> QueryLine:
+    return QueryLine(
+        number=number,
+        id=group.query.id,
+        title=group.query.text[:_TITLE],
+        signal=ranking.signal,
+        complete=ranking.status == "complete",
+        first=tuple(r.index for r in sharing_first_place(with_a_rank(group, ranking))),
+        above_anchor=samples_above_anchor(group, ranking),
+        runs=agents.runs,
+        failed=agents.failed.total(),
+    )
+
+
+def _model_names(group: Group, verdicts: Iterable[Judged | Scored]) -> ModelNames:
+    asked = (model for r in group.rollouts for model in (r.requested.model, *(c.model for c in r.calls)))
+    replied = (c.replied_model for r in group.rollouts for c in r.calls)
+    return ModelNames(
+        asked=frozenset(filter(None, asked)),
+        replied=frozenset(filter(None, replied)),
+        judges=frozenset(v.judge for v in verdicts),
+    )

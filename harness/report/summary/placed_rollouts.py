@@ -1,0 +1,86 @@
+"""The rollouts of a group with their places: best first, named for people, and how sure the first place is."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Rollout
+
+
+@dataclass(frozen=True)
+class PlacedRollout:
+    """A rollout and what the ranking gave it; `ranked` has neither rank nor score where the rollout was not ranked."""
+
+    rollout: Rollout
+    ranked: Ranked
+
+
+def placed_rollouts(group: Group, ranking: GroupRanking | None) -> list[PlacedRollout]:
+    """Return the rollouts best first; those without a rank last, by index."""
+    ranked = {r.index: r for r in ranking.rollouts} if ranking else {}
+    placed = [PlacedRollout(r, ranked.get(r.index) or Ranked(index=r.index)) for r in group.rollouts]
+    return sorted(placed, key=lambda p: (p.ranked.rank is None, p.ranked.rank or 0.0, p.rollout.index))
+
+
+def with_a_rank(group: Group, ranking: GroupRanking) -> list[PlacedRollout]:
+    """Return the rollouts that have a rank, best first."""
+    return [p for p in placed_rollouts(group, ranking) if p.ranked.rank is not None]
+
+
+def sharing_first_place(placed: Sequence[PlacedRollout]) -> list[Rollout]:
+    """Return the rollouts with the best rank, of those ranked, best first."""
+    return [p.rollout for p in placed if p.ranked.rank == placed[0].ranked.rank]
+
+
+def place_of(rollout: PlacedRollout, group: Sequence[PlacedRollout]) -> str:
+    """Return a place for people: from 1; `=` before places that several share; `–` for none."""
+    rank = rollout.ranked.rank
+    if rank is None:
+        return "–"
+    better = sum(p.ranked.rank is not None and p.ranked.rank < rank for p in group)
+    shared = sum(p.ranked.rank == rank for p in group) > 1
+    return f"{'=' if shared else ''}{better + 1}"
+
+
+def places_by_margins(ranked: Iterable[Ranked]) -> dict[int, str]:
+    """Return the place that the margins alone would give, for people, by rollout; only rollouts with a margin."""
+    margins = {r.index: r.margin for r in ranked if r.margin is not None}
+    ordered = list(margins.values())
+    return {
+        index: f"{'=' if ordered.count(margin) > 1 else ''}{1 + sum(other > margin for other in ordered)}"
+        for index, margin in margins.items()
+    }
+
+
+def certainty(group: Group, ranking: GroupRanking) -> str | None:
+    """Return how sure first place is, and where the margins rank the group otherwise; None without such figures."""
+    best = [p for p in with_a_rank(group, ranking) if p.ranked.p_best is not None]
+    if len(best) < 2 or ranking.signal == "none":
+        return None
+    clauses = [f"{rollout_label(best[0].rollout)} is the best with a probability of {_p_best(best[0]):.0%}"]
+    likeliest = max(best, key=_p_best)
+    if _p_best(likeliest) > _p_best(best[0]):
+        clauses.append(f"rollout {likeliest.rollout.index} with {_p_best(likeliest):.0%}")
+    by_margins = places_by_margins(p.ranked for p in best)
+    differ = sum(place_of(p, best) != by_margins[p.rollout.index] for p in best)
+    if differ:
+        clauses.append(f"{ranking.estimator} and margins differ on {differ} of {len(best)} places")
+    return "; ".join(clauses)
+
+
+def _p_best(placed: PlacedRollout) -> float:
+    return placed.ranked.p_best or 0.0
+
+
+def rollout_label(rollout: Rollout) -> str:
+    """Return what a sentence calls a rollout: its index and its role."""
+    return f"rollout {rollout.index} ({rollout.role})"
+
+
+def samples_above_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:
+    """Return how many ranked samples stand above the anchor, and how many ranked samples there are."""
+    anchors = {r.index for r in group.rollouts if r.role == "anchor"}
+    ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
+    anchor = next((ranks[index] for index in anchors if index in ranks), None)
+    samples = [rank for index, rank in ranks.items() if index not in anchors]
+    return (0, 0) if anchor is None else (sum(rank < anchor for rank in samples), len(samples))

@@ -1,0 +1,130 @@
+"""A ranking summed up over its groups: everything that page, terminal and exit code say of all queries together.
+
+The records of a large run do not fit into memory, and reading a record costs more than ranking it. So the groups are
+read one by one, and of each group only a line and the sums are kept.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from harness.archive import RankingFile, RunReader
+from harness.core.errors import ArchiveDamaged
+from harness.core.rankings import Agreement, GroupRanking
+from harness.core.records import Group, Query
+from harness.core.settings import OFFLINE_JUDGE
+from harness.ranking import Tally
+from harness.report.summary.figures import AgentFigures, JudgeFigures, add_tallies
+from harness.report.summary.group import (
+    GroupSummary,
+    ModelNames,
+    QueryLine,
+    TimeSpan,
+    merged_spans,
+    summarize_group,
+)
+
+
+@dataclass
+class RankingSummary:
+    """The sums over a ranking's groups, and a line for each group."""
+
+    lines: list[QueryLine] = field(default_factory=list[QueryLine])
+    agents: AgentFigures = field(default_factory=AgentFigures)
+    judge: JudgeFigures = field(default_factory=JudgeFigures)
+    tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    models: ModelNames = field(default_factory=ModelNames)
+    spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
+    agreements: list[Agreement] = field(default_factory=list[Agreement])
+    designs: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
+    """Topology and estimator of the groups, each pair once."""
+    failed_verdicts: set[str] = field(default_factory=set[str])
+    """Keys of the verdicts that groups still wait for."""
+    listwise: bool = False
+    """Whether a listwise judge scored any group."""
+
+    @property
+    def signals(self) -> Counter[str]:
+        """How many groups have each signal."""
+        return Counter(line.signal for line in self.lines)
+
+    @property
+    def incomplete(self) -> int:
+        """How many groups are not ranked in full."""
+        return sum(not line.complete for line in self.lines)
+
+    @property
+    def above_anchor(self) -> tuple[int, int]:
+        """Ranked samples above their anchor, and ranked samples in all."""
+        return sum(line.above_anchor[0] for line in self.lines), sum(line.above_anchor[1] for line in self.lines)
+
+    @property
+    def best(self) -> tuple[str, int] | None:
+        """The first query in which a rollout has a rank, and its best rollout; None if nothing is ranked."""
+        return next(((line.id, line.first[0]) for line in self.lines if line.first), None)
+
+    def add(self, group: GroupSummary, ranking: GroupRanking) -> None:
+        """Add one more group."""
+        self.lines.append(group.line)
+        self.agents += group.agents
+        self.judge += group.judge
+        self.tallies = add_tallies([self.tallies, group.tallies])
+        self.models += group.models
+        self.spans.extend(group.spans)
+        self.agreements.extend(ranking.agreement)
+        self.designs[ranking.topology, ranking.estimator] = None
+        self.failed_verdicts.update(ranking.failed_verdicts)
+        self.listwise |= bool(ranking.verdicts)
+
+
+def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> RankingSummary:
+    """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged."""
+    summary = RankingSummary()
+    for number, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=owed), 1):
+        group = group_of(reader, query, ranked)
+        summary.add(summarize_group(number, group, ranked, reader.verdict, reader.scored), ranked)
+    summary.spans = list(merged_spans(summary.spans))
+    return summary
+
+
+def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> Iterator[tuple[Query, GroupRanking]]:
+    """Yield the queries of a ranking; with `owed`, an unfinished ranking's other queries too, as incomplete groups."""
+    settings = ranking.head.settings
+    for name in list(reader.index.queries):
+        ranked = ranking.of(name)
+        if (ranked or (owed and not ranking.finished)) and (query := reader.query(name)):
+            yield query, ranked or _owed(query, str(settings.get("topology")), str(settings.get("estimator")))
+
+
+def ranked_groups(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
+    """Yield each ranked query's rollouts with their ranking, one at a time, in the order of the queries."""
+    for query, ranked in ranked_queries(reader, ranking, owed=False):
+        yield group_of(reader, query, ranked), ranked
+
+
+def group_of(reader: RunReader, query: Query, ranked: GroupRanking) -> Group:
+    """Return the rollouts that a ranking is of. Raises ArchiveDamaged if one of them is no longer in the archive."""
+    group = reader.group(query)
+    if lost := {r.index for r in ranked.rollouts} - {r.index for r in group.rollouts}:
+        raise ArchiveDamaged(
+            f"run {reader.info.id}: rollout {min(lost)} of query {query.id!r}, which is ranked, is no longer there; "
+            f"`harness validate {reader.folder}` tells what is damaged, `harness rescore` ranks the others"
+        )
+    return group
+
+
+def is_offline(reader: RunReader, ranking: RankingFile) -> bool:
+    """Tell whether the rollouts or this ranking's judge are the embedded ones."""
+    judges = str(ranking.head.judge.get("model")).split(", ")
+    return reader.info.agent_offline or OFFLINE_JUDGE in judges
+
+
+def _owed(query: Query, topology: str, estimator: str) -> GroupRanking:
+    return GroupRanking(
+        query=query.id,
+        topology=topology,
+        estimator=estimator,
+        status="incomplete",
+        signal="none",
+        notes=("This ranking has not come to this query yet.",),
+    )

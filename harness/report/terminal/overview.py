@@ -1,0 +1,80 @@
+"""What a run prints: up to three queries, a table and lines for each; above three, the figures of all together."""
+
+from collections.abc import Iterator
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from harness.archive import RankingFile, RunReader
+from harness.ranking import mean_agreement
+from harness.report.judge_quality import judge_lines
+from harness.report.summary.figures import AgentFigures, JudgeFigures
+from harness.report.summary.notes import agreement_line
+from harness.report.summary.ranking import RankingSummary, ranked_groups
+from harness.report.terminal.group import group_lines, group_table, judge_line
+from harness.report.terminal.layout import on_one_line, plain_table
+from harness.report.text import counted, money
+
+_TABLES_UP_TO = 3
+"""Queries; above this number the figures of all together say more than a table for each."""
+_LISTED = 20
+"""Queries that the summary of many lists one by one."""
+
+
+def overview(reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int) -> RenderableType:
+    """Return what a run prints on stdout, `width` characters wide, without the next commands."""
+    order = str(ranking.head.settings.get("order"))
+    parts: list[RenderableType] = []
+    if len(summary.lines) > _TABLES_UP_TO:
+        parts += [_query_table(summary), *(Text(line) for line in _lines_of_all(summary))]
+    else:
+        for group, ranked in ranked_groups(reader, ranking):
+            parts += [group_table(group, ranked, width), *group_lines(group, ranked, reader)]
+    parts += [Text(line) for line in judge_lines(summary.tallies, order)]
+    return Lines(*parts, cost_line(summary.judge, summary.agents))
+
+
+def cost_line(judge: JudgeFigures, agent: AgentFigures) -> Text:
+    """Return what was paid for, and how much."""
+    failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
+    cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
+    return Text(
+        f"judge: {counted(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
+        f"agent: {counted(agent.runs, 'run')}, {money(agent.usd)}"
+    )
+
+
+def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
+    """Yield the figures of many queries together."""
+    agents, signals, queries = summary.agents, summary.signals, len(summary.lines)
+    failed = agents.failed.total()
+    causes = ", ".join(f"{times} {kind}" for kind, times in sorted(agents.failed.items()))
+    yield f"{queries} queries, {agents.runs} rollouts: {agents.runs - failed} ok, {failed} failed" + (
+        f" ({causes})" if causes else ""
+    )
+    yield f"groups with signal: {signals['ok'] / queries:.0%}" + (
+        f"; incomplete: {summary.incomplete}" if summary.incomplete else ""
+    )
+    above, samples = summary.above_anchor
+    yield f"samples above their anchor: {above} of {samples}" + (f" ({above / samples:.0%})" if samples else "")
+    yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in sorted(signals.items())))
+    for pair in mean_agreement(summary.agreements):
+        yield f"{agreement_line(pair)}, mean over groups"
+    if noise := sum(line.complete and line.signal in {"weak", "none"} for line in summary.lines):
+        yield f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)"
+
+
+def _query_table(summary: RankingSummary) -> Table:
+    """Return the queries, a line each, as many as a screen holds."""
+    table = plain_table(("id", "first place", "signal", "query"))
+    left_out = len(summary.lines) - _LISTED
+    if left_out > 0:
+        table.caption = f"and {left_out:,} more; --query ID shows one"
+    for line in summary.lines[:_LISTED]:
+        first = ", ".join(map(str, line.first)) if len(line.first) <= 3 else f"{len(line.first)} share it"
+        first = first or ("–" if line.complete else "incomplete")
+        table.add_row(escape(line.id), first, line.signal, escape(on_one_line(line.title, 60)))
+    return table
