@@ -1,15 +1,46 @@
-"""Fixtures that many tests use: a served fake endpoint, a clean environment, the command line in a real process."""
+"""Fixtures that many tests use: a served fake endpoint, a clean environment, the command line in a real process.
+
+The marker `process` stands on every test that starts a process: on each that uses one of the fixtures of
+PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
+"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.fake_endpoint import FakeEndpoint
 from tests.nursery import OURS, ROOT, Done, Nursery
+from tests.process_guard import PROCESSES
 
 __all__ = ["ROOT", "Done", "Harness"]
+
+PROCESS_FIXTURES = {"nursery", "browser", "sdist"}
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Start no workers where the command names files: most files take less time than the workers' imports."""
+    return 0 if all(Path(argument.split("::")[0]).is_file() for argument in config.args) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.process)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with PROCESSES.refused(unless=item.get_closest_marker("process") is not None):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with PROCESSES.refused(unless=item.get_closest_marker("process") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

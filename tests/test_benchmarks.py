@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from simulated_judge import REGIMES, Regime, draw, mean_spearman, top_hits
 
 
+@pytest.mark.process
 def test_the_ranking_benchmark_prints_every_design_and_holds_itself_against_the_published_figures():
     done = subprocess.run(
         [sys.executable, "benchmarks/ranking.py", "--quick", "--groups", "3"],

@@ -63,6 +63,7 @@ def test_every_option_that_the_docs_name_exists(page: Path, harness: Harness):
             assert option in known, option
 
 
+@pytest.mark.process
 def test_the_figures_of_the_cost_table_are_what_the_benchmark_prints():
     done = subprocess.run(
         [sys.executable, "benchmarks/judge_calls.py"], cwd=ROOT, capture_output=True, text=True, check=True

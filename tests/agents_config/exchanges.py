@@ -2,9 +2,12 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness import rollout
 from harness.core.records import Rollout, Step
@@ -12,6 +15,14 @@ from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Script, Seen
 
 N = 3
 """Rollouts: the anchor and two samples."""
+
+
+def marked(examples: Iterable[str | Path]) -> list[Any]:
+    """Return examples as parameters of a test; the example with an MCP server starts a process."""
+    return [
+        pytest.param(example, marks=[pytest.mark.process] if "mcp_notes" in str(example) else [])
+        for example in examples
+    ]
 
 
 @dataclass

@@ -13,7 +13,7 @@ from agents import Agent
 from harness import AgentEnv, rollout
 from harness.core.records import Rollout
 from harness.rollouts import load_agent
-from tests.agents_config.exchanges import N, by_rollout, flatten, rolled_out, tools_in
+from tests.agents_config.exchanges import N, by_rollout, flatten, marked, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 
@@ -78,6 +78,7 @@ async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(ap
         assert [research.tool_output, criticise.tool_output] == nested
 
 
+@pytest.mark.process
 @BOTH_APIS
 async def test_each_rollout_has_a_notes_server_of_its_own(api: str):
     numbers = count(1)
@@ -142,7 +143,7 @@ def test_an_example_says_how_to_run_it_and_has_a_query_of_its_own(file: Path, tm
     assert loaded.examples
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", marked(FILES), ids=lambda f: f.stem)
 async def test_every_agent_of_an_example_takes_the_model_asked_for(file: Path, tmp_path: Path):
     loaded = load_agent(file.stem, tmp_path)
     for model, effort in ((None, "none"), ("gpt-5.2-mini", "none"), ("llama3", None)):

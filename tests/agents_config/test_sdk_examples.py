@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from agents.models import get_default_model
+from filelock import FileLock
 
 from tests.agents_config.exchanges import N, by_rollout, rolled_out, tools_in
 from tests.conftest import Harness
@@ -25,22 +26,27 @@ BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
 SDK = f"openai-agents=={version('openai-agents')}"
 
 
+def download(folder: Path) -> None:
+    """Have pip put the source distribution into a folder, or skip."""
+    options = f"--no-deps --no-binary openai-agents --retries 1 --timeout 15 -d {folder}".split()
+    fetch = [sys.executable, "-m", "pip", "download", SDK, *options]
+    try:
+        done = subprocess.run(fetch, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"the source distribution of {SDK} did not arrive within a minute")
+    if done.returncode:
+        reason = (done.stderr.strip() or "pip gave no reason").splitlines()[-1]
+        pytest.skip(f"the source distribution of {SDK} cannot be had here: {reason}")
+
+
 @pytest.fixture(scope="session")
 def sdist(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds the SDK's `examples`, or skip."""
     cache = request.config.cache
     kept = cache.mkdir(SDK.replace("==", "-")) if cache else tmp_path_factory.mktemp("sdist")
-    if not list(kept.glob("*.tar.gz")):
-        fetch = [sys.executable, "-m", "pip", "download", SDK, "--no-deps", "--no-binary", ":all:", "--retries", "1"]
-        try:
-            done = subprocess.run(
-                [*fetch, "--timeout", "15", "-d", kept], capture_output=True, text=True, timeout=180, check=False
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"the source distribution of {SDK} did not arrive within three minutes")
-        if done.returncode:
-            said = (done.stderr.strip() or "pip said nothing").splitlines()[-1]
-            pytest.skip(f"the source distribution of {SDK} cannot be had here: {said}")
+    with FileLock(kept / "download.lock"):  # test workers share the cache
+        if not list(kept.glob("*.tar.gz")):
+            download(kept)
     unpacked = tmp_path_factory.mktemp("sdk")
     with tarfile.open(next(kept.glob("*.tar.gz"))) as tar:
         tar.extractall(unpacked, filter="data")

@@ -15,6 +15,8 @@ from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, a_rollout
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 
 WRITER = """

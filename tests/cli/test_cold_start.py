@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.nursery import clean_environment
+
+pytestmark = pytest.mark.process
 
 COMMANDS = (
     "run --offline -n 2 -q",

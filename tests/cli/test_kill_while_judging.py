@@ -3,48 +3,38 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_endpoint_run import lines
-from tests.conftest import ROOT, Harness
+from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Seen, fair_judge
+from tests.nursery import Born, Nursery
 
 AT_A_TIME = 3
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_after_a_kill_only_the_verdicts_whose_reply_never_reached_the_disk_are_bought(
-    harness: Harness, tmp_path: Path, seed: int
+    harness: Harness, nursery: Nursery, tmp_path: Path, seed: int
 ) -> None:
     rng, answer = random.Random(seed), fair_judge()
-    child: list[subprocess.Popen[bytes]] = []
+    running: list[Born] = []
     fatal = rng.randint(5, 16)
 
     def judge(seen: Seen):
         if len(endpoint.of_judge) == fatal:
-            threading.Timer(rng.uniform(0, 0.02), child[0].send_signal, [signal.SIGKILL]).start()
+            threading.Timer(rng.uniform(0, 0.02), os.kill, [running[0].pid, signal.SIGKILL]).start()
         return answer(seen)
 
     endpoint = FakeEndpoint(judge=judge)
     with endpoint.serving():
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         command = ["run", "Why?", "--model", "m", "-n", "8", "--judge-concurrency", str(AT_A_TIME)]
-        kept = {n: v for n, v in os.environ.items() if not n.startswith(("OPENAI_", "HARNESS_"))}
-        child.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "harness", *command],
-                cwd=tmp_path,
-                env=kept | env | {"PYTHONPATH": str(ROOT)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-        assert child[0].wait(120) == -signal.SIGKILL
+        running.append(nursery.start(command, tmp_path, env))
+        assert nursery.wait(running[0]).code == -signal.SIGKILL
         (folder,) = (tmp_path / "runs").iterdir()
         on_disk, asked = {v["key"] for v in lines(folder, "verdicts")}, len(endpoint.of_judge)
         assert asked - len(on_disk) <= AT_A_TIME

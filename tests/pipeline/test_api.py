@@ -13,6 +13,7 @@ from tests.fake_endpoint import FakeEndpoint
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.process
 def test_importing_harness_or_asking_for_help_imports_neither_the_sdk_nor_pydantic():
     code = "import sys, harness, harness.cli; print([m for m in ('agents', 'openai', 'pydantic') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -38,6 +38,7 @@ async def counts(folder: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> 
     return list(group.rollouts)
 
 
+@pytest.mark.process
 async def test_each_rollout_has_an_mcp_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rollouts = await counts(tmp_path, SOURCE, monkeypatch)
     assert [r.trajectory.path[0].tool_output for r in rollouts] == ["call 1"] * 3
@@ -45,6 +46,7 @@ async def test_each_rollout_has_an_mcp_connection_of_its_own(tmp_path: Path, mon
     assert (step.tool_type, step.server, step.tool_name) == ("mcp", "counting", "count")
 
 
+@pytest.mark.process
 async def test_an_agents_file_may_declare_its_mcp_servers_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rollouts = await counts(tmp_path, SOURCE + "SHARED_MCP = True\n", monkeypatch)
     assert sorted(str(r.trajectory.path[0].tool_output) for r in rollouts) == ["call 1", "call 2", "call 3"]

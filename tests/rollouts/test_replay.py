@@ -16,7 +16,7 @@ from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.runs import _chosen
 from harness.rollouts import Replayed, load_agent
-from tests.agents_config.exchanges import tools_in
+from tests.agents_config.exchanges import marked, tools_in
 from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
 
@@ -105,7 +105,7 @@ EXAMPLES: dict[str, tuple[str, Callable[[Seen, Any], Say]]] = {
 
 
 @BOTH_APIS
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", marked(EXAMPLES))
 async def test_every_example_is_identical(name: str, api: str, tmp_path: Path):
     query, script = EXAMPLES[name]
     await identical(await archived(name, query, numbered(script), tmp_path, api))
@@ -132,13 +132,13 @@ async def test_a_nested_call_that_failed_for_good_is_no_divergence(api: str, tmp
     assert all("failed" in note for one in await replayed(run, own) for note in one.notes)
 
 
-@pytest.mark.parametrize("name", ["search", "triage", "manager", "mcp_notes"])
+@pytest.mark.parametrize("name", marked(["search", "triage", "manager", "mcp_notes"]))
 async def test_with_the_tools_run_again_every_example_is_identical_too(name: str, tmp_path: Path):
     query, script = EXAMPLES[name]
     await identical(await archived(name, query, numbered(script), tmp_path), live_tools=True)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", marked(EXAMPLES))
 async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_path: Path):
     loaded = load_agent(name, Path.cwd())
     settings = load({"offline": True, "n": 2, "runs_dir": tmp_path})
@@ -175,16 +175,15 @@ async def test_a_change_is_told_where_it_first_shows(
         assert outcome.replayed == call - 1
 
 
-LIVE = [
-    ("triage", "is replaced under warranty", "is not replaced", "find_fault", "2"),
-    ("mcp_notes", "SERVER = Path(__file__)", "SERVER = Path(__file__).parent.joinpath('other', 'x')", "add_note", "1"),
-]
+LIVE = {
+    "triage": ("is replaced under warranty", "is not replaced", "find_fault", "2"),
+    "mcp_notes": ("SERVER = Path(__file__)", "SERVER = Path(__file__).parent.joinpath('other', 'x')", "add_note", "1"),
+}
 
 
-@pytest.mark.parametrize(("name", "before", "after", "tool", "step"), LIVE)
-async def test_a_changed_tool_output_is_told_with_the_tools_run_again_and_only_then(
-    name: str, before: str, after: str, tool: str, step: str, tmp_path: Path
-):
+@pytest.mark.parametrize("name", marked(LIVE))
+async def test_a_changed_tool_output_is_told_with_the_tools_run_again_and_only_then(name: str, tmp_path: Path):
+    before, after, tool, step = LIVE[name]
     query, script = EXAMPLES[name]
     run = await archived(name, query, numbered(script), tmp_path / "runs")
     agent = changed(name, tmp_path, before, after)
@@ -200,6 +199,7 @@ async def test_a_changed_tool_output_is_told_with_the_tools_run_again_and_only_t
         assert "\n+" in found.diff
 
 
+@pytest.mark.process
 async def test_without_live_tools_no_tool_runs_and_no_server_starts(tmp_path: Path):
     run = await archived("mcp_notes", "Note this.", numbered(noting), tmp_path / "runs")
     await identical(run, changed("mcp_notes", tmp_path, "sys.executable", '"/no/such/command"'))

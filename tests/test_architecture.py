@@ -1,0 +1,109 @@
+"""The import contracts of pyproject.toml name every room, and they catch what they forbid."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+    "contracts"
+]
+FLOORS = next(contract for contract in CONTRACTS if contract["type"] == "layers")
+PACKAGE = ROOT / "harness"
+ROOMS = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file())
+WITH_A_DOOR = sorted(set(ROOMS) - {"core"})
+LOWEST_SIBLINGS = ("transcripts", "ranking")
+
+
+def rooms_of_floors() -> list[list[str]]:
+    return [floor.split(" | ") for floor in FLOORS["layers"]]
+
+
+def test_the_floors_are_at_most_nine_and_every_room_stands_on_one():
+    assert FLOORS["exhaustive"]
+    assert len(FLOORS["layers"]) <= 9
+    assert sorted(room for floor in rooms_of_floors() for room in floor) == ROOMS
+    assert set(FLOORS["exhaustive_ignores"]) <= {"__main__", "_agents"}
+
+
+def test_no_module_stands_outside_of_the_rooms():
+    loose = {path.name for path in PACKAGE.iterdir() if path.is_file()}
+    assert loose == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_every_room_but_core_has_a_guarded_door():
+    guarded = {contract["protected_modules"][0]: contract for contract in CONTRACTS if contract["type"] == "protected"}
+    assert sorted(guarded) == [f"harness.{room}.*" for room in WITH_A_DOOR]
+    for room in WITH_A_DOOR:
+        assert guarded[f"harness.{room}.*"]["allowed_importers"] == [f"harness.{room}"]
+
+
+def inner_module(room: str) -> str:
+    """Return some module behind a room's door."""
+    path = min(path for path in (PACKAGE / room).glob("*.py") if not path.stem.startswith("_"))
+    return f"harness.{room}.{path.stem}"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What lint-imports says of a copy of the package with one forbidden import of every sort."""
+    folder = tmp_path_factory.mktemp("planted")
+    shutil.copytree(PACKAGE, folder / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    below = [f"import {inner_module(room)}" for room in WITH_A_DOOR if room != "cli"]
+    plants = {
+        "cli/planted_door.py": "\n".join(below),
+        "__main__.py": f"import {inner_module('cli')}",
+        **{
+            f"{room}/planted_{sibling}.py": f"import harness.{sibling}"
+            for floor in rooms_of_floors()
+            for room in floor
+            for sibling in floor
+            if sibling != room
+        },
+        "core/planted_upwards.py": "import harness.archive",
+        "tournament/planted_far_up.py": "import harness.cli",
+        "ranking/planted_chance.py": "import random",
+        "planted_loose.py": "",
+    }
+    for name, source in plants.items():
+        (folder / "harness" / name).write_text(source + "\n")
+    lint = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(lint, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    return done.stdout
+
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("room", WITH_A_DOOR)
+def test_an_import_past_a_door_is_caught(room: str, report: str):
+    importer = "harness.__main__" if room == "cli" else "harness.cli.planted_door"
+    assert f"{importer} -> {inner_module(room)} " in report
+
+
+def test_an_import_between_siblings_is_caught(report: str):
+    pairs = [(a, b) for floor in rooms_of_floors() for a in floor for b in floor if a != b]
+    assert pairs
+    for a, b in pairs:
+        assert f"harness.{a}.planted_{b} -> harness.{b} " in report, (a, b)
+
+
+def test_an_import_upwards_is_caught(report: str):
+    assert "harness.core.planted_upwards -> harness.archive " in report
+    assert "harness.tournament.planted_far_up -> harness.cli " in report
+
+
+def test_chance_in_the_pure_core_is_caught(report: str):
+    assert "harness.ranking.planted_chance -> random " in report
+
+
+def test_a_module_outside_of_the_rooms_is_caught(report: str):
+    assert "harness.planted_loose" in report or "planted_loose" in report
