@@ -11,7 +11,7 @@ import numpy as np
 from ranking import Table, play
 from simulated_judge import REGIMES, draw
 
-from harness.ranking import Cyclic, Decided
+from harness.ranking import Cyclic, EarlyStop
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.margins import fit_margins
 
@@ -28,7 +28,7 @@ def main() -> None:
             hits = calls = 0
             for g in range(groups):
                 cyclic, table = Cyclic(range(N)), Table(drawn.calls[g])
-                play(Decided(cyclic, range(N), sure) if sure else cyclic, table)
+                play(EarlyStop(cyclic, range(N), sure) if sure else cyclic, table)
                 fit = fit_margins(Comparisons.of(N, *zip(*table.made, strict=True)))
                 hits += int(fit.estimates.argmax() == drawn.quality[g].argmax())
                 calls += len(table.made)

@@ -32,7 +32,7 @@ def blob_body(name: str, text: str) -> str:
 
 
 class Blobs:
-    """The blobs of a run, for reading. Finds those written since by looking again."""
+    """The blobs of a run, for reading. A name that is not there yet is looked for in what was written since."""
 
     def __init__(self, folder: Path) -> None:
         """Read from `folder`, which need not be there yet."""
@@ -41,13 +41,13 @@ class Blobs:
         self._seen: dict[Path, int] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether a blob of that name was there at the last look."""
+        """Whether a blob of that name was there at the last scan."""
         return name in self._places
 
     def get(self, name: str) -> str:
         """Return a stored text. Raises ArchiveDamaged if it is missing or does not match its hash."""
         if name not in self:
-            self.look()
+            self.scan()
         place = self._places.get(name)
         if place is None:
             raise ArchiveDamaged(f"{self._folder}: missing blob {name}")
@@ -56,19 +56,19 @@ class Blobs:
             raise ArchiveDamaged(f"{place[0]} at byte {place[1]}: the content does not match its hash {name}")
         return text
 
-    def note(self, name: str, place: tuple[Path, int], end: int) -> None:
+    def add_place(self, name: str, place: tuple[Path, int], end: int) -> None:
         """Hear from the writer where it put a blob, which ends at byte `end`."""
         self._places.setdefault(name, place)
         self._seen[place[0]] = end
 
-    def look(self) -> None:
-        """Find the blobs that came since the last look; their texts are passed over unread."""
+    def scan(self) -> None:
+        """Find the blobs that came since the last scan; their texts are passed over unread."""
         for path in sorted(self._folder.glob("*.jsonl")):
             if path.stat().st_size > self._seen.get(path, 0):
-                for name, offset in self._new(path):
+                for name, offset in self._new_blobs(path):
                     self._places.setdefault(name, (path, offset))
 
-    def _new(self, path: Path) -> Iterator[tuple[str, int]]:
+    def _new_blobs(self, path: Path) -> Iterator[tuple[str, int]]:
         offset = self._seen.get(path, 0)
         with path.open("rb") as file:
             file.seek(offset)

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.archive.lines import Located, read_lines
-from harness.archive.verdict_index import Place, VerdictPlaces
+from harness.archive.lines import LocatedRecord, read_lines
+from harness.archive.verdict_index import RecordPlace, VerdictIndex
 from harness.core.sums import sum_if_known
 
 CACHE = "index.sqlite"
@@ -54,9 +54,9 @@ class RolloutPlace(NamedTuple):
 class Index:
     """The places of a run's records. `spent` is what the verdicts cost; None if any price is unknown."""
 
-    queries: dict[str, Place] = field(default_factory=dict[str, Place])
+    queries: dict[str, RecordPlace] = field(default_factory=dict[str, RecordPlace])
     rollouts: dict[str, dict[int, RolloutPlace]] = field(default_factory=dict[str, dict[int, RolloutPlace]])
-    verdicts: VerdictPlaces = field(default_factory=VerdictPlaces)
+    verdicts: VerdictIndex = field(default_factory=VerdictIndex)
     spent: float | None = 0.0
     seen: dict[Path, int] = field(default_factory=dict[Path, int])
     """How far each file has been read."""
@@ -66,7 +66,7 @@ class Index:
         self.verdicts.close()
 
 
-def build(folder: Path) -> Index:
+def build_index(folder: Path) -> Index:
     """Return the index of the run in `folder`. Raises ArchiveDamaged for a broken line in what the cache lacks."""
     paths = [p for name in _SEGMENTS for p in sorted((folder / name).glob("*.jsonl"))]
     index = _cached(folder, paths) or Index()
@@ -95,8 +95,8 @@ def _scan(index: Index, paths: list[Path]) -> bool:
     return fresh
 
 
-def _note(index: Index, segment: str, at: Located) -> None:
-    members, place = at.members, Place(at.path, at.offset)
+def _note(index: Index, segment: str, at: LocatedRecord) -> None:
+    members, place = at.members, RecordPlace(at.path, at.offset)
     if segment == "queries":
         index.queries.setdefault(members["id"], place)
     elif segment == "rollouts":
@@ -132,20 +132,20 @@ def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index 
         return None  # a file became shorter, or went: it was mended
     index = Index(seen=seen)
     for name, path, offset in base.execute("select id, path, offset from queries order by at"):
-        index.queries[name] = Place(paths[path], offset)
+        index.queries[name] = RecordPlace(paths[path], offset)
     for query, number, path, *rest in base.execute(
         "select query, idx, path, offset, status, kind, started, price from rollouts order by at"
     ):
         index.rollouts.setdefault(query, {})[number] = RolloutPlace(paths[path], *rest)
     usd, unknown = base.execute("select usd, unknown from spent").fetchone()
     index.spent = None if unknown else usd
-    index.verdicts = VerdictPlaces(
+    index.verdicts = VerdictIndex(
         folder / CACHE, lambda: _verdicts_in(seen)
     )  # last: what fails before leaves no file open
     return index
 
 
-def _verdicts_in(paths: Iterable[Path]) -> dict[str, Place]:
+def _verdicts_in(paths: Iterable[Path]) -> dict[str, RecordPlace]:
     """Return the places of the verdicts in segments, read anew."""
     index = Index()
     _scan(index, sorted(path for path in paths if path.parent.name == "verdicts"))

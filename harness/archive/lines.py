@@ -49,7 +49,7 @@ def refuse_newer(schema_version: int, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedRecord:
     """A decoded line and where it is, so that an index can come back to it."""
 
     path: Path
@@ -58,7 +58,7 @@ class Located:
     members: dict[str, Any]
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[Located]:
+def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
     """Yield the records of a file from byte `start`, streaming. A torn last line is left out; damage before raises."""
     with path.open("rb") as file:
         file.seek(start)
@@ -67,7 +67,7 @@ def read_lines(path: Path, start: int = 0) -> Iterator[Located]:
             if not line.endswith(b"\n"):
                 return  # torn by a kill: it never counted
             where = f"{path}:{number}" if not start else f"{path} at byte {offset}"
-            yield Located(path, offset, offset + len(line), decode(line, where))
+            yield LocatedRecord(path, offset, offset + len(line), decode(line, where))
             offset += len(line)
 
 

@@ -16,7 +16,7 @@ CUT_SHORT = frozenset({"cancelled", "quota"})
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingWork:
     """What resuming has to do."""
 
     rollouts: Mapping[str, Sequence[int]]
@@ -37,15 +37,15 @@ class Missing:
         return sum(map(len, self.rollouts.values()))
 
 
-def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
+def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     """Tell what is missing. With `retry_failed` every rollout that failed is."""
     rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
     if rollouts or not reader.index.queries:
-        return Missing(rollouts, ranking=bool(rollouts))
+        return MissingWork(rollouts, ranking=bool(rollouts))
     newest = reader.newest_ranking(free=False)
     if newest is None:
-        return Missing({}, ranking=bool(reader.info.judge))
-    again = Missing({}, ranking=True, like=newest.head)
+        return MissingWork({}, ranking=bool(reader.info.judge))
+    again = MissingWork({}, ranking=True, like=newest.head)
     if not newest.finished:
         return again
     basis: dict[str, str] = {}
@@ -53,7 +53,7 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> Missing:
         if group.status == "incomplete" and group.topology != "none":
             return again
         basis[group.query] = group.basis
-    return Missing({}, ranking=_out_of_date(reader, basis))
+    return MissingWork({}, ranking=_out_of_date(reader, basis))
 
 
 def last_unfinished(runs_dir: Path) -> Path | None:

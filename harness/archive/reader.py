@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.archive.blobs import Blobs
-from harness.archive.index import Index, RolloutPlace, build
+from harness.archive.index import Index, RolloutPlace, build_index
 from harness.archive.layout import RunInfo, read_info
-from harness.archive.lines import Located, RecordFiles, read_lines
+from harness.archive.lines import LocatedRecord, RecordFiles, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout, basis_of
@@ -123,7 +123,7 @@ class RunReader:
     def index(self) -> Index:
         """Where every record is; built at first use, for a large run from its cache."""
         if self._index is None:
-            self._index = build(self.folder)
+            self._index = build_index(self.folder)
         return self._index
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:
@@ -131,6 +131,6 @@ class RunReader:
         found = [(head, path) for path in paths if (head := read_head(path))]
         return sorted(found, key=lambda pair: pair[0].created_at)
 
-    def _segment(self, name: str) -> Iterator[Located]:
+    def _segment(self, name: str) -> Iterator[LocatedRecord]:
         for path in sorted((self.folder / name).glob("*.jsonl")):
             yield from (at for at in read_lines(path) if at.members["kind"] != "header")

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.group_commit import GroupCommit
-from harness.archive.index import Place
+from harness.archive.index import RecordPlace
 from harness.archive.layout import RunInfo
 from harness.archive.lines import Appender, sync_folder
 from harness.archive.rankings import RankingHead
@@ -24,7 +24,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveLocked, CannotWrite, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Record, Rollout
-from harness.core.redaction import NOTHING, Redactor
+from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 from harness.transcripts import valid_unicode
 
@@ -75,7 +75,7 @@ class Store(Protocol):
 class MemoryStore:
     """A store that lasts as long as the process: for use from Python without a run on disk."""
 
-    def __init__(self, redact: Redactor = NOTHING) -> None:
+    def __init__(self, redact: Redactor = DEFAULT_REDACTOR) -> None:
         """Start empty."""
         self.redact = redact
         self.blobs: dict[str, str] = {}
@@ -151,7 +151,7 @@ class RunStore:
         *,
         versions: Mapping[str, str] | None = None,
         accepted: Sequence[str] = (),
-        redact: Redactor = NOTHING,
+        redact: Redactor = DEFAULT_REDACTOR,
     ) -> None:
         """Lock `folder`. All that is written goes through `redact`.
 
@@ -179,7 +179,7 @@ class RunStore:
 
     @classmethod
     def create(
-        cls, runs_dir: Path, info: RunInfo, queries: Sequence[Query] = (), *, redact: Redactor = NOTHING
+        cls, runs_dir: Path, info: RunInfo, queries: Sequence[Query] = (), *, redact: Redactor = DEFAULT_REDACTOR
     ) -> Self:
         """Make a run's folder: under a dot-name with run.json inside, then renamed, so that no half run exists.
 
@@ -226,12 +226,12 @@ class RunStore:
         text = self.redact.blob(text)
         name, known = blob_name(text), self.reader.blobs
         if "blobs" not in self._appenders:
-            known.look()  # once is enough: nobody else writes to the run
+            known.scan()  # once is enough: nobody else writes to the run
         if name not in known:
             blobs = self._segment("blobs")
             with _told(self.folder):
                 place = (blobs.path, blobs.append("blob", blob_body(name, text), sync=False))
-            known.note(name, place, blobs.size)
+            known.add_place(name, place, blobs.size)
             self._group.add()
         return name
 
@@ -295,10 +295,10 @@ class RunStore:
         with _told(self.folder):
             self._sync()
 
-    def _append(self, segment: str, kind: str, body: str) -> Place:
+    def _append(self, segment: str, kind: str, body: str) -> RecordPlace:
         with _told(self.folder):
             appender = self._segment(segment)
-            place = Place(appender.path, appender.append(kind, body, sync=False))
+            place = RecordPlace(appender.path, appender.append(kind, body, sync=False))
         self._group.add()
         return place
 
@@ -359,7 +359,7 @@ def _told(folder: Path) -> Generator[None]:
 class RankingWriter:
     """One rankings file: header, a line a group as it is ranked, footer when complete."""
 
-    def __init__(self, path: Path, head: RankingHead, redact: Redactor = NOTHING) -> None:
+    def __init__(self, path: Path, head: RankingHead, redact: Redactor = DEFAULT_REDACTOR) -> None:
         """Name the file; it is made, with its header, when the first group is ranked."""
         self._path, self._head, self._groups, self._redact = path, redact.record(head), 0, redact
         self._appender: Appender | None = None

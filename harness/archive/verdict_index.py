@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record begins."""
 
     path: Path
     offset: int
 
 
-class VerdictPlaces:
+class VerdictIndex:
     """Looks keys up in the cache, and keeps in memory what is not there."""
 
-    def __init__(self, cache: Path | None = None, again: Callable[[], dict[str, Place]] | None = None) -> None:
+    def __init__(self, cache: Path | None = None, again: Callable[[], dict[str, RecordPlace]] | None = None) -> None:
         """Look in the table `verdicts` of `cache`, whose paths are relative to its folder.
 
         `again` finds the places anew should the cache turn out to be unreadable. Raises sqlite3.Error.
         """
-        self._fresh: dict[str, Place] = {}
+        self._fresh: dict[str, RecordPlace] = {}
         self._folder, self._again = cache.parent if cache else Path(), again
         self._base: sqlite3.Connection | None = None
         if cache:
@@ -34,19 +34,19 @@ class VerdictPlaces:
             self._base.close()
         self._base = None
 
-    def get(self, key: str) -> Place | None:
+    def get(self, key: str) -> RecordPlace | None:
         """Return where the verdict of a key is, or None."""
         return self._fresh.get(key) or self._kept(key)
 
-    def setdefault(self, key: str, place: Place) -> None:
+    def setdefault(self, key: str, place: RecordPlace) -> None:
         """Note where a verdict is, unless one of that key is known."""
         if self.get(key) is None:
             self._fresh[key] = place
 
-    def items(self) -> Iterator[tuple[str, Place]]:
+    def items(self) -> Iterator[tuple[str, RecordPlace]]:
         """Yield keys and places, the oldest first."""
         for key, path, offset in self._ask("select key, path, offset from verdicts order by at"):
-            yield key, Place(self._folder / path, offset)
+            yield key, RecordPlace(self._folder / path, offset)
         yield from self._fresh.items()
 
     def __len__(self) -> int:
@@ -60,11 +60,11 @@ class VerdictPlaces:
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` knows the same places."""
-        return isinstance(other, VerdictPlaces) and dict(self.items()) == dict(other.items())
+        return isinstance(other, VerdictIndex) and dict(self.items()) == dict(other.items())
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a dict's
 
-    def _kept(self, key: str) -> Place | None:
+    def _kept(self, key: str) -> RecordPlace | None:
         if self._base is None:
             return None
         try:
@@ -72,7 +72,7 @@ class VerdictPlaces:
         except sqlite3.Error:
             self._give_up()
             return self._fresh.get(key)
-        return Place(self._folder / row[0], row[1]) if row else None
+        return RecordPlace(self._folder / row[0], row[1]) if row else None
 
     def _ask(self, question: str) -> Iterator[tuple[Any, ...]]:
         """Yield what the cache says; nothing where it cannot be read."""

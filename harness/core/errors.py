@@ -82,7 +82,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def first_of(group: BaseExceptionGroup[Any]) -> Any:
+def first_error(group: BaseExceptionGroup[Any]) -> Any:
     """Return the first error in a group, however deep: concurrent tasks refused for one reason say it several times."""
     first: Any = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
+    return first_error(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]

@@ -39,7 +39,7 @@ _IDS = {
 _IDS_IN_JSON = {"type", "role", "status", "id", "call_id", "response_id", "object"}
 _HASH = re.compile(r"[0-9a-f]{64}")
 
-Model = TypeVar("Model", bound=BaseModel)
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 class Redactor:
@@ -69,7 +69,7 @@ class Redactor:
             text = pattern.sub(MARK, text)
         return self._hooked(text) if self._hook else text
 
-    def record(self, record: Model) -> Model:
+    def record(self, record: _Record) -> _Record:
         """Return a record with all of its texts redacted; ids, choices and hashes lose keys only."""
         if self._is_clean(_json_of(record)):
             return record
@@ -83,7 +83,7 @@ class Redactor:
                 changes[name] = now
         return record.model_copy(update=changes) if changes else record
 
-    def record_and_json(self, record: Model) -> tuple[Model, str | None]:
+    def record_and_json(self, record: _Record) -> tuple[_Record, str | None]:
         """Return a redacted record, and its JSON: None where that holds what UTF-8 cannot (half a surrogate pair)."""
         if self._is_clean(told := _json_of(record)):
             return record, told
@@ -152,7 +152,7 @@ def _json_of(record: BaseModel) -> str | None:
         return None
 
 
-NOTHING = Redactor()
+DEFAULT_REDACTOR = Redactor()
 """Takes out Authorization values alone."""
 
 

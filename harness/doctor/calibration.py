@@ -14,7 +14,7 @@ from harness.doctor.labelled_pairs import Label, LabelledPair
 from harness.doctor.request import DoctorRequest
 from harness.judging import Buyer, Purse, Rubric, Task
 from harness.pipeline import JudgeSpec, for_each, make_judge
-from harness.ranking import Call, Share, Tally, exact, kappa, tally
+from harness.ranking import JudgeCall, Share, Tally, exact, kappa, tally
 from harness.transcripts import Transcript
 
 _A_FIRST: Mapping[Winner, Label] = {"A": "a", "B": "b", "tie": "tie"}
@@ -81,12 +81,12 @@ class Trial:
         return tally(calls, failed=len(self.failed_verdicts))
 
 
-def _call(verdict: Judged | Unjudged, first: Transcript, second: Transcript) -> list[Call]:
+def _call(verdict: Judged | Unjudged, first: Transcript, second: Transcript) -> list[JudgeCall]:
     """Return a verdict as a call to be tallied; none for a failed one."""
     if isinstance(verdict, Unjudged):
         return []
     return [
-        Call(
+        JudgeCall(
             first.hash,
             second.hash,
             verdict.a.combined,

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.archive import MemoryStore, Store
 from harness.core.clock import Clock, now
-from harness.core.errors import NothingRankable, UsageError, first_of
+from harness.core.errors import NothingRankable, UsageError, first_error
 from harness.core.progress import Progress, Silent
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
@@ -56,7 +56,7 @@ async def rollout(
         ) as engine:
             return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
-        raise first_of(group) from None
+        raise first_error(group) from None
 
 
 async def rank(
@@ -87,7 +87,7 @@ async def rank(
     try:
         return await rank_by(group, jury, chosen, counter)
     except* UsageError as errors:
-        raise first_of(errors) from None
+        raise first_error(errors) from None
     finally:
         if close:
             await close()

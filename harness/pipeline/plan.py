@@ -13,7 +13,7 @@ from harness.core.settings_sources import changed, load
 from harness.endpoints import Bounds, Ceiling, Kind, Priced, agent_tokens, both, bounds, judge_tokens
 from harness.judging import ListRubric, Rubric, load_list_rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
-from harness.ranking import calls_bounds, told
+from harness.ranking import calls_bounds, describe_design
 from harness.rollouts import LoadedAgent
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
@@ -132,7 +132,7 @@ def design(settings: Settings) -> str | None:
     """Return in words what a budget of judge calls is spent on, for each query; None where there is no choice."""
     if settings.judge == "ruler" or settings.topology != "cyclic" or settings.n == 1:
         return None
-    plan = f"cyclic: {told(settings.n, settings.order, settings.budget)}; ranked by {settings.estimator}"
+    plan = f"cyclic: {describe_design(settings.n, settings.order, settings.budget)}; ranked by {settings.estimator}"
     return plan if settings.budget is None else f"--budget {settings.budget} picks {plan}"
 
 

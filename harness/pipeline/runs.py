@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, new_run_id, redacted_of
 from harness.core.clock import Clock
-from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, did_you_mean, first_of
+from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, did_you_mean, first_error
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings, as_written, without_credentials
 from harness.core.settings_sources import load
@@ -221,7 +221,7 @@ async def quote_rescoring(
             reused, low = reused + found.reused, low + missing
             high += max(missing, most - found.reused) if missing else 0
     except* HarnessError as errors:
-        raise first_of(errors) from None
+        raise first_error(errors) from None
     finally:
         await close()
     cost = judge_cost(settings, prepared.judge, (low, high)) if high else Bounds(0, 0)
@@ -326,17 +326,17 @@ def _one_reason(store: RunStore, *, new: bool) -> Generator[None]:
     except* Refused as group:
         if new and store.is_empty:
             store.discard()
-            raise first_of(group) from None
+            raise first_error(group) from None
         elsewhere = f", `harness rescore {store.folder} --judge-model MODEL` takes another judge"
         kept = what_is_kept(store.folder) + (elsewhere if "ok" in _ended(store.folder) else "")
-        raise type(first_of(group))(f"{first_of(group)}. {kept}") from None
+        raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
     except* CannotWrite as group:
-        told = f"{first_of(group)}; make room, then `harness resume {store.folder}`"
+        told = f"{first_error(group)}; make room, then `harness resume {store.folder}`"
         raise CannotWrite(told) from None
     except* HarnessError as group:
         if new and store.is_empty:
             store.discard()
-        raise first_of(group) from None
+        raise first_error(group) from None
 
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:

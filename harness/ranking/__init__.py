@@ -7,23 +7,30 @@ Scores are exact (`Fraction`), so that no rounding decides a match.
 from harness.ranking.bracket import seeded_order
 from harness.ranking.conclusions import Conclusion, Estimator, RewardFrom, Rule, conclude
 from harness.ranking.cyclic import Cyclic
-from harness.ranking.early_stop import Decided
+from harness.ranking.early_stop import EarlyStop
 from harness.ranking.judge_stats.agreement import Share, kappa
-from harness.ranking.judge_stats.tally import Call, Tally, judge_calls, tally
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
-from harness.ranking.registry import NEED_ANCHOR, TopologyName, calls_bounds, make_topology, told, usual_order
-from harness.ranking.reward_classes import classes_of, stacked
+from harness.ranking.registry import (
+    NEED_ANCHOR,
+    TopologyName,
+    calls_bounds,
+    describe_design,
+    make_topology,
+    usual_order,
+)
+from harness.ranking.reward_classes import classes_of, stack_classes
 from harness.ranking.rewards import place
-from harness.ranking.scores import RankedScores, rank_scores
+from harness.ranking.score_table import RankedScores, rank_scores
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Topology, exact
 
 __all__ = [
     "NEED_ANCHOR",
-    "Call",
     "Conclusion",
     "Cyclic",
-    "Decided",
+    "EarlyStop",
     "Estimator",
+    "JudgeCall",
     "OrderPolicy",
     "Pairing",
     "Played",
@@ -38,6 +45,7 @@ __all__ = [
     "calls_bounds",
     "classes_of",
     "conclude",
+    "describe_design",
     "exact",
     "judge_calls",
     "kappa",
@@ -47,8 +55,7 @@ __all__ = [
     "place",
     "rank_scores",
     "seeded_order",
-    "stacked",
+    "stack_classes",
     "tally",
-    "told",
     "usual_order",
 ]

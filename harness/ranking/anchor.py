@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.board import Board, distinct
+from harness.ranking.schedule import Schedule, distinct
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 
@@ -14,27 +14,27 @@ class Anchor:
 
     def __init__(self, entrants: Sequence[int], anchor: int, order: OrderPolicy = "both") -> None:
         """Set up for `entrants` (rollout indices, `anchor` among them). Raises ValueError if it is not."""
-        self._entrants, self._anchor, self._board = distinct(entrants), anchor, Board()
+        self._entrants, self._anchor, self._schedule = distinct(entrants), anchor, Schedule()
         if anchor not in entrants:
             raise ValueError(f"the anchor {anchor} must be one of the entrants {list(entrants)}")
         for place, sample in enumerate(e for e in entrants if e != anchor):
-            self._board.put_up(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
+            self._schedule.open_match(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
 
     @property
     def matches(self) -> Sequence[Played]:
         """The matches in entrant order."""
-        return self._board.matches
+        return self._schedule.matches
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches."""
-        return self._board.pairings()
+        return self._schedule.pairings()
 
     def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        self._board.record(pairing, score_a, score_b)
+        self._schedule.record(pairing, score_a, score_b)
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing; its seed score is its only point."""
-        own = self._board.points(self._entrants)
+        own = self._schedule.points(self._entrants)
         seeds = {e: sum(points, Fraction()) / len(points) for e, points in own.items() if points}
         return [Standing(e, 0, (seeds[e],) if e in seeds else (), seeds.get(e)) for e in self._entrants]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.bracket import Bracket
+from harness.ranking.bracket import SeededBracket
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 
@@ -30,7 +30,7 @@ class Arena:
         self._reuse = reuse
         self._samples = tuple(e for e in entrants if e != anchor)
         self._seeding: dict[int, Played] = {}
-        self._bracket: Bracket | None = None
+        self._bracket: SeededBracket | None = None
         self._start_bracket()
 
     @property
@@ -65,7 +65,7 @@ class Arena:
     def _start_bracket(self) -> None:
         if len(self._seeding) == len(self._samples):
             seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or Fraction()), e))
-            self._bracket = Bracket(seeds, self._policy, self._known)
+            self._bracket = SeededBracket(seeds, self._policy, self._known)
 
     def _seed_score(self, entrant: int) -> Fraction | None:
         if entrant != self._anchor:

@@ -22,7 +22,7 @@ def seeded_order(size: int) -> list[int]:
 
 
 @dataclass
-class Bracket:
+class SeededBracket:
     """One single elimination among `seeds` (entrants, best first). A tie goes to the better seed.
 
     The bracket has the next power of two of places; the places without an entrant are byes, and fall to the

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice
 
-from harness.ranking.board import Board, distinct
-from harness.ranking.circle import first_of, pairs_by_distance
+from harness.ranking.circle_method import balanced_sides, pairs_by_distance
+from harness.ranking.schedule import Schedule, distinct
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 
@@ -39,41 +39,43 @@ class Cyclic:
 
     def __init__(self, entrants: Sequence[int], order: OrderPolicy | None = None, budget: int | None = None) -> None:
         """Set up; see `spread` for `order` and `budget`. Raises ValueError for entrants named twice or none."""
-        self._entrants, self._board = distinct(entrants), Board()
+        self._entrants, self._schedule = distinct(entrants), Schedule()
         n = len(entrants)
         self._first, self._second = spread(n, order, budget)
         self._last = 0
         for place, (i, j, number) in enumerate(islice(pairs_by_distance(n), self._first)):
-            x, y = (min(i, j), max(i, j)) if order == "single" else first_of(i, j, n)
+            x, y = (min(i, j), max(i, j)) if order == "single" else balanced_sides(i, j, n)
             a, b = entrants[x], entrants[y]
-            self._board.put_up(Pairing(a, b, number, orders(a, b, "both" if order == "both" else "single")), place)
+            self._schedule.open_match(
+                Pairing(a, b, number, orders(a, b, "both" if order == "both" else "single")), place
+            )
             self._last = number
 
     @property
     def matches(self) -> Sequence[Played]:
         """The matches by distance; the second orders last, closest first."""
-        return self._board.matches
+        return self._schedule.matches
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches."""
-        return self._board.pairings()
+        return self._schedule.pairings()
 
     def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        played = self._board.record(pairing, score_a, score_b)
+        played = self._schedule.record(pairing, score_a, score_b)
         self._first -= 1
         if self._first == 0 and played.pairing.round <= self._last:
             for place, (a, b) in enumerate(self._closest()):
-                self._board.put_up(Pairing(b, a, self._last + 1, ((b, a),)), place)
+                self._schedule.open_match(Pairing(b, a, self._last + 1, ((b, a),)), place)
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's points. There are no rounds to reach and no seed scores."""
-        return [Standing(e, 0, own, None) for e, own in self._board.points(self._entrants).items()]
+        return [Standing(e, 0, own, None) for e, own in self._schedule.points(self._entrants).items()]
 
     def _closest(self) -> list[tuple[int, int]]:
         """Return the pairs to judge again, each as first and second stood."""
         if not self._second:
             return []
-        leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._board.matches}
+        leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._schedule.matches}
         mean = sum(leads.values(), Fraction()) / len(leads)
         return sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from harness.ranking.board import Board, distinct
 from harness.ranking.bracket import seeded_order
+from harness.ranking.schedule import Schedule, distinct
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 _EMPTY = None
@@ -36,7 +36,7 @@ class Double:
 
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
         """Set up for `seeds` (entrants, best first). Raises ValueError for none, or an entrant named twice."""
-        self._seeds, self._board = distinct(seeds), Board()
+        self._seeds, self._schedule = distinct(seeds), Schedule()
         self._order: OrderPolicy = order
         self._seed_of = {e: seed for seed, e in enumerate(seeds)}
         self._reached = dict.fromkeys(seeds, 0)
@@ -50,20 +50,20 @@ class Double:
     @property
     def matches(self) -> Sequence[Played]:
         """The matches by stage and place."""
-        return self._board.matches
+        return self._schedule.matches
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches."""
-        return sorted(self._board.pairings(), key=lambda p: (p.round, self._nodes[p].place))
+        return sorted(self._schedule.pairings(), key=lambda p: (p.round, self._nodes[p].place))
 
     def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        played = self._board.record(pairing, score_a, score_b)
+        played = self._schedule.record(pairing, score_a, score_b)
         self._leave(self._nodes[pairing], played)
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing, in entrant order: the last stage it came to; the champion's is one more."""
-        own = self._board.points(self._seeds)
+        own = self._schedule.points(self._seeds)
         return [Standing(e, self._reached[e], own[e], None) for e in sorted(self._seeds)]
 
     def _arrive(self, to: "tuple[_Node, int] | None", entrant: int | None) -> None:
@@ -81,11 +81,11 @@ class Double:
             return
         self._reached |= {a: node.stage, b: node.stage}
         pairing = Pairing(a, b, node.stage, orders(a, b, self._order))
-        if played := self._board.repeat(pairing, node.place):
+        if played := self._schedule.repeat(pairing, node.place):
             self._leave(node, played)
         else:
             self._nodes[pairing] = node
-            self._board.put_up(pairing, node.place)
+            self._schedule.open_match(pairing, node.place)
 
     def _leave(self, node: _Node, played: Played) -> None:
         a, b = played.pairing.a, played.pairing.b

@@ -16,7 +16,7 @@ _TINY = 1e-9
 """A lead below this is a draw, and floating point: scores are given to a tenth."""
 
 
-class Decided:
+class EarlyStop:
     """`cyclic`, round by round, until the leader by `margins` cannot be caught any more.
 
     With `sure` 1 that is certain: whatever margins the calls left over could give, the fit of all planned calls would

@@ -13,11 +13,11 @@ from harness.core.verdicts import Judged
 from harness.ranking.judge_stats.agreement import kappa as kappa_of_labels
 from harness.ranking.ranks import average_ranks
 
-Margins = Mapping[str, Mapping[Hashable, float]]
+JurorMargins = Mapping[str, Mapping[Hashable, float]]
 """By juror, then by item; an item that a juror did not judge is not there."""
 
 
-def agreement(margins: Margins) -> tuple[Agreement, ...]:
+def agreement(margins: JurorMargins) -> tuple[Agreement, ...]:
     """Return the agreement of each two jurors on the items that both judged, in the jurors' order."""
     found: list[Agreement] = []
     for one, other in combinations(margins, 2):

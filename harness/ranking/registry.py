@@ -1,4 +1,4 @@
-"""The topologies by name: how to make one, what it costs, and in which orders it judges unless told."""
+"""The topologies by name: how to make one, what it costs, and in which orders it judges unless describe_design."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -7,7 +7,7 @@ from harness.ranking.anchor import Anchor
 from harness.ranking.arena import Arena, match_bounds
 from harness.ranking.cyclic import Cyclic, spread
 from harness.ranking.double import Double, judged_in_double
-from harness.ranking.none import NoMatches
+from harness.ranking.no_matches import NoMatches
 from harness.ranking.round_robin import RoundRobin
 from harness.ranking.single import Single
 from harness.ranking.swiss import Swiss, usual_rounds
@@ -18,7 +18,7 @@ NEED_ANCHOR = frozenset({"arena", "anchor"})
 """Without an anchor these play as `single`."""
 
 
-class Draws(Protocol):
+class Sampler(Protocol):
     """The one thing that a topology asks of chance; `random.Random` does it."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
@@ -36,7 +36,7 @@ def make_topology(
     entrants: Sequence[int],
     anchor: int | None,
     order: OrderPolicy | None,
-    rng: Draws,
+    rng: Sampler,
     budget: int | None = None,
 ) -> Topology:
     """Return a tournament among `entrants` (rollout indices). `order` None is the topology's usual one.
@@ -90,7 +90,7 @@ def judged_matches(
     return exact, exact
 
 
-def told(n: int, order: OrderPolicy | None, budget: int | None) -> str:
+def describe_design(n: int, order: OrderPolicy | None, budget: int | None) -> str:
     """Return in words what `cyclic` does with a budget of judge calls."""
     pairs = n * (n - 1) // 2
     first, second = spread(n, order, budget)

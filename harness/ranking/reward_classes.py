@@ -19,7 +19,7 @@ def classes_of(verified: Mapping[int, float | None]) -> list[list[int]]:
     return [[e for e, v in verified.items() if v == level] for level in levels]
 
 
-def stacked(found: Sequence[Conclusion], failed_last: Sequence[int]) -> Conclusion:
+def stack_classes(found: Sequence[Conclusion], failed_last: Sequence[int]) -> Conclusion:
     """Put classes, best first, one above the other, and `failed_last` below: ranks inside a class stay as they are.
 
     Without ranks in any class there are none at all. The signal is `ok`: two classes are told apart for certain. The

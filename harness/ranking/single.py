@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.bracket import Bracket
+from harness.ranking.bracket import SeededBracket
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing
 
 
@@ -17,7 +17,7 @@ class Single:
         if not seeds or len(set(seeds)) != len(seeds):
             raise ValueError(f"seeds must be distinct entrants, got {list(seeds)}")
         self._seeds = tuple(seeds)
-        self._bracket = Bracket(self._seeds, order, lambda _a, _b: None)
+        self._bracket = SeededBracket(self._seeds, order, lambda _a, _b: None)
 
     @property
     def matches(self) -> Sequence[Played]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.board import Board, distinct
+from harness.ranking.schedule import Schedule, distinct
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 _HALF = Fraction(1, 2)
@@ -28,7 +28,7 @@ class Swiss:
 
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both", rounds: int | None = None) -> None:
         """Set up for `seeds` (entrants, best first). Raises ValueError for none, or an entrant named twice."""
-        self._seeds, self._board = distinct(seeds), Board()
+        self._seeds, self._schedule = distinct(seeds), Schedule()
         self._order: OrderPolicy = order
         self._rounds = usual_rounds(len(seeds)) if rounds is None else rounds
         self._seed_of = {e: seed for seed, e in enumerate(seeds)}
@@ -39,31 +39,31 @@ class Swiss:
     @property
     def matches(self) -> Sequence[Played]:
         """The matches by round, from the top of the standings down."""
-        return self._board.matches
+        return self._schedule.matches
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches of the round."""
-        return self._board.pairings()
+        return self._schedule.pairings()
 
     def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        self._count(self._board.record(pairing, score_a, score_b))
+        self._count(self._schedule.record(pairing, score_a, score_b))
         self._start_rounds()
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's points, in entrant order. There is no round to be thrown out of, and no seed score."""
-        own = self._board.points(self._seeds)
+        own = self._schedule.points(self._seeds)
         return [Standing(e, 0, own[e], None) for e in sorted(self._seeds)]
 
     def _start_rounds(self) -> None:
-        while not self._board.pairings() and self._round < self._rounds and len(self._seeds) > 1:
+        while not self._schedule.pairings() and self._round < self._rounds and len(self._seeds) > 1:
             self._round += 1
             for place, (a, b) in enumerate(self._draw()):
                 pairing = Pairing(a, b, self._round, orders(a, b, self._order))
-                if played := self._board.repeat(pairing, place):
+                if played := self._schedule.repeat(pairing, place):
                     self._count(played)
                 else:
-                    self._board.put_up(pairing, place)
+                    self._schedule.open_match(pairing, place)
 
     def _count(self, played: Played) -> None:
         a, b = played.score_a, played.score_b
@@ -93,7 +93,7 @@ class Swiss:
         half = len(group) // 2
         lower, pairs = group[half:], list[tuple[int, int]]()
         for a in group[:half]:
-            b = next((e for e in lower if not self._board.have_met(a, e)), lower[0])
+            b = next((e for e in lower if not self._schedule.have_met(a, e)), lower[0])
             lower.remove(b)
             pairs.append((a, b))
         return pairs
@@ -104,11 +104,13 @@ class Swiss:
         Where each has met at most r others, one such pair exists among n if n - 2 > 2(r - 1): always, in log2 n rounds.
         """
         for at, (a, b) in enumerate(pairs):
-            if not self._board.have_met(a, b):
+            if not self._schedule.have_met(a, b):
                 continue
             for other in sorted((o for o in range(len(pairs)) if o != at), key=lambda o: abs(o - at)):
                 c, d = pairs[other]
-                fits = [p for p in (((c, a), (d, b)), ((c, b), (d, a))) if not any(self._board.have_met(*m) for m in p)]
+                fits = [
+                    p for p in (((c, a), (d, b)), ((c, b), (d, a))) if not any(self._schedule.have_met(*m) for m in p)
+                ]
                 if fits:
                     pairs[other], pairs[at] = fits[0]
                     break

@@ -15,7 +15,7 @@ from harness.ranking import (
     NEED_ANCHOR,
     Conclusion,
     Cyclic,
-    Decided,
+    EarlyStop,
     Rule,
     Topology,
     agreement,
@@ -23,7 +23,7 @@ from harness.ranking import (
     conclude,
     make_topology,
     match_margins,
-    stacked,
+    stack_classes,
 )
 from harness.tournament.group import Rules, bill, cuts, failed_last, jurors_missing, task_of
 from harness.tournament.play import Ask, AtHand, Bench, Outcome, play
@@ -85,7 +85,7 @@ async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: rando
         absent_verdicts=absent,
         agreement=agreement(match_margins(matches, lambda key: _found(purse, key))),
         reward_from=rules.reward,
-        spared=sum(f.spared for f in fields if isinstance(f, Decided)),
+        spared=sum(f.spared for f in fields if isinstance(f, EarlyStop)),
         **_noise(found),
     )
 
@@ -104,7 +104,7 @@ def _topology(
     if not members or (anchor is None and rules.anchor_failed == "stop" and _has_anchor(group)):
         return None
     made = make_topology(rules.topology, members, anchor if anchor in members else None, rules.order, rng, rules.budget)
-    return Decided(made, members, rules.sure) if rules.sure and isinstance(made, Cyclic) else made
+    return EarlyStop(made, members, rules.sure) if rules.sure and isinstance(made, Cyclic) else made
 
 
 def _conclude(
@@ -120,7 +120,7 @@ def _conclude(
         conclude(f.standings(), matches, rule=rule, failed_last=last if alone else (), finished=not keys)
         for f, (matches, keys, _) in zip(fields, played, strict=True)
     ]
-    return found[0] if alone else stacked(found, last)
+    return found[0] if alone else stack_classes(found, last)
 
 
 def _with_verified(ranked: Ranked, rollout: Rollout) -> Ranked:

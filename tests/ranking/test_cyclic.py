@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking import Cyclic, told
-from harness.ranking.circle import distances, first_of, pairs_by_distance, round_of
+from harness.ranking import Cyclic, describe_design
+from harness.ranking.circle_method import balanced_sides, distances, pairs_by_distance, round_of
 from harness.ranking.cyclic import usual_budget
 from harness.ranking.round_robin import RoundRobin
 from tests.ranking.playing import Field, arenas, play
@@ -57,9 +57,9 @@ def test_over_all_pairs_no_one_stands_first_more_than_once_more_often_than_secon
 @pytest.mark.parametrize(("n", "ahead"), [(7, 3), (8, 3), (9, 4)])
 def test_each_stands_first_against_the_next_and_the_diameter_alternates(n: int, ahead: int) -> None:
     for i in range(n):
-        assert all(first_of(i, (i + d) % n, n) == (i, (i + d) % n) for d in range(1, ahead + 1))
+        assert all(balanced_sides(i, (i + d) % n, n) == (i, (i + d) % n) for d in range(1, ahead + 1))
     if n % 2 == 0:
-        assert [first_of(i, i + n // 2, n)[0] for i in range(4)] == [0, 5, 2, 7]
+        assert [balanced_sides(i, i + n // 2, n)[0] for i in range(4)] == [0, 5, 2, 7]
 
 
 @given(st.integers(2, 64))
@@ -123,4 +123,4 @@ def test_by_default_each_pair_meets_once_but_for_no_more_than_arenarl_s_calls(n:
     ],
 )
 def test_what_a_budget_is_spent_on_is_told_in_words(order: None, budget: int | None, words: str) -> None:
-    assert told(8, order, budget) == words
+    assert describe_design(8, order, budget) == words

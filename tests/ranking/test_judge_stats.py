@@ -13,7 +13,7 @@ from scipy import stats
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Judged
-from harness.ranking.judge_stats import Call, Share, Tally, judge_calls, kappa, tally
+from harness.ranking.judge_stats import JudgeCall, Share, Tally, judge_calls, kappa, tally
 from harness.ranking.judge_stats.orders import order_sums
 from tests.builders import a_judged
 
@@ -21,12 +21,12 @@ Judge = Callable[[int, int], tuple[float, float]]
 """From the entrants in the order shown to their scores."""
 
 
-def judged(n: int, judge: Judge, *, both: bool = True, lengths: dict[int, int] | None = None) -> list[Call]:
+def judged(n: int, judge: Judge, *, both: bool = True, lengths: dict[int, int] | None = None) -> list[JudgeCall]:
     """Every pair among `n`, in both orders or with the lower index first."""
     pairs = itertools.permutations(range(n), 2) if both else itertools.combinations(range(n), 2)
     told = lengths or {}
     return [
-        Call(f"t{i:03}", f"t{j:03}", *judge(i, j), length_first=told.get(i), length_second=told.get(j))
+        JudgeCall(f"t{i:03}", f"t{j:03}", *judge(i, j), length_first=told.get(i), length_second=told.get(j))
         for i, j in pairs
     ]
 
@@ -143,11 +143,11 @@ def test_a_judge_that_gives_8_to_everything_is_named():
 
 
 def test_marks_are_rounded_half_up():
-    assert tally([Call("a", "b", 7.5, 6.5)]).marks == {7: 1, 8: 1}
+    assert tally([JudgeCall("a", "b", 7.5, 6.5)]).marks == {7: 1, 8: 1}
 
 
 def test_what_was_asked_again_measures_the_judges_own_noise():
-    calls = [Call("a", "b", 5 + lead, 5, repeat=k) for k, lead in enumerate((1.0, -1.0, 3.0))]
+    calls = [JudgeCall("a", "b", 5 + lead, 5, repeat=k) for k, lead in enumerate((1.0, -1.0, 3.0))]
     found = tally(calls)
     assert found.self_noise == pytest.approx(np.std([1, -1, 3], ddof=1))
     assert found.disagreements == Share(1, 2)
@@ -155,7 +155,7 @@ def test_what_was_asked_again_measures_the_judges_own_noise():
 
 
 def test_repeats_of_a_pair_count_as_one_pair_by_their_mean():
-    calls = [Call("a", "b", 9, 5), Call("a", "b", 4, 5, repeat=1), Call("b", "a", 3, 5)]
+    calls = [JudgeCall("a", "b", 9, 5), JudgeCall("a", "b", 4, 5, repeat=1), JudgeCall("b", "a", 3, 5)]
     assert tally(calls).flips == Share(0, 1)
 
 

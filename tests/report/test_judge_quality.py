@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from harness.ranking.judge_stats import Call, Tally, tally
+from harness.ranking.judge_stats import JudgeCall, Tally, tally
 from harness.report.json import quality_json
 from harness.report.judge_quality import JudgeQuality, judge_lines, judge_qualities, quality_figures, warnings
 from harness.report.summary.ranking import summarize
@@ -15,7 +15,7 @@ from tests.report.test_page import EVIL, build, crowd, page_of
 def of(margin, n: int = 5, both: bool = True) -> Tally:
     balanced = [(i, j) if (i + j) % 2 else (j, i) for i, j in itertools.combinations(range(n), 2)]
     pairs = itertools.permutations(range(n), 2) if both else balanced
-    return tally([Call(str(i), str(j), 5 + margin(i, j) / 2, 5 - margin(i, j) / 2) for i, j in pairs])
+    return tally([JudgeCall(str(i), str(j), 5 + margin(i, j) / 2, 5 - margin(i, j) / 2) for i, j in pairs])
 
 
 def meanings_of(t: Tally, order: str = "both") -> dict[str, str]:

@@ -6,6 +6,6 @@ the room around it: it reads records, and buys, ranks and words nothing.
 
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.orders import Advice, OrderSums
-from harness.ranking.judge_stats.tally import Call, Tally, judge_calls, tally
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 
-__all__ = ["Advice", "Call", "OrderSums", "Share", "Tally", "judge_calls", "kappa", "tally"]
+__all__ = ["Advice", "JudgeCall", "OrderSums", "Share", "Tally", "judge_calls", "kappa", "tally"]

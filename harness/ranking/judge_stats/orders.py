@@ -13,7 +13,7 @@ _ENOUGH = 5
 _PLENTY = 30
 """Degrees of freedom from which on the ratio no longer hangs on a few pairs."""
 
-Margins = Mapping[tuple[str, str], float]
+PairMargins = Mapping[tuple[str, str], float]
 """For (first, second): first's score less second's."""
 
 
@@ -82,7 +82,7 @@ class OrderSums:
         )
 
 
-def order_sums(margins: Margins) -> OrderSums:
+def order_sums(margins: PairMargins) -> OrderSums:
     """Return the sums of one group; only pairs with both orders count."""
     both = [(i, j) for i, j in margins if (j, i) in margins and i < j]
     if not both:

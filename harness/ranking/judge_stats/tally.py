@@ -24,7 +24,7 @@ _FEW = 8
 
 
 @dataclass(frozen=True)
-class Call:
+class JudgeCall:
     """A verdict on two different transcripts, named by their hashes. Lengths are the answers', in words."""
 
     first: str
@@ -127,7 +127,9 @@ class Tally:
         return (mark, times / total) if times >= FLAT_FROM * total else None
 
 
-def judge_calls(ranking: GroupRanking, verdicts: Iterable[Judged], lengths: Mapping[int, int]) -> dict[str, list[Call]]:
+def judge_calls(
+    ranking: GroupRanking, verdicts: Iterable[Judged], lengths: Mapping[int, int]
+) -> dict[str, list[JudgeCall]]:
     """Return the calls a ranking rests on by judge; `lengths` are the answers' words by rollout.
 
     Each verdict counts once however many matches used it; one on two equal transcripts does not count.
@@ -137,13 +139,13 @@ def judge_calls(ranking: GroupRanking, verdicts: Iterable[Judged], lengths: Mapp
         for m in ranking.matches
         for key, first in zip(m.verdicts, m.shown_first, strict=True)
     }
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[JudgeCall]] = {}
     for v in {v.key: v for v in verdicts}.values():
         if v.first == v.second:
             continue
         first, second = shown.get(v.key, (-1, -1))
         found.setdefault(v.judge, []).append(
-            Call(
+            JudgeCall(
                 v.first,
                 v.second,
                 v.a.combined,
@@ -159,7 +161,7 @@ def judge_calls(ranking: GroupRanking, verdicts: Iterable[Judged], lengths: Mapp
     return found
 
 
-def tally(calls: Sequence[Call], failed: int = 0) -> Tally:
+def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
     """Sum up one group's calls of one judge."""
     decided = [c.margin for c in calls if abs(c.margin) > _TINY]
     means = _margins(calls)
@@ -183,7 +185,7 @@ def tally(calls: Sequence[Call], failed: int = 0) -> Tally:
     )
 
 
-def _margins(calls: Iterable[Call]) -> dict[tuple[str, str], float]:
+def _margins(calls: Iterable[JudgeCall]) -> dict[tuple[str, str], float]:
     """Return the mean margin of each pair in each order, over repeats."""
     heard: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for c in calls:
@@ -209,11 +211,11 @@ def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
     return Share(round(float(np.trace(beats @ beats @ beats)) / 3), round(float(np.trace(met @ met @ met)) / 6))
 
 
-def _marks(calls: Iterable[Call]) -> dict[int, int]:
+def _marks(calls: Iterable[JudgeCall]) -> dict[int, int]:
     return dict(sorted(Counter(math.floor(s + 0.5) for c in calls for s in (c.score_first, c.score_second)).items()))
 
 
-def _length(calls: Iterable[Call]) -> tuple[float, float, float, int]:
+def _length(calls: Iterable[JudgeCall]) -> tuple[float, float, float, int]:
     scores: defaultdict[str, list[float]] = defaultdict(list)
     lengths: dict[str, int] = {}
     for c in calls:
@@ -233,7 +235,7 @@ def _length(calls: Iterable[Call]) -> tuple[float, float, float, int]:
     return float(ours @ theirs), float(ours @ ours), float(theirs @ theirs), len(lengths)
 
 
-def _side(calls: Sequence[Call]) -> tuple[float, float, float]:
+def _side(calls: Sequence[JudgeCall]) -> tuple[float, float, float]:
     if not calls:
         return 0.0, 0.0, 0.0
     nodes = {node: k for k, node in enumerate(dict.fromkeys(node for c in calls for node in (c.first, c.second)))}
@@ -250,8 +252,8 @@ def _side(calls: Sequence[Call]) -> tuple[float, float, float]:
     return weight * fit.first_side, (weight * fit.first_side_sd) ** 2, weight
 
 
-def _noise(calls: Iterable[Call]) -> tuple[tuple[float, int], Share]:
-    asked: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
+def _noise(calls: Iterable[JudgeCall]) -> tuple[tuple[float, int], Share]:
+    asked: defaultdict[tuple[str, str], list[JudgeCall]] = defaultdict(list)
     for c in calls:
         asked[c.first, c.second].append(c)
     squares, freedom, others = 0.0, 0, Share()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.board import distinct
+from harness.ranking.schedule import distinct
 from harness.ranking.topology import Pairing, Played, Standing
 
 

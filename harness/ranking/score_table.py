@@ -12,7 +12,7 @@ from harness.core.errors import UsageError, did_you_mean
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.ranking.conclusions import Estimator, Rule, conclude
-from harness.ranking.registry import Draws, TopologyName, make_topology
+from harness.ranking.registry import Sampler, TopologyName, make_topology
 from harness.ranking.topology import OrderPolicy, Pairing, Topology, exact
 
 Scores = tuple[float, float]
@@ -57,7 +57,7 @@ def rank_scores(
     topology: str = "arena",
     estimator: str = "tiers",
     order: str = "both",
-    rng: Draws | int = 0,
+    rng: Sampler | int = 0,
     *,
     n: int | None = None,
 ) -> RankedScores:

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 from harness.ranking.topology import Pairing, Played
 
-Scores = tuple[Fraction, Fraction]
-
 
 def distinct(entrants: Sequence[int]) -> tuple[int, ...]:
     """Return the entrants. Raises ValueError for none, or one named twice."""
@@ -17,7 +15,7 @@ def distinct(entrants: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass
-class Board:
+class Schedule:
     """Open and played matches, in the order in which the design counts them: by round, then by place in it."""
 
     _open: dict[Pairing, int] = field(default_factory=dict[Pairing, int])
@@ -34,7 +32,7 @@ class Board:
         """Return the open matches."""
         return list(self._open)
 
-    def put_up(self, pairing: Pairing, place: int) -> None:
+    def open_match(self, pairing: Pairing, place: int) -> None:
         """Open a match."""
         self._open[pairing] = place
 

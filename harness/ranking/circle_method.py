@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def first_of(i: int, j: int, n: int) -> tuple[int, int]:
+def balanced_sides(i: int, j: int, n: int) -> tuple[int, int]:
     """Return places `i` and `j` of `n` in the order that balances the sides.
 
     Each stands first against the next floor((n-1)/2) places; pairs across the diameter alternate. Over all pairs no
