@@ -1,17 +1,17 @@
-"""Formats: between the archive and what others write or read.
+"""Formats: between the archive and the files that others write or read.
 
-Here a file becomes records; nothing is judged, ranked or asked of a model.
+Here a file becomes records. This room judges nothing, ranks nothing and asks no model.
 """
 
-from harness.formats.files import FORMATS, Format, read_foreign
-from harness.formats.foreign import Importing
+from harness.formats.imported import ImportedRun
 from harness.formats.queries import query_from, read_queries
+from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
 
 __all__ = [
     "FORMATS",
     "Format",
-    "Importing",
+    "ImportedRun",
     "query_from",
-    "read_foreign",
     "read_queries",
+    "read_trajectories",
 ]

@@ -5,12 +5,14 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+
+from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.records import Query
+from harness.formats.json_values import JsonObject, parse_json, text_in
 from harness.transcripts import valid_unicode
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
@@ -32,17 +34,18 @@ def read_queries(source: str) -> Iterator[Query]:
     one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one query a line.
     Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, query in _numbered(source):
-        if query.id in seen:
+        if query.id in ids:
             raise UsageError(f"{source}:{number}: the query id {query.id!r} stands there twice")
-        seen.add(query.id)
+        ids.add(query.id)
         yield query
-    if not seen:
+    if not ids:
         raise UsageError(f"--queries {source}: no query in it")
 
 
 def _numbered(source: str) -> Iterator[tuple[int, Query]]:
+    """Yield the queries with their line numbers."""
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -53,90 +56,93 @@ def _numbered(source: str) -> Iterator[tuple[int, Query]]:
         return
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines: JSON may hold U+2028 and its like
         if line.strip():
-            yield number, _from_line(line, f"{source}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
+            yield number, _from_line(line.strip(), f"{source}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
 
 
 def _rows(text: str, source: str) -> Iterator[tuple[int, Query]]:
     rows = csv.DictReader(io.StringIO(text), restkey="")
     try:
         for row in rows:
-            where = f"{source}:{rows.line_num}"
+            place = f"{source}:{rows.line_num}"
             if isinstance(row.get(""), list):
-                raise UsageError(f"{where}: more fields than the first line names; a text with commas needs quotes")
-            yield rows.line_num, _from_mapping({k: v for k, v in row.items() if v}, where)
+                raise UsageError(f"{place}: more fields than the first line names; a text with commas needs quotes")
+            yield rows.line_num, _from_object({name: field for name, field in row.items() if field}, place)
     except csv.Error as exc:
         raise UsageError(f"{source}:{rows.line_num + 1}: {exc}") from None
 
 
-def _from_line(line: str, where: str, *, jsonl: bool) -> Query:
-    line = line.strip()
-    value: Any = line
-    if jsonl or line.startswith(("{", '"')):
-        try:
-            value = _json(line)
-        except (ValueError, RecursionError) as exc:
-            if jsonl or line.startswith("{"):  # else a plain line that begins with a quotation
-                raise UsageError(f"{where}: not JSON ({exc})") from None
-    if isinstance(value, str) and not value.strip():
-        raise UsageError(f"{where}: the query is empty")
+def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
+    value = _line_value(line, place, jsonl=jsonl)
     if isinstance(value, str):
+        if not value.strip():
+            raise UsageError(f"{place}: the query is empty")
         return query_from(value)
     if not isinstance(value, dict):
-        raise UsageError(f"{where}: expected an object or a string, found {type(value).__name__}")
-    return _from_mapping(cast("dict[str, Any]", value), where)
+        raise UsageError(f"{place}: expected an object or a string, found {type(value).__name__}")
+    return _from_object(value, place)
 
 
-def _from_mapping(row: dict[str, Any], where: str) -> Query:
-    key = next((k for k in _TEXT_KEYS if _asks(row.get(k))), None)
+def _line_value(line: str, place: str, *, jsonl: bool) -> JsonValue:
+    """Return what a line holds: JSON where it must be or looks like JSON, else the line itself."""
+    if not jsonl and not line.startswith(("{", '"')):
+        return line
+    try:
+        return parse_json(line)
+    except (ValueError, RecursionError) as exc:
+        if jsonl or line.startswith("{"):
+            raise UsageError(f"{place}: not JSON ({exc})") from None
+        return line  # a plain line that begins with a quotation
+
+
+def _from_object(row: JsonObject, place: str) -> Query:
+    key = next((name for name in _TEXT_KEYS if _holds_query(row.get(name))), None)
     if key is None:
-        names = " or ".join(repr(k) for k in _TEXT_KEYS)
-        raise UsageError(f"{where}: no text under {names} (a list of the SDK's input items does as well)")
-    reference = next((str(row[k]) for k in _REFERENCE_KEYS if row.get(k) is not None), None)
-    rest = {k: v for k, v in row.items() if k not in {key, "id", *_REFERENCE_KEYS}}
-    given = "" if row.get("id") is None else str(row["id"])
-    if isinstance(row[key], str):
-        return query_from(row[key], reference=reference, id=given).model_copy(update={"metadata": rest})
-    items = _items(row[key], where)
-    known = given or _id(json.dumps(row[key], sort_keys=True))
-    return Query(id=known, text=items_text(items), items=items, reference=reference, metadata=rest)
+        names = " or ".join(repr(name) for name in _TEXT_KEYS)
+        raise UsageError(f"{place}: no text under {names} (a list of the SDK's input items does as well)")
+    reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
+    metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
+    id_given, content = text_in(row, "id"), row[key]
+    if isinstance(content, list):
+        items = _items(content, place)
+        id_made = id_given or _id(json.dumps(content, sort_keys=True))
+        return Query(id=id_made, text=items_text(items), items=items, reference=reference, metadata=metadata)
+    query = query_from(str(content), reference=reference, id=id_given)
+    return query.model_copy(update={"metadata": metadata})
 
 
-def _asks(value: Any) -> bool:
+def _holds_query(value: JsonValue) -> bool:
     return bool(value.strip()) if isinstance(value, str) else isinstance(value, list) and value != []
 
 
-def items_text(items: Sequence[Mapping[str, Any]]) -> str:
+def items_text(items: Sequence[JsonObject]) -> str:
     """Return the SDK's input items as text for people and judges: who said what; images and files by name."""
     if len(items) == 1 and items[0].get("role") == "user":
         return _content(items[0].get("content"))
     return "\n\n".join(
-        f"{i.get('role') or i.get('type')}: {_content(i.get('content', i.get('output')))}" for i in items
+        f"{item.get('role') or item.get('type')}: {_content(item.get('content', item.get('output')))}" for item in items
     )
 
 
-def _content(content: Any) -> str:
+def _content(content: JsonValue) -> str:
     if not isinstance(content, list):
         return str("" if content is None else content)
-    parts = cast("list[Mapping[str, Any]]", content)
-    return "\n".join(_part(p) for p in parts)
+    return "\n".join(_part(part) for part in content)
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def _part(part: JsonValue) -> str:
+    if not isinstance(part, dict):
+        return str(part)
     name = part.get("filename") or part.get("file_id") or str(part.get("image_url") or part.get("file_url") or "")[:80]
     return str(part.get("text") or f"[{part.get('type', 'part')} {name}]")
 
 
-def _items(found: Sequence[Any], where: str) -> tuple[Mapping[str, Any], ...]:
-    for item in found:
-        shown = str(item)[:60]
-        if not isinstance(item, dict) or not {"role", "type"} & cast("dict[str, Any]", item).keys():
-            raise UsageError(f"{where}: an input item must be an object with a role or a type, not {shown!r}")
-    return tuple(found)
-
-
-def _json(line: str) -> Any:
-    """Read JSON. Raises ValueError also for NaN and infinities; half a surrogate pair becomes U+FFFD."""
-    return json.loads(valid_unicode(json.dumps(json.loads(line), ensure_ascii=False, allow_nan=False)))
+def _items(values: Sequence[JsonValue], place: str) -> tuple[JsonObject, ...]:
+    items: list[JsonObject] = []
+    for value in values:
+        if not isinstance(value, dict) or not {"role", "type"} & value.keys():
+            raise UsageError(f"{place}: an input item must be an object with a role or a type, not {str(value)[:60]!r}")
+        items.append(value)
+    return tuple(items)
 
 
 def _id(text: str) -> str:

@@ -20,7 +20,7 @@ from harness.core.records import Query, Rollout
 from harness.core.settings import Settings, as_written, without_credentials
 from harness.core.settings_sources import load
 from harness.endpoints import Bounds
-from harness.formats import Format, Importing, read_foreign
+from harness.formats import Format, ImportedRun, read_trajectories
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.plan import (
     Prepared,
@@ -281,8 +281,8 @@ def import_trajectories(
     All files are read once before anything is written. Raises UsageError naming file and line.
     """
     at = surroundings.clock()
-    counting = Importing("", at)
-    for foreign in read_foreign(files, format):
+    counting = ImportedRun("", at)
+    for foreign in read_trajectories(files, format):
         counting.rollout(foreign)
     settings = replace(settings, n=min(max(counting.counts.values()), 256))
     info = RunInfo(
@@ -297,8 +297,8 @@ def import_trajectories(
     )
     redact = redactor_of(None, settings, surroundings.environ)
     with RunStore.create(settings.runs_dir, info, redact=redact) as store:
-        importing = Importing(info.id, at, first_is_anchor)
-        for foreign in read_foreign(files, format):
+        importing = ImportedRun(info.id, at, first_is_anchor)
+        for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):
                 store.add_query(query)
             store.add_rollout(importing.rollout(foreign))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import UsageError
-from harness.formats import Importing, read_foreign
-from harness.formats.foreign import Foreign
+from harness.formats import ImportedRun, read_trajectories
+from harness.formats.imported import ImportedTrajectory
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "sky"}'}}
 CHAT: dict[str, Any] = {
@@ -73,54 +73,54 @@ ATIF: dict[str, Any] = {
 }
 
 
-def read(tmp_path: Path, *told: Any, name: str = "t.jsonl", **more: Any) -> list[Foreign]:
+def read(tmp_path: Path, *documents: Any, name: str = "t.jsonl", **more: Any) -> list[ImportedTrajectory]:
     path = tmp_path / name
-    path.write_text("\n".join(json.dumps(t) for t in told))
-    return list(read_foreign([path], **more))
+    path.write_text("\n".join(json.dumps(t) for t in documents))
+    return list(read_trajectories([path], **more))
 
 
-def said(told: Foreign) -> list[tuple[Any, ...]]:
-    return [(s.kind, s.reasoning, s.tool_name, s.tool_input, s.tool_output) for s in told.path]
+def step_rows(trajectory: ImportedTrajectory) -> list[tuple[Any, ...]]:
+    return [(s.kind, s.reasoning, s.tool_name, s.tool_input, s.tool_output) for s in trajectory.path]
 
 
 def test_chat_messages_become_steps_as_they_would_here(tmp_path: Path):
-    (told,) = read(tmp_path, CHAT)
-    assert said(told) == [
+    (chat,) = read(tmp_path, CHAT)
+    assert step_rows(chat) == [
         ("tool", "I look.\nA moment.", "search", '{"q": "sky"}', "Rayleigh."),
         ("tool", None, "note", '{"a": 1}', "noted"),
         ("message", "Is that all?", None, None, None),
         ("message", "The user said: Yes.", None, None, None),
         ("reasoning", "Sum up.", None, None, None),
     ]
-    assert (told.query, told.answer, told.instructions) == ("Why is the sky blue?", "Rayleigh scattering.", "Be brief.")
-    assert (told.query_id, told.id, told.reward, told.reference) == ("sky", "t1", 0.5, "Scattering.")
-    assert (told.metadata, told.temperature, told.tool_names) == ({"by": "x"}, 1.0, ("search", "note"))
+    assert (chat.query, chat.answer, chat.instructions) == ("Why is the sky blue?", "Rayleigh scattering.", "Be brief.")
+    assert (chat.query_id, chat.id, chat.reward, chat.reference) == ("sky", "t1", 0.5, "Scattering.")
+    assert (chat.metadata, chat.temperature, chat.tool_names) == ({"by": "x"}, 1.0, ("search", "note"))
 
 
 def test_atif_becomes_steps_with_what_each_call_gave(tmp_path: Path):
-    (told,) = read(tmp_path, ATIF, name="t.json")
-    assert said(told) == [
+    (atif,) = read(tmp_path, ATIF, name="t.json")
+    assert step_rows(atif) == [
         ("tool", "Two things.\nI look.", "price", '{"ticker": "X"}', "$185"),
         ("tool", None, "volume", "{}", "1M"),
         ("tool", None, "environment", None, "The market closed."),
         ("reasoning", "Known.", None, None, None),
     ]
-    assert (told.query, told.answer, told.instructions, told.id) == (
+    assert (atif.query, atif.answer, atif.instructions, atif.id) == (
         "What is the price?",
         "It is $185.",
         "Be brief.",
         "s1",
     )
-    assert told.models == ("m1", "m2")
-    assert (told.usage.input, told.usage.output, told.usage.cached, told.price_usd) == (1120, 124, 200, 0.5)
-    rollout = Importing("r", datetime(2026, 1, 1, tzinfo=UTC)).rollout(told)
+    assert atif.models == ("m1", "m2")
+    assert (atif.usage.input, atif.usage.output, atif.usage.cached, atif.price_usd) == (1120, 124, 200, 0.5)
+    rollout = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC)).rollout(atif)
     assert (rollout.started_at.hour, rollout.duration_s) == (3, 4.0)
 
 
 def test_a_trajectory_that_ends_in_a_call_has_no_answer_made_up_for_it(tmp_path: Path):
-    (told,) = read(tmp_path, CHAT | {"messages": CHAT["messages"][:3]})
-    assert told.answer == ""
-    assert told.path[0].tool_output is None
+    (chat,) = read(tmp_path, CHAT | {"messages": CHAT["messages"][:3]})
+    assert chat.answer == ""
+    assert chat.path[0].tool_output is None
 
 
 def test_files_of_both_kinds_are_told_apart_line_by_line(tmp_path: Path):
@@ -131,7 +131,7 @@ def test_files_of_both_kinds_are_told_apart_line_by_line(tmp_path: Path):
 def test_a_query_id_makes_a_group_else_the_first_user_message_does(tmp_path: Path):
     plain = {k: v for k, v in CHAT.items() if k != "query_id"}
     other = {"messages": [{"role": "user", "content": "Why not?"}, {"role": "assistant", "content": "Well."}]}
-    importing = Importing("r", datetime(2026, 1, 1, tzinfo=UTC), first_is_anchor=True)
+    importing = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC), first_is_anchor=True)
     made = [importing.rollout(t) for t in read(tmp_path, CHAT, plain, other, CHAT, plain)]
     assert [(r.index, r.role) for r in made] == [
         (0, "anchor"),
@@ -160,15 +160,15 @@ BAD: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), BAD)
-def test_what_is_wrong_is_said_by_file_and_line(line: str, told: str, tmp_path: Path):
+@pytest.mark.parametrize(("line", "complaint"), BAD)
+def test_what_is_wrong_is_said_by_file_and_line(line: str, complaint: str, tmp_path: Path):
     (tmp_path / "t.jsonl").write_text(f"{json.dumps(CHAT)}\n{line}\n")
-    with pytest.raises(UsageError, match=told):
-        list(read_foreign([tmp_path / "t.jsonl"]))
+    with pytest.raises(UsageError, match=complaint):
+        list(read_trajectories([tmp_path / "t.jsonl"]))
 
 
 def test_an_empty_or_missing_file_is_refused(tmp_path: Path):
     (tmp_path / "t.jsonl").write_text("\n")
-    for name, told in (("t.jsonl", "no trajectory"), ("none.jsonl", "cannot be read")):
-        with pytest.raises(UsageError, match=told):
-            list(read_foreign([tmp_path / name]))
+    for name, complaint in (("t.jsonl", "no trajectory"), ("none.jsonl", "cannot be read")):
+        with pytest.raises(UsageError, match=complaint):
+            list(read_trajectories([tmp_path / name]))
