@@ -8,7 +8,7 @@ A run's temperatures reach both helpers too, and what they did is archived insid
 from agents import Agent
 
 from harness import AgentEnv
-from harness.offline.tool import search_tool
+from harness.offline import search_tool
 
 MODEL = "gpt-5.2"
 EXAMPLES = ["How did garbage collection reach everyday languages?"]

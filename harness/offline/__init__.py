@@ -6,9 +6,11 @@ they are not language models: a ranking made with them says nothing of any LLM.
 
 from harness.offline.judge import judge_list, judge_pair
 from harness.offline.model import OfflineModel
+from harness.offline.tool import search_tool
 
 __all__ = [
     "OfflineModel",
     "judge_list",
     "judge_pair",
+    "search_tool",
 ]

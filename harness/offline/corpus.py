@@ -1,4 +1,4 @@
-"""A folder of text files as something to search: SQLite's FTS5, one row a paragraph."""
+"""A folder of text files to search: SQLite's FTS5, one row a paragraph."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -8,21 +8,21 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from harness.core.errors import UsageError
-from harness.offline.words import STOP, words
+from harness.offline.words import STOP_WORDS, split_words
 
 _ENDINGS = {".md", ".txt"}
 
 
 @dataclass(frozen=True)
 class Passage:
-    """One paragraph that was found, and the article it stands in."""
+    """One paragraph, and the article that it is part of."""
 
     title: str
     file: str
     text: str
 
 
-class Corpus:
+class PassageIndex:
     """An in-memory index over passages."""
 
     def __init__(self, passages: Iterator[Passage] | list[Passage]) -> None:
@@ -37,28 +37,28 @@ class Corpus:
 
     def search(self, query: str, limit: int = 5) -> list[Passage]:
         """Return the passages that fit any word of `query` best (bm25, a title's word counting three times)."""
-        asked = [w.replace('"', "") for w in dict.fromkeys(words(query)) if w not in STOP]
-        if not asked:
+        search_words = [w.replace('"', "") for w in dict.fromkeys(split_words(query)) if w not in STOP_WORDS]
+        if not search_words:
             return []
-        match = " OR ".join(f'"{w}"' for w in asked)
-        found = self._db.execute(
+        match = " OR ".join(f'"{w}"' for w in search_words)
+        rows = self._db.execute(
             "SELECT title, file, text FROM passages WHERE passages MATCH ? "
             "ORDER BY bm25(passages, 3.0, 1.0), rowid LIMIT ?",
             (match, limit),
         )
-        return [Passage(*row) for row in found]
+        return [Passage(*row) for row in rows]
 
 
 @cache
-def open_corpus(folder: Path | None = None) -> Corpus:
+def open_corpus(folder: Path | None = None) -> PassageIndex:
     """Return the corpus in `folder` (`.md` and `.txt`, at any depth), or the packaged one.
 
     Raises UsageError where the folder is missing or has no such file.
     """
     if folder is not None:
-        return Corpus(_passages(folder))
+        return PassageIndex(_passages(folder))
     with as_file(files("harness.offline") / "corpus") as packaged:
-        return Corpus(_passages(packaged))
+        return PassageIndex(_passages(packaged))
 
 
 def _passages(folder: Path) -> list[Passage]:

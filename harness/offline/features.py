@@ -1,4 +1,4 @@
-"""What the embedded judge measures, each feature from 0 to 1, read off a transcript's text alone."""
+"""What the embedded judge measures: features from 0 to 1, of a transcript's text alone."""
 
 import re
 from collections import Counter
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from harness.offline.tool import parse
-from harness.offline.words import content_words, first_year, keywords, sentences, stem, words
+from harness.offline.tool import parse_passages
+from harness.offline.words import content_stems, first_year, keywords, split_sentences, split_words, stem
 from harness.transcripts import Transcript
 
 _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
@@ -18,7 +18,7 @@ _USUAL_LIMIT = 600
 
 
 @dataclass(frozen=True)
-class Reading:
+class TranscriptParts:
     """A transcript taken apart: searches, what each brought, the answer's sentences."""
 
     query: str
@@ -33,7 +33,7 @@ class Reading:
     @cached_property
     def searches(self) -> list[set[str]]:
         """Stems of each tool call's input."""
-        return [set(content_words(line[7:])) for line in self.transcript.path.split("\n") if line.startswith("Input: ")]
+        return [set(content_stems(line[7:])) for line in self.transcript.path.split("\n") if line.startswith("Input: ")]
 
     @cached_property
     def outputs(self) -> list[str]:
@@ -43,44 +43,42 @@ class Reading:
     @cached_property
     def sources(self) -> dict[str, set[str]]:
         """Stems found, by the article they stand in."""
-        found: dict[str, set[str]] = {}
+        sources: dict[str, set[str]] = {}
         for output in self.outputs:
-            for passage in parse(output):
-                found.setdefault(passage.title, set()).update(content_words(passage.text))
-        return found
+            for passage in parse_passages(output):
+                sources.setdefault(passage.title, set()).update(content_stems(passage.text))
+        return sources
 
     @cached_property
     def sentences(self) -> list[str]:
         """The answer's sentences."""
-        return sentences(self.transcript.answer)
+        return split_sentences(self.transcript.answer)
 
 
-def path_features(r: Reading) -> Mapping[str, float]:
+def path_features(parts: TranscriptParts) -> Mapping[str, float]:
     """Return coverage of the request by the searches, their order, and how much they brought and was used.
 
-    - understanding: share of the request's key words that some search asks for;
+    - understanding: share of the request's key words that some search looks for;
     - logic: mean of: share of searches unlike every earlier one; share that brought something; whether the first
-      one asks for the request itself;
+      one looks for the request itself;
     - richness: articles found (eight is full), and the share of them that the answer draws on, averaged.
     """
-    asked = set[str]().union(*r.searches)
-    distinct = [s for i, s in enumerate(r.searches) if s not in r.searches[:i]]
-    fruitful = [o for o in r.outputs if parse(o)]
-    first = r.searches[0] if r.searches else set[str]()
-    used = {_source(s, r.sources) for s in r.sentences} - {None}
+    searched = set[str]().union(*parts.searches)
+    distinct = [s for i, s in enumerate(parts.searches) if s not in parts.searches[:i]]
+    fruitful = [o for o in parts.outputs if parse_passages(o)]
+    first = parts.searches[0] if parts.searches else set[str]()
+    used = {_source(s, parts.sources) for s in parts.sentences} - {None}
+    unlike = _share(len(distinct), len(parts.searches))
+    successful = _share(len(fruitful), len(parts.searches))
+    first_on_request = _share(len(first & parts.wanted), len(parts.wanted))
     return {
-        "understanding": _share(len(asked & r.wanted), len(r.wanted)),
-        "logic": (
-            _share(len(distinct), len(r.searches))
-            + _share(len(fruitful), len(r.searches))
-            + _share(len(first & r.wanted), len(r.wanted))
-        )
-        / 3,
-        "richness": (min(1.0, len(r.sources) / 8) + _share(len(used), len(r.sources))) / 2,
+        "understanding": _share(len(searched & parts.wanted), len(parts.wanted)),
+        "logic": (unlike + successful + first_on_request) / 3,
+        "richness": (min(1.0, len(parts.sources) / 8) + _share(len(used), len(parts.sources))) / 2,
     }
 
 
-def answer_features(r: Reading) -> Mapping[str, float]:
+def answer_features(parts: TranscriptParts) -> Mapping[str, float]:
     """Return what the answer is worth by what can be counted.
 
     - relevance: share of the request's key words in the answer, and of its sentences that touch one, averaged;
@@ -90,42 +88,46 @@ def answer_features(r: Reading) -> Mapping[str, float]:
       length from 10..30 words; 0 for leaked working such as `<think>`;
     - clarity: mean of: length within the brief (else within 600 words); two to four paragraphs; years in order.
     """
-    said = set(content_words(r.transcript.answer))
-    touching = [s for s in r.sentences if set(content_words(s)) & r.wanted]
-    borne_out = [source for s in r.sentences if (source := _source(s, r.sources))]
-    told = {
-        "relevance": (_share(len(said & r.wanted), len(r.wanted)) + _share(len(touching), len(r.sentences))) / 2,
-        "content_quality": (_share(len(borne_out), len(r.sentences)) + min(1.0, len(set(borne_out)) / 6)) / 2,
-        "language_style": _style(r),
-        "clarity": (_length(r) + _form(r.transcript.answer) + _order(r.sentences)) / 3,
+    answer_stems = set(content_stems(parts.transcript.answer))
+    touching = [s for s in parts.sentences if set(content_stems(s)) & parts.wanted]
+    borne_out = [source for s in parts.sentences if (source := _source(s, parts.sources))]
+    words_named = _share(len(answer_stems & parts.wanted), len(parts.wanted))
+    sentences_touching = _share(len(touching), len(parts.sentences))
+    features = {
+        "relevance": (words_named + sentences_touching) / 2,
+        "content_quality": (_share(len(borne_out), len(parts.sentences)) + min(1.0, len(set(borne_out)) / 6)) / 2,
+        "language_style": _style(parts),
+        "clarity": (_length(parts) + _form(parts.transcript.answer) + _order(parts.sentences)) / 3,
     }
-    if not r.transcript.path:  # not shown: the answers alone are judged
-        del told["content_quality"]
-    return told
+    if not parts.transcript.path:  # not shown: the answers alone are judged
+        del features["content_quality"]
+    return features
 
 
 def _source(sentence: str, sources: Mapping[str, set[str]]) -> str | None:
     """Return the article that holds at least four fifths of a sentence's words, or None."""
-    own = set(content_words(sentence))
-    best = max(sources, key=lambda t: len(own & sources[t]), default=None)
-    return best if best is not None and own and len(own & sources[best]) >= 0.8 * len(own) else None
+    stems = set(content_stems(sentence))
+    best = max(sources, key=lambda t: len(stems & sources[t]), default=None)
+    if best is None or not stems or len(stems & sources[best]) < 0.8 * len(stems):
+        return None
+    return best
 
 
-def _style(r: Reading) -> float:
-    answer = words(r.transcript.answer)
-    if not answer or _LEAK.search(r.transcript.answer):
+def _style(parts: TranscriptParts) -> float:
+    answer = split_words(parts.transcript.answer)
+    if not answer or _LEAK.search(parts.transcript.answer):
         return 0.0
     runs = Counter(zip(*(answer[i:] for i in range(4)), strict=False))
     repeated = sum(n - 1 for n in runs.values()) / max(1, sum(runs.values()))
-    mean = len(answer) / max(1, len(r.sentences))
+    mean = len(answer) / max(1, len(parts.sentences))
     off = max(0.0, 10 - mean, mean - 30) / 20
     return max(0.0, 1 - 2 * repeated - off)
 
 
-def _length(r: Reading) -> float:
+def _length(parts: TranscriptParts) -> float:
     """1 within the limit and above a third of it; falling off on both sides."""
-    count = len(r.transcript.answer.split())
-    stated = _LIMIT.search(r.brief or "")
+    count = len(parts.transcript.answer.split())
+    stated = _LIMIT.search(parts.brief or "")
     limit = int(stated[1]) if stated else _USUAL_LIMIT
     if count > limit:
         return max(0.0, 1 - 3 * (count - limit) / limit)
@@ -137,10 +139,10 @@ def _form(answer: str) -> float:
     return 1.0 if 2 <= count <= 4 else 0.5 if count else 0.0
 
 
-def _order(told: Sequence[str]) -> float:
-    years = [y for s in told if (y := first_year(s))]
+def _order(sentences: Sequence[str]) -> float:
+    years = [y for s in sentences if (y := first_year(s))]
     pairs = list(pairwise(years))
-    return _share(sum(a <= b for a, b in pairs), len(pairs)) if pairs else 0.5 if told else 0.0
+    return _share(sum(a <= b for a, b in pairs), len(pairs)) if pairs else 0.5 if sentences else 0.0
 
 
 def _share(part: int, whole: int) -> float:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.offline.features import Reading, answer_features, path_features
+from harness.offline.features import TranscriptParts, answer_features, path_features
 from harness.transcripts import Transcript
 
 _CONTRAST = 4.0
@@ -26,7 +26,7 @@ def judge_pair(
     A dimension named like a feature gets that feature's mark; any other the mean of its block's features. It has
     no position bias: swapping the sides swaps the marks. A block without keys is not measured.
     """
-    sides = [Reading(query, brief, t) for t in (first, second)]
+    sides = [TranscriptParts(query, brief, t) for t in (first, second)]
     reply: dict[str, Any] = {"analysis": {}}
     for block, keys, measure in (("path", path_keys, path_features), ("answer", answer_keys, answer_features)):
         if not keys:
@@ -37,8 +37,8 @@ def judge_pair(
             "LLM_B": _marks(keys, measured[1], measured[0]),
         }
         for side, features in zip("AB", measured, strict=True):
-            told = ", ".join(f"{name} {value:.2f}" for name, value in features.items())
-            reply["analysis"][f"{block}_{side}"] = f"Measured: {told}."
+            measures = ", ".join(f"{name} {value:.2f}" for name, value in features.items())
+            reply["analysis"][f"{block}_{side}"] = f"Measured: {measures}."
     return json.dumps(reply)
 
 
@@ -49,22 +49,22 @@ def judge_list(query: str, brief: str | None, shown: Sequence[tuple[str, Transcr
     """
     scores: list[dict[str, Any]] = []
     for id_, transcript in shown:
-        side = Reading(query, brief, transcript)
+        side = TranscriptParts(query, brief, transcript)
         path, answer = path_features(side), answer_features(side)
         score = 0.4 * sum(path.values()) / len(path) + 0.6 * sum(answer.values()) / len(answer)
-        told = ", ".join(f"{name} {value:.2f}" for name, value in {**path, **answer}.items())
-        scores.append({"trajectory_id": id_, "explanation": f"Measured: {told}.", "score": round(score, 3)})
+        measures = ", ".join(f"{name} {value:.2f}" for name, value in {**path, **answer}.items())
+        scores.append({"trajectory_id": id_, "explanation": f"Measured: {measures}.", "score": round(score, 3)})
     return json.dumps({"scores": scores})
 
 
-def _marks(keys: Sequence[str], own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, int]:
-    return {key: _mark(_feature(key, own), _feature(key, other)) for key in keys}
+def _marks(keys: Sequence[str], side: Mapping[str, float], other: Mapping[str, float]) -> dict[str, int]:
+    return {key: _mark(_feature(key, side), _feature(key, other)) for key in keys}
 
 
 def _feature(key: str, features: Mapping[str, float]) -> float:
     return features.get(key, sum(features.values()) / len(features))
 
 
-def _mark(own: float, other: float) -> int:
-    lead = _CONTRAST * (own - other)
-    return max(0, min(10, math.floor(round(10 * own + lead, 9) + 0.5)))
+def _mark(side: float, other: float) -> int:
+    lead = _CONTRAST * (side - other)
+    return max(0, min(10, math.floor(round(10 * side + lead, 9) + 0.5)))

@@ -17,8 +17,8 @@ from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
 from harness.endpoints import completed
-from harness.offline.tool import parse
-from harness.offline.writer import Chooser, Found, plan, write
+from harness.offline.tool import parse_passages
+from harness.offline.writer import Chooser, SearchHistory, next_move, write_summary
 
 
 class OfflineModel(Model):
@@ -49,8 +49,8 @@ class OfflineModel(Model):
         with generation_span(
             input=[*system, *items], model=self.model, model_config=config, disabled=tracing.is_disabled()
         ) as span:
-            choose = Chooser(model_settings.temperature or 0.0, self._rng)
-            output = _respond(items, _search_tool(tools), choose)
+            chooser = Chooser(model_settings.temperature or 0.0, self._rng)
+            output = _respond(items, _search_tool(tools), chooser)
             span.span_data.output = [_as_message(output)]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
@@ -59,23 +59,26 @@ class OfflineModel(Model):
         yield completed(await self.get_response(*args, **more))
 
 
-def _respond(items: Sequence[dict[str, Any]], tool: FunctionTool | None, choose: Chooser) -> list[TResponseOutputItem]:
-    query, found = _query(items), _found(items)
+def _respond(items: Sequence[dict[str, Any]], tool: FunctionTool | None, chooser: Chooser) -> list[TResponseOutputItem]:
+    query, history = _query(items), _history(items)
+    number = len(history.searches) + 1
+    why = "There is no search tool to call, and nothing is known here without one."
     if tool:
-        move = plan(query, found, choose)
+        move = next_move(query, history, chooser)
         if move.search:
-            arguments = json.dumps({_argument(tool): move.search})
-            number = len(found.searches) + 1
-            call = ResponseFunctionToolCall(
-                arguments=arguments, call_id=f"call_{number}", name=tool.name, type="function_call"
-            )
-            return [_reasoning(number, move.why), call]
+            return [_reasoning(number, move.why), _call(tool, number, move.search)]
         why = move.why
-    else:
-        why = "There is no search tool to call, and nothing is known here without one."
-    text = ResponseOutputText(annotations=[], text=write(query, found, choose), type="output_text")
-    message = ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
-    return [_reasoning(len(found.searches) + 1, why), message]
+    return [_reasoning(number, why), _message(write_summary(query, history, chooser))]
+
+
+def _call(tool: FunctionTool, number: int, search: str) -> ResponseFunctionToolCall:
+    arguments = json.dumps({_argument(tool): search})
+    return ResponseFunctionToolCall(arguments=arguments, call_id=f"call_{number}", name=tool.name, type="function_call")
+
+
+def _message(answer: str) -> ResponseOutputMessage:
+    text = ResponseOutputText(annotations=[], text=answer, type="output_text")
+    return ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
 
 
 def _reasoning(number: int, text: str) -> ResponseReasoningItem:
@@ -95,8 +98,8 @@ def _argument(tool: FunctionTool) -> str | None:
 
 
 def _query(items: Sequence[dict[str, Any]]) -> str:
-    said = [_text(i.get("content")) for i in items if i.get("role") == "user"]
-    return said[-1] if said else ""
+    texts = [_text(i.get("content")) for i in items if i.get("role") == "user"]
+    return texts[-1] if texts else ""
 
 
 def _text(content: Any) -> str:
@@ -105,11 +108,11 @@ def _text(content: Any) -> str:
     return " ".join(str(part.get("text", "")) for part in content or [] if isinstance(part, dict))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _found(items: Sequence[dict[str, Any]]) -> Found:
+def _history(items: Sequence[dict[str, Any]]) -> SearchHistory:
     calls = {i["call_id"]: i for i in items if i.get("type") == "function_call"}
     outputs = [i for i in items if i.get("type") == "function_call_output" and i["call_id"] in calls]
     searches = [" ".join(str(v) for v in json.loads(calls[o["call_id"]]["arguments"]).values()) for o in outputs]
-    return Found(tuple(searches), tuple(tuple(parse(_text(o["output"]))) for o in outputs))
+    return SearchHistory(tuple(searches), tuple(tuple(parse_passages(_text(o["output"]))) for o in outputs))
 
 
 def _as_message(output: Sequence[TResponseOutputItem]) -> dict[str, Any]:

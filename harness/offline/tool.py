@@ -6,7 +6,7 @@ from agents import FunctionTool, function_tool
 
 from harness.offline.corpus import Passage, open_corpus
 
-NOTHING = "No results for"
+_NO_RESULTS = "No results for"
 
 
 def search_tool(corpus: Path | None = None) -> FunctionTool:
@@ -20,26 +20,26 @@ def search_tool(corpus: Path | None = None) -> FunctionTool:
         Args:
             query: A few words to look for.
         """
-        return render(query, index.search(query))
+        return passages_text(query, index.search(query))
 
     return search
 
 
-def render(query: str, passages: list[Passage]) -> str:
+def passages_text(query: str, passages: list[Passage]) -> str:
     """Return search results as the text that the model reads."""
     if not passages:
-        return f"{NOTHING} {query!r}."
+        return f"{_NO_RESULTS} {query!r}."
     return "\n\n".join(f"[{i}] {p.title} ({p.file})\n{p.text}" for i, p in enumerate(passages, 1))
 
 
-def parse(output: str) -> list[Passage]:
-    """Read `render`'s text back; other text gives one passage a paragraph, under the title "result"."""
-    found: list[Passage] = []
+def parse_passages(output: str) -> list[Passage]:
+    """Read the text of `passages_text` back; other text gives one passage a paragraph, under the title "result"."""
+    passages: list[Passage] = []
     for block in output.split("\n\n"):
         head, _, text = block.partition("\n")
         if head.startswith("[") and head.endswith(")") and text:
             title, _, file = head.partition("] ")[2].rpartition(" (")
-            found.append(Passage(title, file.rstrip(")"), text))
-        elif block.strip() and not block.startswith(NOTHING):
-            found.append(Passage("result", "", " ".join(block.split())))
-    return found
+            passages.append(Passage(title, file.rstrip(")"), text))
+        elif block.strip() and not block.startswith(_NO_RESULTS):
+            passages.append(Passage("result", "", " ".join(block.split())))
+    return passages

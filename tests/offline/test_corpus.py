@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
-from harness.offline.corpus import Corpus, Passage, open_corpus
-from harness.offline.tool import parse, render
+from harness.offline.corpus import Passage, PassageIndex, open_corpus
+from harness.offline.tool import parse_passages, passages_text
 from tests import builders
 
 assert builders.settings  # hypothesis without deadlines
@@ -18,11 +18,11 @@ assert builders.settings  # hypothesis without deadlines
 ARTICLES = sorted(p.name for p in (files("harness.offline") / "corpus").iterdir() if p.name.endswith(".md"))
 
 
-def titles(query: str, corpus: Corpus | None = None, limit: int = 5) -> list[str]:
+def titles(query: str, corpus: PassageIndex | None = None, limit: int = 5) -> list[str]:
     return [p.title for p in (corpus or open_corpus()).search(query, limit)]
 
 
-def own(folder: Path, **texts: str) -> Corpus:
+def own(folder: Path, **texts: str) -> PassageIndex:
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text, "utf-8")
     return open_corpus(folder)
@@ -205,22 +205,22 @@ LINES = st.text("abc Ünï-?!.,;()[]", min_size=1, max_size=20).map(lambda t: " 
 
 @given(st.lists(st.builds(Passage, LINES, st.sampled_from(["a.md", "b/c-d.txt"]), LINES), min_size=1, max_size=5))
 def test_results_are_read_back_as_they_were_rendered(passages: list[Passage]) -> None:
-    assert parse(render("q", passages)) == passages
+    assert parse_passages(passages_text("q", passages)) == passages
 
 
 def test_every_result_of_the_packaged_corpus_is_read_back() -> None:
     found = open_corpus().search("language", 200)
-    assert parse(render("language", found)) == found
+    assert parse_passages(passages_text("language", found)) == found
 
 
 def test_no_results_are_read_back_as_none() -> None:
-    assert render("walruses", []) == "No results for 'walruses'."
-    assert parse(render("walruses", [])) == []
+    assert passages_text("walruses", []) == "No results for 'walruses'."
+    assert parse_passages(passages_text("walruses", [])) == []
 
 
 def test_another_tool_s_output_gives_one_passage_a_paragraph() -> None:
-    assert parse("One\nparagraph.\n\n\n\nAnother.") == [
+    assert parse_passages("One\nparagraph.\n\n\n\nAnother.") == [
         Passage("result", "", "One paragraph."),
         Passage("result", "", "Another."),
     ]
-    assert parse("") == []
+    assert parse_passages("") == []

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from harness.core.records import Step
 from harness.offline import judge_pair
 from harness.offline.corpus import Passage
-from harness.offline.features import Reading, answer_features, path_features
-from harness.offline.tool import render
+from harness.offline.features import TranscriptParts, answer_features, path_features
+from harness.offline.tool import passages_text
 from harness.transcripts.transcript import Transcript
 from tests.builders import a_transcript, trajectories
 
@@ -29,11 +29,11 @@ GOOD = (
 
 
 def results(*titles: str) -> str:
-    return render("", [Passage(t, "a.md", LIBRARY[t]) for t in titles])
+    return passages_text("", [Passage(t, "a.md", LIBRARY[t]) for t in titles])
 
 
 def search(words: str, *titles: str) -> Step:
-    output = results(*titles) if titles else render(words, [])
+    output = results(*titles) if titles else passages_text(words, [])
     return Step(kind="tool", tool_name="search", tool_input=json.dumps({"query": words}), tool_output=output)
 
 
@@ -44,13 +44,13 @@ GOOD_PATH = (
 
 
 def path(*steps: Step, answer: str = GOOD) -> dict[str, float]:
-    return dict(path_features(Reading(QUERY, None, a_transcript(answer, steps))))
+    return dict(path_features(TranscriptParts(QUERY, None, a_transcript(answer, steps))))
 
 
 def answered(
     answer: str, *, brief: str | None = None, query: str = QUERY, steps: Sequence[Step] = GOOD_PATH
 ) -> dict[str, float]:
-    return dict(answer_features(Reading(query, brief, a_transcript(answer, tuple(steps)))))
+    return dict(answer_features(TranscriptParts(query, brief, a_transcript(answer, tuple(steps)))))
 
 
 # ---- Path
@@ -266,7 +266,7 @@ def test_the_better_of_two_leads_in_every_dimension() -> None:
 
 def test_a_dimension_of_another_name_gets_the_mean_of_its_block() -> None:
     block = marks(OK, POOR, ["logic", "depth"], ["wit", "clarity"])
-    features = [path_features(Reading(QUERY, None, t)) for t in (OK, POOR)]
+    features = [path_features(TranscriptParts(QUERY, None, t)) for t in (OK, POOR)]
     means = [sum(f.values()) / len(f) for f in features]
     lead = 4 * (means[0] - means[1])
     assert block["path_scores"]["LLM_A"]["depth"] == min(10, int(10 * means[0] + lead + 0.5))

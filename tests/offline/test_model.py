@@ -11,8 +11,8 @@ import pytest
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner, Tool, function_tool
 
 from harness.offline import OfflineModel
-from harness.offline.tool import parse, search_tool
-from harness.offline.words import sentences
+from harness.offline.tool import parse_passages, search_tool
+from harness.offline.words import split_sentences
 
 LANGUAGES = "Write an essay on the evolution of programming languages."
 ON_TOPIC = [
@@ -46,7 +46,7 @@ class Ran:
     @property
     def found(self) -> set[str]:
         """Every sentence that stands in some result."""
-        return {s for output in self.outputs for p in parse(output) for s in sentences(p.text)}
+        return {s for output in self.outputs for p in parse_passages(output) for s in split_sentences(p.text)}
 
 
 def run(query: str, temperature: float = 0.0, seed: int = 0, tools: list[Tool] | None = None) -> Ran:
@@ -85,7 +85,7 @@ def test_eight_rngs_give_eight_answers_at_temperature_0_8(query: str) -> None:
 @pytest.mark.parametrize(("temperature", "seed"), [(0.0, 0), (0.8, 1), (2.0, 2)])
 def test_every_sentence_of_an_answer_stands_in_some_search_result(query: str, temperature: float, seed: int) -> None:
     ran = run(query, temperature, seed)
-    told = sentences(ran.answer)
+    told = split_sentences(ran.answer)
     assert len(told) >= 3
     assert set(told) <= ran.found
     assert len(told) == len(set(told))
@@ -140,7 +140,7 @@ def test_it_writes_from_whatever_its_tool_brings_and_from_nothing_else() -> None
 
     answer = anyio.run(go).final_output
     assert "Walruses eat clams" in answer
-    assert {s for s in sentences(answer) if "Walruses" not in s} == set()
+    assert {s for s in split_sentences(answer) if "Walruses" not in s} == set()
 
 
 def test_without_a_tool_it_says_that_it_knows_nothing() -> None:
@@ -154,7 +154,7 @@ def test_it_searches_the_user_s_own_texts(tmp_path: Path) -> None:
         "The walrus sleeps on the ice in winter. The walrus was described by Linnaeus in 1758."
     )
     ran = run("Tell me of the walrus", tools=[search_tool(tmp_path)])
-    assert set(sentences(ran.answer)) <= ran.found
+    assert set(split_sentences(ran.answer)) <= ran.found
     assert "Linnaeus" in ran.answer
 
 
