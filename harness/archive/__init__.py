@@ -6,11 +6,14 @@ judged or ranked.
 
 from harness.archive.blobs import Blobs
 from harness.archive.layout import RunInfo, find_run, list_runs, new_run_id
+from harness.archive.memory_store import MemoryStore
 from harness.archive.missing import last_unfinished, missing_of, redacted_of
 from harness.archive.rankings import RankingFile, RankingHead
+from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.archive.schema import schema_of, schemas
-from harness.archive.store import MemoryStore, ReadStore, RunStore, Store
+from harness.archive.store import Store
 from harness.archive.validation import ASIDE, Finding, findings, move_aside
 
 __all__ = [

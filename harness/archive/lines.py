@@ -6,14 +6,15 @@ A line is appended by one `write` and fsync'd before it counts, so a kill can on
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 from pydantic_core import from_json
 
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
 
 SCHEMA_VERSION = 1
 _PREFIX = len(b'{"crc":"01234567",')
@@ -167,6 +168,15 @@ class Appender:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Generator[None]:
+    """Turn an error of the disk's into one line that says what is kept."""
+    try:
+        yield
+    except OSError as exc:
+        raise CannotWrite(f"cannot write to {folder}: {exc.strerror or exc}; what was written before is whole") from exc
 
 
 def sync_folder(path: Path) -> None:

@@ -11,6 +11,9 @@ from datetime import datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticSerializationError
+
+from harness.core.unicode import valid_unicode
 
 Role = Literal["anchor", "sample"]
 
@@ -28,7 +31,7 @@ AGENT_FAILURES = frozenset(
         "approval",
     }
 )
-"""Failure kinds of the agent's own making; every other kind is the infrastructure's (DESIGN §5)."""
+"""Failure kinds of the agent's own making; every other kind is the infrastructure's (docs/architecture.md)."""
 
 FailureKind = Literal[
     "timeout",
@@ -59,6 +62,14 @@ def digest(value: Any) -> str:
     """Return the sha256 (hex) of `value` as canonical JSON: sorted keys, no spaces, UTF-8."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_json(record: BaseModel) -> str:
+    """Return a record as JSON. Lone surrogates, which no UTF-8 file can hold, become U+FFFD."""
+    try:
+        return record.model_dump_json()
+    except PydanticSerializationError:
+        return valid_unicode(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
 
 
 class Failure(Record):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
 
 from harness.core.errors import UsageError
+from harness.core.records import to_json
 
 MARK = "[redacted]"
 _AUTHORIZATION = re.compile(r"(?i)(authorization\W{1,5}(?:bearer|basic|token)\s+)[^\s\"'\\,;]{6,}")
@@ -71,7 +71,7 @@ class Redactor:
 
     def record(self, record: _Record) -> _Record:
         """Return a record with all of its texts redacted; ids, choices and hashes lose keys only."""
-        if self._is_clean(_json_of(record)):
+        if self._is_clean(to_json(record)):
             return record
         fixed = _IDS.get(type(record).__name__, set())
         changes: dict[str, Any] = {}
@@ -83,18 +83,18 @@ class Redactor:
                 changes[name] = now
         return record.model_copy(update=changes) if changes else record
 
-    def record_and_json(self, record: _Record) -> tuple[_Record, str | None]:
-        """Return a redacted record, and its JSON: None where that holds what UTF-8 cannot (half a surrogate pair)."""
-        if self._is_clean(told := _json_of(record)):
-            return record, told
+    def record_and_json(self, record: _Record) -> tuple[_Record, str]:
+        """Return a redacted record and its JSON, which is made once for the check and for the file."""
+        if self._is_clean(body := to_json(record)):
+            return record, body
         kept = self.record(record)
-        return kept, _json_of(kept)
+        return kept, to_json(kept)
 
-    def _is_clean(self, told: str | None) -> bool:
-        """Tell, by one look at its JSON, that a record holds nothing to take out, and need not be walked."""
-        if told is None or self._patterns or self._hook:
+    def _is_clean(self, body: str) -> bool:
+        """Tell by a record's JSON that the record holds nothing to take out, and need not be walked."""
+        if self._patterns or self._hook:
             return False
-        return "uthorization" not in told.lower() and not any(start in told for start in self._beginnings)
+        return "uthorization" not in body.lower() and not any(start in body for start in self._beginnings)
 
     def blob(self, text: str) -> str:
         """Return a text for keeping. In JSON each string is redacted on its own, so that JSON it stays."""
@@ -143,13 +143,6 @@ class Redactor:
             found = [self._walk(v, scrub, in_json=in_json) for v in cast("list[Any]", value)]
             return tuple(found) if isinstance(value, tuple) else found
         return value
-
-
-def _json_of(record: BaseModel) -> str | None:
-    try:
-        return record.model_dump_json()
-    except PydanticSerializationError:
-        return None
 
 
 DEFAULT_REDACTOR = Redactor()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from harness.transcripts import valid_unicode
+from harness.core.unicode import valid_unicode
 
 JsonObject = Mapping[str, JsonValue]
 

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.records import Query
+from harness.core.unicode import valid_unicode
 from harness.formats.json_values import JsonObject, parse_json, text_in
-from harness.transcripts import valid_unicode
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer")

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from harness.core.records import Failure, Usage
+from harness.core.unicode import valid_unicode
 from harness.endpoints import price_usd
 from harness.judging.judge import Ask, AskFailed, Question, Reply
 from harness.judging.reply import ReplyError
-from harness.transcripts import valid_unicode
 
 SAMPLING = {"temperature": 0.0}
 """What a judge is asked for; left out of the request, not of the key, where the endpoint refuses it."""

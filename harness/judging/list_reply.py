@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from harness.judging.reply import ReplyError, json_objects
-from harness.transcripts import valid_unicode
+from harness.core.unicode import valid_unicode
+from harness.judging.reply import ReplyError, json_objects, strict_object
 
 Scores = Mapping[str, tuple[float, str]]
 """Score and explanation, by id."""
@@ -17,14 +17,14 @@ Scores = Mapping[str, tuple[float, str]]
 
 def list_schema(ids: Sequence[str]) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema."""
-    one = _object(
+    one = strict_object(
         {
             "trajectory_id": {"type": "string", "enum": list(ids)},
             "explanation": {"type": "string"},
             "score": {"type": "number", "minimum": 0, "maximum": 1},
         }
     )
-    return _object({"scores": {"type": "array", "items": one}})
+    return strict_object({"scores": {"type": "array", "items": one}})
 
 
 def read_scores(text: str, ids: Sequence[str]) -> Scores:
@@ -79,12 +79,3 @@ def _score(value: Any, id_: str) -> float:
         shown = "missing" if value is None else repr(str(value)[:40])
         raise ReplyError(f"the score of trajectory_id {id_} must be a number from 0 to 1; it is {shown}.")
     return float(number)
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }

@@ -14,9 +14,9 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
+from harness.core.unicode import valid_unicode
 from harness.core.verdicts import SideScores, Winner
 from harness.judging.rubric import Rubric
-from harness.transcripts import valid_unicode
 
 _OPENING = re.compile(r"\{|<(/?)think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
@@ -57,14 +57,14 @@ def example(rubric: Rubric) -> dict[str, Any]:
 def schema(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema, generated from the rubric."""
     mark: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 10}
-    parts: dict[str, Any] = {"analysis": _object({name: {"type": "string"} for name in _remarks(rubric)})}
+    parts: dict[str, Any] = {"analysis": strict_object({name: {"type": "string"} for name in _remarks(rubric)})}
     for block, name, overall in _BLOCKS:
         if rubric.block(block):
-            side = _object(dict.fromkeys((*(d.key for d in rubric.block(block)), overall), mark))
-            parts[name] = _object(dict.fromkeys(_SIDES, side))
-    parts["combined_scores"] = _object(dict.fromkeys(_SIDES, {"type": "number"}))
+            side = strict_object(dict.fromkeys((*(d.key for d in rubric.block(block)), overall), mark))
+            parts[name] = strict_object(dict.fromkeys(_SIDES, side))
+    parts["combined_scores"] = strict_object(dict.fromkeys(_SIDES, {"type": "number"}))
     parts["winner"] = {"type": "string", "enum": ["LLM_A", "LLM_B", "Tie"]}
-    return _object(parts)
+    return strict_object(parts)
 
 
 def read_reply(text: str, rubric: Rubric) -> Reading:
@@ -98,7 +98,8 @@ def _remarks(rubric: Rubric) -> list[str]:
     return [f"{block}_{side}" for block, _, _ in _BLOCKS if rubric.block(block) for side in "AB"]
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with just these properties, all of them required."""
     return {
         "type": "object",
         "properties": dict(properties),

@@ -1,6 +1,6 @@
 """Transcripts: what a judge reads of a trajectory, and how many tokens that takes. Pure."""
 
-from harness.transcripts.clean_text import clean, valid_unicode
+from harness.transcripts.clean_text import clean
 from harness.transcripts.tokens import (
     ESTIMATE,
     TokenBudget,
@@ -21,5 +21,4 @@ __all__ = [
     "recorded_budget",
     "transcribe",
     "transcript_budget",
-    "valid_unicode",
 ]

@@ -2,13 +2,9 @@
 
 import re
 
+from harness.core.unicode import valid_unicode
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def valid_unicode(text: str) -> str:
-    """Return `text` with U+FFFD for lone surrogates, which no UTF-8 can hold."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def clean(text: str) -> str:
