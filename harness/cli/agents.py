@@ -1,13 +1,37 @@
 """`harness agents`: the agents that `--agent NAME` finds."""
 
-from harness.cli import options as o
+import logging
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import click
+
+from harness.cli import options
 
 
-def agents(as_json: o.AsJson = False) -> None:
+@click.command()
+@options.json_option
+@click.pass_obj
+def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     """List the agents there are: here in agents_config/, packaged, and installed entry points.
 
-    Each is loaded as a run would load it now, with the same key and address; one that cannot be is listed with why.
+    Each is loaded as a run would load it now, with the same key and address; one that cannot be loaded is listed with
+    the reason.
     """
-    from harness.cli.listing import agents_command
+    import anyio
 
-    agents_command(as_json=as_json)
+    from harness.cli.agent_list import agents_table, list_agents
+    from harness.cli.output import print_json, stdout
+    from harness.core.settings_sources import load, merge_sources
+    from harness.endpoints import agent_endpoint
+
+    logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
+    settings = load(merge_sources({}, environ, None))
+    with redirect_stdout(sys.stderr):  # what an agent's file prints is not the result
+        listed = anyio.run(list_agents, Path.cwd(), settings, agent_endpoint(settings, environ))
+    if as_json:
+        print_json([agent.model_dump(mode="json") for agent in listed])
+    else:
+        stdout().print(agents_table(listed, Path.cwd()))

@@ -1,84 +1,71 @@
-"""The app: its commands, and the one place where errors become exit codes."""
+"""The app: its commands, and the one place where the environment is read and errors become exit codes."""
 
+import os
 import signal
 import sys
-from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from harness.cli import (
-    agents,
-    best,
-    doctor,
-    importing,
-    ls,
-    rank,
-    replay,
-    report,
-    rescore,
-    resume,
-    rubric,
-    run,
-    schema,
-    show,
-    stats,
-    validate,
-)
-from harness.cli.own_defaults import OfARun
+from harness.cli import options
+from harness.cli.agents import agents
+from harness.cli.best import best
+from harness.cli.doctor import doctor
+from harness.cli.import_ import import_
+from harness.cli.ls import ls
+from harness.cli.rank import rank
+from harness.cli.replay import replay
+from harness.cli.report import report
+from harness.cli.rescore import rescore
+from harness.cli.resume import resume
+from harness.cli.rubric import rubric
+from harness.cli.run import run
+from harness.cli.schema import schema
+from harness.cli.show import show
+from harness.cli.stats import stats
+from harness.cli.validate import validate
 from harness.core.errors import ExitCode, HarnessError
 
-_DISTRIBUTION = "arena-harness"
+_COMMANDS = (
+    run,
+    best,
+    resume,
+    rescore,
+    replay,
+    import_,
+    show,
+    ls,
+    validate,
+    schema,
+    stats,
+    report,
+    rank,
+    doctor,
+    agents,
+    rubric,
+)
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts or incomplete groups above --max-failures, or a replay diverged; 2 usage, "
     "or the first call was refused for key, model or address; 3 nothing rankable; 4 budget or quota reached; 5 archive "
     "damaged; 75 locked; 130/143 interrupted."
 )
 
-app = typer.Typer(
-    name="harness",
-    help="Run an LLM agent many times, find out which runs were really better, keep the evidence.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("run")(run.run)
-app.command("best")(best.best)
-app.command("resume")(resume.resume)
-app.command("rescore", cls=OfARun)(rescore.rescore)
-app.command("replay")(replay.replay)
-app.command("import")(importing.import_)
-app.command("show")(show.show)
-app.command("ls")(ls.ls)
-app.command("validate")(validate.validate)
-app.command("schema")(schema.schema)
-app.command("stats")(stats.stats)
-app.command("report")(report.report)
-app.command("rank")(rank.rank)
-app.command("doctor")(doctor.doctor)
-app.command("agents")(agents.agents)
-app.add_typer(rubric.app, name="rubric")
+
+@click.group(cls=options.OrderedGroup, epilog=_EPILOG)
+@click.version_option(package_name="arena-harness", message="%(package)s %(version)s", help="Print the version.")
+def app() -> None:
+    """Run an LLM agent many times, find out which runs were really better, keep the evidence."""
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"{_DISTRIBUTION} {version(_DISTRIBUTION)}")
-        raise typer.Exit
-
-
-@app.callback()
-def _before_any_command(  # pyright: ignore[reportUnusedFunction] - registered
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    pass
+for _command in _COMMANDS:
+    app.add_command(_command)
 
 
 def main() -> None:
-    """Run a command; exit with the code of its error family. A bug keeps its traceback."""
+    """Run a command; exit with the code it returns, or with that of its error's family. A bug keeps its traceback.
+
+    Commands get the environment as their context object: nothing below reads it again.
+    """
     terminated: list[int] = []
 
     def on_terminate(*_: Any) -> None:
@@ -89,13 +76,22 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        app(standalone_mode=True)
+        code = app.main(standalone_mode=False, obj=dict(os.environ))
     except HarnessError as exc:
+        _print_error(exc)
+        code = 143 if terminated and exc.exit_code is ExitCode.INTERRUPTED else exc.exit_code
+    except click.ClickException as exc:
+        exc.show()
         code = exc.exit_code
-        typer.echo(f"error: {exc}", err=True)
-        if code is ExitCode.DAMAGED and "harness validate" not in str(exc):
-            typer.echo("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)
-        sys.exit(143 if terminated and code is ExitCode.INTERRUPTED else code)
+    except click.Abort:  # Ctrl-C where nothing was under way
+        code = ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone
-        sys.exit(1)
+        code = 1
+    sys.exit(code)
+
+
+def _print_error(error: HarnessError) -> None:
+    click.echo(f"error: {error}", err=True)
+    if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
+        click.echo("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)

@@ -1,70 +1,112 @@
 """`harness best`: the best of N answers, and nothing else on stdout."""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING, Any
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.core.rankings import GroupRanking
+    from harness.core.records import Group
+    from harness.core.settings import Settings
 
 
+@click.command()
+@options.query_argument
+@options.agent_option
+@options.setting_option("sure", default="0.95")
+@options.setting_options(
+    *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
+    *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
+    *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "max_turns"),
+    *("seed", "offline", "corpus", "runs_dir"),
+)
+@options.config_option
+@options.dry_run_option
+@options.json_option
+@options.quiet_option
+@options.verbose_option
+@click.pass_obj
 def best(
-    query: o.OneQuery = None,
-    agent: o.Agent = "search",
-    n: o.N = None,
-    temperature: o.Temperature = None,
-    top_p: o.TopP = None,
-    strict_temperature: o.StrictTemperature = None,
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
-    api: o.Api = None,
-    judge_model: o.JudgeModel = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_api: o.JudgeApi = None,
-    judge_label: o.JudgeLabel = None,
-    rubric: o.Rubric = None,
-    sure: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop judging once one is best with this probability; 1: once nothing left could change it. "
-            "[default: 0.95]"
-        ),
-    ] = None,
-    show_instructions: o.ShowInstructions = None,
-    concurrency: o.Concurrency = None,
-    judge_concurrency: o.JudgeConcurrency = None,
-    timeout: o.Timeout = None,
-    judge_timeout: o.JudgeTimeout = None,
-    max_turns: o.MaxTurns = None,
-    seed: o.Seed = None,
-    offline: o.Offline = None,
-    corpus: o.Corpus = None,
-    config: o.Config = None,
-    runs_dir: o.RunsDir = None,
-    dry_run: o.DryRun = False,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    verbose: o.Verbose = False,
+    environ: Mapping[str, str],
+    query: str | None,
+    agent: str,
+    sure: float | None,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Run an agent N times on a query and print the best answer alone; the runs are archived.
 
     Every pair of runs meets once before the judge until one is surely best; from 16 runs on by double elimination.
-    A structured output is printed as JSON. Why it is the best is told in one line on stderr. Exits 0 with an answer,
-    whatever became of the other runs; 3 without.
+    A structured output is printed as JSON. A line on stderr says why the answer is the best. Exits 0 with an answer,
+    even if other runs failed; 3 without.
     """
-    flags = {
-        name: value
-        for name, value in locals().items()
-        if name not in {"query", "agent", "config", "dry_run", "as_json", "quiet", "verbose"}
-    }
-    from harness.cli.picking import best_command
+    from harness import pipeline
+    from harness.archive import RunReader
+    from harness.cli import announce, cost_lines, process
+    from harness.cli.output import print_run, stderr
+    from harness.cli.prepared_run import prepare_run
+    from harness.cli.progress_bars import ProgressBars
+    from harness.report import write_page
 
-    best_command(
-        agent=agent,
-        query=query,
-        flags=flags,
-        config=config,
-        dry_run=dry_run,
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-    )
+    process.silence_logs(verbose=verbose)
+    settings = _settings(flags, sure, environ, config)
+    queries, prepared = prepare_run(agent, query, None, settings, environ)
+    console = stderr(quiet=quiet)
+    if dry_run:
+        announce.warn(console, prepared, environ)
+        cost_lines.print_plan(prepared, 1, as_json=as_json)
+        return
+    announce.announce(console, prepared, 1, environ)
+    with ProgressBars(console, quiet=quiet) as bars:
+        around = pipeline.Surroundings(environ, progress=bars)
+        result = process.run_interruptible(lambda: pipeline.run_queries(prepared, queries, around), bars)
+    reader = RunReader(result.path)
+    ranking = reader.ranking(result.ranking_id)
+    write_page(reader, ranking, result.path / "report.html")
+    group, group_ranking = reader.group(queries[0]), ranking.groups[0]
+    winner = pipeline.best_rollout(group, group_ranking)
+    if as_json:
+        print_run(reader, ranking, as_json=True)
+    else:
+        click.echo(winner.trajectory.answer)
+    reason = _reason(group, group_ranking, winner.index)
+    console.print(f"{reason}; run: {result.path}", highlight=False, soft_wrap=True)
+
+
+def _reason(group: Group, ranking: GroupRanking, index: int) -> str:
+    """Return in a line why a rollout is the best."""
+    place = f"rollout {index} is the best of {len(group.rollouts)}"
+    row = next(rollout for rollout in ranking.rollouts if rollout.index == index)
+    if row.p_best is None or not ranking.matches:
+        alone = sum(rollout.status == "ok" for rollout in group.rollouts) == 1
+        level = "the only one that ended well" if alone else "the judge told none of them apart, so it is the first"
+        return f"{place}: {'; '.join(ranking.notes) or level}"
+    calls = f"{ranking.judged + ranking.reused} judge calls"
+    saved = f", {ranking.spared} saved by stopping early" if ranking.spared else ""
+    return f"{place} with probability {row.p_best:.2f} ({calls}{saved})"
+
+
+def _settings(
+    flags: Mapping[str, Any], sure: float | None, environ: Mapping[str, str], config: Path | None
+) -> Settings:
+    """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
+    from harness.core.settings_sources import load, merge_sources
+    from harness.pipeline import for_best
+
+    values = merge_sources({**flags, "sure": sure}, environ, config)
+    design = for_best(load(values).n)
+    if sure is not None and "sure" in design:
+        design["sure"] = sure
+    return load(values | {"order": None, "budget": None} | design)

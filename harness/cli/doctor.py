@@ -1,72 +1,74 @@
-"""`harness doctor`: would a run work, and what is there to set?"""
+"""`harness doctor`: would a run work, and what is there to set? With --judge: is the judge right?"""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
-from harness.cli import options as o
+from harness.cli import options
+from harness.core.errors import ExitCode, UsageError
 
 
+@click.command()
+@options.agent_option
+@options.setting_options(
+    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric")
+)
+@options.config_option
+@click.option("--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell.")
+@click.option(
+    "--judge", is_flag=True, help="Ask the judge about pairs with known answers, and say how often it is right."
+)
+@click.option(
+    "--pairs",
+    type=options.FILE,
+    metavar="FILE.jsonl",
+    help="With --judge: your own pairs (query, a, b, label a|b|tie). [default: packaged]",
+)
+@click.option(
+    "--ports",
+    metavar="LIST",
+    help="Ports of this machine to look for model servers at, with commas; an empty list for none. "
+    "[default: 8000,8080,11434,1234,4000,30000]",
+)
+@options.json_option
+@click.pass_obj
 def doctor(
-    agent: o.Agent = "search",
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
-    api: o.Api = None,
-    judge_model: o.JudgeModel = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_api: o.JudgeApi = None,
-    judge_label: o.JudgeLabel = None,
-    rubric: o.Rubric = None,
-    config: o.Config = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Ask the models too: one small call for each thing that only they can tell.")
-    ] = False,
-    judge: Annotated[
-        bool,
-        typer.Option("--judge", help="Ask the judge about pairs with known answers, and say how often it is right."),
-    ] = False,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl", help="With --judge: your own pairs (query, a, b, label a|b|tie). [default: packaged]"
-        ),
-    ] = None,
-    ports: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Ports of this machine to look for model servers at, with commas; an empty list for none. "
-            "[default: 8000,8080,11434,1234,4000,30000]",
-        ),
-    ] = None,
-    as_json: o.AsJson = False,
-) -> None:
+    environ: Mapping[str, str],
+    agent: str,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    pairs: Path | None,
+    ports: str | None,
+    *,
+    live: bool,
+    judge: bool,
+    as_json: bool,
+) -> ExitCode:
     """Tell what `run` with the same options would use, whether it would work, and what to set where it would not.
 
     Without --live no model is asked and nothing is spent. A model server found on this machine is shown with the
-    command that uses it, and never switched to. Exits 2 if anything failed that would stop a run. With --judge
-    nothing is looked at but the judge: it is asked about each pair in both orders, and what it says is compared.
+    command that uses it; doctor never switches to one. Exits 2 if anything failed that would stop a run. With --judge
+    only the judge is looked at: it is asked about each pair in both orders, and its verdicts are compared with the
+    known answers.
     """
-    flags = {
-        "model": model,
-        "base_url": base_url,
-        "api": api,
-        "judge_model": judge_model,
-        "judge_base_url": judge_base_url,
-        "judge_api": judge_api,
-        "judge_label": judge_label,
-        "rubric": rubric,
-    }
+    import shlex
+
+    from harness.cli.output import python_here
+    from harness.cli.process import silence_logs
+    from harness.core.clock import now
+    from harness.doctor import DoctorRequest
+
     if pairs and not judge:
-        from harness.core.errors import UsageError
-
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
+    silence_logs()
+    program = f"{shlex.quote(python_here())} -m harness"
+    request = DoctorRequest(agent=agent, flags=flags, config=config, environ=environ, clock=now, program=program)
     if judge:
-        from harness.cli.calibrating import calibrate_command
+        from harness.cli.calibration_report import report_calibration
 
-        calibrate_command(agent=agent, flags=flags, config=config, pairs=pairs, as_json=as_json)
-        return
-    from harness.cli.examining import doctor_command
+        return report_calibration(request, pairs, as_json=as_json)
+    from harness.cli.check_report import report_checks
 
-    doctor_command(agent=agent, flags=flags, config=config, live=live, ports=ports, as_json=as_json)
+    return report_checks(request, ports, live=live, as_json=as_json)

@@ -1,10 +1,47 @@
 """`harness ls`: the runs there are."""
 
-from harness.cli import options as o
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli import options
+from harness.core.errors import ArchiveDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
-def ls(runs_dir: o.RunsDir = None, as_json: o.AsJson = False) -> None:
+@click.command()
+@options.setting_option("runs_dir")
+@options.json_option
+@click.pass_obj
+def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> None:
     """List the runs, oldest first."""
-    from harness.cli.showing import ls_command
+    from harness.archive import RunReader, list_runs
+    from harness.cli.archived_run import runs_folder
+    from harness.cli.output import stdout
+    from harness.report import run_cells, runs_table
 
-    ls_command(runs_dir=runs_dir, as_json=as_json)
+    folder = runs_folder(runs_dir, environ)
+    infos: list[dict[str, object]] = []
+    rows: list[list[object]] = []
+    damaged: dict[Path, ArchiveDamaged] = {}
+    for path in list_runs(folder):
+        try:
+            reader = RunReader(path)
+            rows.append([*run_cells(reader)])
+            infos.append(reader.info.model_dump(mode="json"))
+        except ArchiveDamaged as exc:  # one damaged run must not hide the rest
+            damaged[path] = exc
+    if as_json:
+        click.echo(json.dumps(infos, indent=1))
+    elif rows or damaged:
+        stdout().print(runs_table(rows))
+        for path, error in damaged.items():
+            click.echo(f"damaged: {error}; `harness validate {path}` tells more", err=True)
+    else:
+        click.echo(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
+import click
 from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
-from harness.core.settings_sources import environment, load, merge_sources
 from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
 
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -27,32 +26,37 @@ def stderr(*, quiet: bool = False) -> Console:
     return Console(stderr=True, quiet=quiet)
 
 
+def print_json(value: object, *, indent: int | None = 1) -> None:
+    """Print a result for machines."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
 def print_run(
     reader: RunReader,
     ranking: RankingFile,
     *,
     as_json: bool,
-    found: RankingSummary | None = None,
+    summary: RankingSummary | None = None,
     indent: int | None = 1,
 ) -> None:
-    """Print a run with one of its rankings; `found` saves surveying it again."""
+    """Print a run with one of its rankings; `summary` saves summarizing the ranking again."""
     if as_json:
-        typer.echo(json.dumps(run_json(reader, ranking), ensure_ascii=False, indent=indent))
+        print_json(run_json(reader, ranking), indent=indent)
         return
     console = stdout()
     if is_offline(reader, ranking):
         console.print(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
-    found = found or summarize(reader, ranking)
-    console.print(overview(reader, ranking, found, console.width))
+    summary = summary or summarize(reader, ranking)
+    console.print(overview(reader, ranking, summary, console.width))
     if not ranking.finished:
-        of = counted(len(reader.index.queries), "query", "queries")
+        queries = counted(len(reader.index.queries), "query", "queries")
         console.print(
-            f"this ranking came to {len(ranking.groups)} of {of}: it was cut short, or is under way; "
+            f"this ranking came to {len(ranking.groups)} of {queries}: it was cut short, or is under way; "
             "`harness resume` does the rest"
         )
-    elif found.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
+    elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
@@ -73,7 +77,7 @@ def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int]
             f"with a key:           OPENAI_API_KEY=sk-... {again}",
             f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
         ]
-    typer.echo("\n" + "\n".join(f"next: {line}" for line in lines))
+    click.echo("\n" + "\n".join(f"next: {line}" for line in lines))
 
 
 def _unjudged(ranking: RankingFile) -> bool:
@@ -83,12 +87,7 @@ def _unjudged(ranking: RankingFile) -> bool:
 def python_here() -> str:
     """Return how to call this very Python from here: the virtual environment may not be activated."""
     running = Path(sys.executable)
-    found = shutil.which("python")
-    if found and Path(found) == running:
+    python = shutil.which("python")
+    if python and Path(python) == running:
         return "python"
     return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)
-
-
-def runs_dir_of(given: Path | None) -> Path:
-    """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
-    return load(merge_sources({"runs_dir": given}, environment(), None)).runs_dir

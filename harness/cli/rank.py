@@ -1,28 +1,101 @@
 """`harness rank`: rank a table of scores, without any judge."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
-from harness.cli import options as o
+from harness.cli import options
+from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.ranking import RankedScores
+
+_SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown first'
 
 
+@click.command()
+@click.argument(
+    "table",
+    metavar="TABLE.json",
+    type=options.FILE,
+    help='{"n": N, "scores": {"i,j": [score_i, score_j]}}, i shown first.',
+)
+@options.setting_option("topology", default="arena")
+@options.setting_option("estimator", default="tiers")
+@options.setting_option("order")
+@options.setting_option("seed")
+@options.json_option
 def rank(
-    table: Annotated[
-        Path,
-        typer.Argument(metavar="TABLE.json", help='{"n": N, "scores": {"i,j": [score_i, score_j]}}, i shown first.'),
-    ],
-    topology: o.Topology = None,
-    estimator: o.Estimator = None,
-    order: o.Order = None,
-    seed: Annotated[int | None, typer.Option(help="Of the seeds that a topology draws. [default: 0]")] = None,
-    as_json: o.AsJson = False,
+    table: Path, topology: str | None, estimator: str | None, order: str | None, seed: int | None, *, as_json: bool
 ) -> None:
     """Rank any table of pairwise scores, a judge's or people's, as a run's rollouts are ranked.
 
     Entrant 0 is the anchor. Scores are best on a scale of 0 to 10, greater is better.
     """
-    from harness.cli.tabulating import rank_command
+    from harness.cli.output import stdout
+    from harness.ranking import rank_scores
 
-    rank_command(table=table, topology=topology, estimator=estimator, order=order, seed=seed, as_json=as_json)
+    n, scores = _read_table(table)
+    choices = {"topology": topology, "estimator": estimator, "order": order, "rng": seed}
+    ranked = rank_scores(scores, n=n, **{k: v for k, v in choices.items() if v is not None})  # pyright: ignore[reportArgumentType] - it checks
+    if as_json:
+        click.echo(ranked.model_dump_json(indent=1))
+        return
+    console = stdout()
+    console.print(_ranking_table(ranked))
+    noise = "" if ranked.signal == "ok" else f" · signal {ranked.signal}"
+    console.print(f"{len(ranked.matches)} matches, {ranked.topology} with {ranked.estimator}{noise}")
+
+
+def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:
+    """Return N and the scores by pair. Raises UsageError for a file that cannot be read or has another shape."""
+    try:
+        content: Any = json.loads(path.read_text("utf-8"))
+    except OSError as exc:
+        raise UsageError(f"{path}: {exc.strerror}") from None
+    except ValueError as exc:
+        raise UsageError(f"{path} is not JSON: {exc}; {_SHAPE}") from None
+    table = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    scores, n = table.get("scores"), table.get("n")
+    if not isinstance(scores, dict):
+        raise UsageError(f"{path} holds no table; {_SHAPE}")
+    if n is not None and (not isinstance(n, int) or isinstance(n, bool)):
+        raise UsageError(f"{path}: n is {n!r}; expected the number of entrants")
+    return n, {_pair(key, path): of_pair for key, of_pair in cast("dict[str, Any]", scores).items()}
+
+
+def _pair(key: str, path: Path) -> tuple[int, int]:
+    try:
+        i, j = (int(part) for part in key.split(","))
+    except ValueError:
+        raise UsageError(f'{path}: the key {key!r} is not "i,j"') from None
+    return i, j
+
+
+def _ranking_table(ranked: RankedScores) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("rank", "entrant", "score", "reward", "advantage", "margin", "±", "best"):
+        table.add_column(name, justify="right", no_wrap=True)
+    by_rank = sorted(range(len(ranked.ranks)), key=lambda i: (ranked.ranks[i] is None, ranked.ranks[i] or 0.0, i))
+    for i in by_rank:
+        figures = (
+            (ranked.ranks[i], "g"),
+            (i, "d"),
+            (ranked.scores[i], ".2f"),
+            (ranked.rewards[i], ".3f"),
+            (ranked.advantages[i], "+.2f"),
+            (ranked.margins[i], "+.2f"),
+            (ranked.uncertainty[i], ".2f"),
+            (ranked.p_best[i], ".0%"),
+        )
+        table.add_row(*("–" if value is None else f"{value:{form}}" for value, form in figures))
+    return table

@@ -1,45 +1,121 @@
 """`harness replay`: drive the agent again on what a run recorded."""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+from harness.core.errors import ExitCode, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.rollouts import Replayed
+
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
+@click.command()
+@options.run_argument
+@click.option("--rollout", "-r", type=int, help="Only this rollout of each query. [default: all]")
+@click.option("--query", metavar="ID", help="Only this query, by its id. [default: all]")
+@click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]")
+@click.option("--agent", "-a", help="The agent, or a changed one, as for run. [default: the run's own]")
+@options.setting_option("runs_dir")
+@options.json_option
+@options.verbose_option
+@click.pass_obj
 def replay(
-    run: o.Run = "last",
-    rollout: Annotated[
-        int | None, typer.Option("--rollout", "-r", help="Only this rollout of each query. [default: all]")
-    ] = None,
-    query: Annotated[str | None, typer.Option(help="Only this query, by its id. [default: all]")] = None,
-    live_tools: Annotated[
-        bool,
-        typer.Option("--live-tools", help="Run the tools again. [default: take what they gave]"),
-    ] = False,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", "-a", help="The agent, or a changed one, as for run. [default: the run's own]"),
-    ] = None,
-    runs_dir: o.RunsDir = None,
-    as_json: o.AsJson = False,
-    verbose: o.Verbose = False,
-) -> None:
-    """To judge a run again use rescore. This drives the agent's own code on the model replies that a run recorded.
+    environ: Mapping[str, str],
+    run: str,
+    rollout: int | None,
+    query: str | None,
+    agent: str | None,
+    runs_dir: Path | None,
+    *,
+    live_tools: bool,
+    as_json: bool,
+    verbose: bool,
+) -> ExitCode:
+    """Drive the agent's own code on the model replies that a run recorded. To judge a run again use rescore.
 
-    Nothing is asked of any model and nothing is written. Every request (instructions, input, tools, handoffs, output
-    schema) is compared with the recorded one, and the first divergence is shown with a diff. Exits 0 only if all is
-    identical, 1 if anything diverged.
+    No model is asked and nothing is written. Every request (instructions, input, tools, handoffs, output schema) is
+    compared with the recorded one, and the first divergence is shown with a diff. Exits 0 only if all is identical,
+    1 if anything diverged.
     """
-    from harness.cli.replays import replay_command
+    import anyio
 
-    replay_command(
-        run=run,
-        rollout=rollout,
-        query=query,
-        live_tools=live_tools,
-        agent=agent,
-        runs_dir=runs_dir,
-        as_json=as_json,
-        verbose=verbose,
-    )
+    from harness import pipeline
+    from harness.archive import find_run
+    from harness.cli.archived_run import runs_folder
+    from harness.cli.output import print_json
+    from harness.cli.process import silence_logs
+    from harness.report import counted
+    from harness.rollouts import load_agent
+
+    silence_logs(verbose=verbose)
+    folder = find_run(run, runs_folder(runs_dir, environ))
+    replayed: list[Replayed] = []
+    with redirect_stdout(sys.stderr):  # what an agent's file and tools print is not the result
+        loaded = load_agent(agent, Path.cwd()) if agent else None
+
+        async def replay_all() -> None:
+            rollouts = pipeline.replay_run(folder, loaded, environ, query=query, rollout=rollout, live_tools=live_tools)
+            replayed.extend([each async for each in rollouts])
+
+        try:
+            anyio.run(replay_all)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+    diverged = [each for each in replayed if each.divergence]
+    if as_json:
+        rollouts = [each.model_dump(mode="json") for each in replayed]
+        print_json({"run": folder.name, "identical": not diverged, "rollouts": rollouts})
+    else:
+        several = len({each.query for each in replayed}) > 1
+        for each in replayed:
+            _print(each, several=several)
+        outcome = f"{len(diverged)} diverged" if diverged else "all identical"
+        click.echo(f"{folder}: {counted(len(replayed), 'rollout')} replayed, {outcome}")
+    return ExitCode.FAILURES if diverged else ExitCode.DONE
+
+
+def _print(replayed: Replayed, *, several: bool) -> None:
+    from rich.text import Text
+
+    from harness.cli.output import stdout
+    from harness.report import counted
+
+    console, divergence = stdout(), replayed.divergence
+    name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"
+    if divergence is None:
+        calls = counted(replayed.calls, "model call")
+        console.print(Text.assemble(f"{name}: ", ("identical", "green"), f" ({calls})"), soft_wrap=True)
+    else:
+        place = _place(replayed)
+        detail = f": {divergence.detail}" if divergence.detail else ""
+        line = Text.assemble(f"{name}: ", (divergence.what, "bold red"), f" at {place}" if place else "", detail)
+        console.print(line, soft_wrap=True)
+        for line in divergence.diff.splitlines():
+            console.print(Text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
+    for note in replayed.notes:
+        console.print(Text(f"  note: {note}"), soft_wrap=True)
+
+
+def _place(replayed: Replayed) -> str:
+    """Return where a rollout diverged: model call, step, agent, tool, as far as these are known."""
+    divergence = replayed.divergence
+    if divergence is None:
+        return ""
+    places = {
+        f"model call {divergence.call} of {replayed.calls}": divergence.call,
+        f"step {divergence.step}": divergence.step,
+        f"agent {divergence.agent}": divergence.agent,
+        f"tool {divergence.tool}": divergence.tool,
+    }
+    return ", ".join(text for text, value in places.items() if value)

@@ -1,18 +1,24 @@
 """`harness report`: write a run's page anew."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
 
-import typer
+import click
 
-from harness.cli import options as o
+from harness.cli import options
 
 
-def report(
-    run: o.Run = "last",
-    ranking: Annotated[str | None, typer.Option(help="A ranking's id. [default: the newest]")] = None,
-    runs_dir: o.RunsDir = None,
-) -> None:
+@click.command()
+@options.run_argument
+@click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
+@options.setting_option("runs_dir")
+@click.pass_obj
+def report(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None) -> None:
     """Write a run's report.html from its archive, and print where it is."""
-    from harness.cli.showing import report_command
+    from harness.cli.archived_run import open_run
+    from harness.report import write_page
 
-    report_command(run=run, ranking=ranking, runs_dir=runs_dir)
+    reader = open_run(run, runs_dir, environ)
+    page = reader.folder / "report.html"
+    write_page(reader, reader.ranking(ranking), page)
+    click.echo(str(page))

@@ -1,74 +1,152 @@
 """`harness rescore`: judge an archived run again."""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+from harness.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from harness.core.settings import Settings
+    from harness.pipeline import Quote
 
 
+@click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1, help="Ids, prefixes of ids, folders, or `last`. [default: last]")
+@options.setting_options(
+    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
+    *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
+    *("include", "exclude", "show_instructions", "judge_concurrency", "judge_timeout", "max_failures", "max_cost"),
+    default="the run's own",
+)
+@options.reuse_option
+@click.option("--free", is_flag=True, help="Buy nothing: groups that would need more verdicts stay incomplete.")
+@options.dry_run_option
+@options.config_option
+@options.setting_option("runs_dir")
+@options.json_option
+@options.quiet_option
+@options.verbose_option
+@click.pass_obj
 def rescore(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="RUN...", help="Ids, prefixes of ids, folders, or `last`. [default: last]"),
-    ] = None,
-    judge: o.Judge = None,
-    judge_model: o.JudgeModel = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_api: o.JudgeApi = None,
-    judge_label: o.JudgeLabel = None,
-    judge_budget: o.JudgeBudget = None,
-    judge_repeats: o.JudgeRepeats = None,
-    jury: o.Jury = None,
-    rubric: o.Rubric = None,
-    topology: o.Topology = None,
-    estimator: o.Estimator = None,
-    reward: o.Reward = None,
-    order: o.Order = None,
-    budget: o.Budget = None,
-    failed: o.Failed = None,
-    anchor_failed: o.AnchorFailed = None,
-    judge_when: o.JudgeWhen = None,
-    include: o.Include = None,
-    exclude: o.Exclude = None,
-    show_instructions: o.ShowInstructions = None,
-    judge_concurrency: o.JudgeConcurrency = None,
-    judge_timeout: o.JudgeTimeout = None,
-    max_failures: o.MaxFailures = None,
-    max_cost: o.MaxCost = None,
-    reuse: o.Reuse = None,
-    free: Annotated[
-        bool, typer.Option("--free", help="Buy nothing: groups that would need more verdicts stay incomplete.")
-    ] = False,
-    dry_run: o.DryRun = False,
-    config: o.Config = None,
-    runs_dir: o.RunsDir = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    verbose: o.Verbose = False,
-) -> None:
-    """Judge an archived run again, with the run's own settings but for those given here.
+    environ: Mapping[str, str],
+    runs: tuple[str, ...],
+    flags: Mapping[str, Any],
+    reuse: tuple[str, ...],
+    config: Path | None,
+    runs_dir: Path | None,
+    *,
+    free: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> ExitCode:
+    """Judge an archived run again, with the run's own settings except for those given here.
 
-    Verdicts that the archive holds are reused, only the others are bought; failed ones are asked for again. The
-    rollouts are not touched, and the new ranking stands beside the old ones. Of several runs each gets its own, and
-    --max-cost holds for all together.
+    Verdicts that the archive holds are reused, only the others are bought; failed verdicts are asked for again. The
+    rollouts are not touched, and the new ranking stands beside the old ones. Each of several runs gets its own
+    ranking, and --max-cost holds for all together. Only options and --config change the
+    settings, not HARNESS_* in the environment.
     """
-    flags = {
-        name: value
-        for name, value in locals().items()
-        if name not in {"runs", "reuse", "free", "dry_run", "config", "runs_dir", "as_json", "quiet", "verbose"}
-    }
-    from harness.cli.running import rescore_command
+    from harness import pipeline
+    from harness.archive import find_run
+    from harness.cli import process
+    from harness.cli.archived_run import runs_folder
+    from harness.cli.output import stderr
+    from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_result import deliver
+    from harness.core.settings_sources import merge_sources
 
-    rescore_command(
-        runs=runs or ["last"],
-        flags=flags,
-        config=config,
-        runs_dir=runs_dir,
-        reuse=reuse or (),
-        free=free,
-        dry_run=dry_run,
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-    )
+    process.silence_logs(verbose=verbose)
+    parent = runs_folder(runs_dir, environ)
+    folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
+    several = len(folders) > 1
+    job = _Job(merge_sources(flags, {}, config), environ, [find_run(word, parent) for word in reuse], free=free)
+    console = stderr(quiet=quiet)
+    max_failures: dict[Path, int] = {}
+    for folder in folders:
+        max_failures[folder] = _announce(console, folder, job).max_failures
+        if dry_run:
+            _print_quote(console, folder, job, several=several, as_json=as_json)
+        elif not (free or quiet):
+            _announce_quote(console, folder, job, several=several)
+    if dry_run:
+        return ExitCode.DONE
+    codes: list[ExitCode] = []
+    for folder in folders:
+        with ProgressBars(console, quiet=quiet) as bars:
+            around = pipeline.Surroundings(environ, progress=bars)
+            work = partial(pipeline.rescore_run, folder, job.changes, around, reuse=job.lenders, free=free)
+            result = process.run_interruptible(work, bars)
+        job = job.after_spending(result.spent)
+        codes.append(
+            deliver(result, max_failures=max_failures[folder], as_json=as_json, rescored=True, several=several)
+        )
+    return max(codes)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is the same for all runs of one command."""
+
+    changes: Mapping[str, Any]
+    environ: Mapping[str, str]
+    lenders: Sequence[Path]
+    _: KW_ONLY
+    free: bool
+
+    def after_spending(self, usd: float) -> _Job:
+        """Return the job for the next run: what is left of --max-cost is for the others."""
+        if self.changes.get("max_cost") is None:
+            return self
+        return replace(self, changes={**self.changes, "max_cost": max(0.0, float(self.changes["max_cost"]) - usd)})
+
+
+def _announce(console: Console, folder: Path, job: _Job) -> Settings:
+    """Print which options do nothing and what a budget is spent on; return the run's settings under the changes."""
+    from harness.archive import RunReader
+    from harness.cli import announce
+    from harness.core.settings_sources import changed, load
+
+    settings = load(changed(RunReader(folder).info.settings, job.changes))
+    announce.note_idle_judge_options(console, settings, job.changes)
+    announce.announce_design(console, settings)
+    return settings
+
+
+def _quote(console: Console, folder: Path, job: _Job) -> Quote:
+    from harness import pipeline
+    from harness.cli import process
+    from harness.cli.progress_bars import ProgressBars
+
+    with ProgressBars(console, quiet=True) as bars:
+        around = pipeline.Surroundings(job.environ)
+        work = partial(pipeline.quote_rescoring, folder, job.changes, around, reuse=job.lenders)
+        return process.run_interruptible(work, bars)
+
+
+def _print_quote(console: Console, folder: Path, job: _Job, *, several: bool, as_json: bool) -> None:
+    """Print what rescoring would reuse and buy: the result of --dry-run."""
+    from harness.cli import cost_lines
+
+    quote = _quote(console, folder, job)
+    cost_lines.print_quote(folder.name, quote, as_json=as_json, several=several, free=job.free)
+
+
+def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool) -> None:
+    """Print what rescoring will reuse and buy, before anything is spent."""
+    from harness.cli import cost_lines
+
+    line = cost_lines.quote_line(_quote(console, folder, job))
+    console.print(f"{folder.name}: {line}" if several else line, highlight=False)

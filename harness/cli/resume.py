@@ -1,43 +1,113 @@
 """`harness resume`: do what is missing of a run."""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+from harness.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.archive import RunReader
+    from harness.rollouts import LoadedAgent
 
 
+@click.command()
+@click.argument(
+    "run", metavar="[RUN]", required=False, help="As for the other commands. [default: the last unfinished]"
+)
+@click.option("--agent", "-a", help="Where the run's agent is now. [default: where it was]")
+@click.option("--retry-failed", is_flag=True, help="Run failed rollouts again, too.")
+@click.option(
+    "--accept-changed-agent", is_flag=True, help="Go on although the agent has changed; the archive notes the change."
+)
+@options.setting_option("max_cost", default="the run's own")
+@options.setting_option("runs_dir")
+@options.json_option
+@options.quiet_option
+@options.verbose_option
+@click.pass_obj
 def resume(
-    run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="As for the other commands. [default: the last unfinished]")
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", "-a", help="Where the run's agent is now. [default: where it was]")
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed rollouts again, too.")] = False,
-    accept_changed_agent: Annotated[
-        bool, typer.Option("--accept-changed-agent", help="Go on although the agent has changed; it is noted.")
-    ] = False,
-    max_cost: o.MaxCost = None,
-    runs_dir: o.RunsDir = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    verbose: o.Verbose = False,
-) -> None:
+    environ: Mapping[str, str],
+    run: str | None,
+    agent: str | None,
+    max_cost: float | None,
+    runs_dir: Path | None,
+    *,
+    retry_failed: bool,
+    accept_changed_agent: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> ExitCode:
     """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking. What is there is kept.
 
     The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing.
     """
-    from harness.cli.running import resume_command
+    from harness import pipeline
+    from harness.archive import RunReader, find_run, last_unfinished, missing_of
+    from harness.cli import process
+    from harness.cli.archived_run import runs_folder
+    from harness.cli.output import stderr
+    from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_result import deliver
+    from harness.core.settings_sources import load
+    from harness.report import counted
 
-    resume_command(
-        run=run,
-        agent=agent,
-        retry_failed=retry_failed,
-        accept_changed_agent=accept_changed_agent,
-        max_cost=max_cost,
-        runs_dir=runs_dir,
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-    )
+    process.silence_logs(verbose=verbose)
+    parent = runs_folder(runs_dir, environ)
+    folder = find_run(run, parent) if run else last_unfinished(parent)
+    if folder is None:
+        click.echo("nothing to do: every run is finished", err=as_json)
+        return ExitCode.DONE
+    reader = RunReader(folder)
+    missing = missing_of(reader, retry_failed=retry_failed)
+    if missing.nothing:
+        return _already_finished(reader, as_json=as_json)
+    console = stderr(quiet=quiet)
+    to_run = counted(missing.count, "rollout")
+    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging", highlight=False)
+    with ProgressBars(console, quiet=quiet) as bars:
+        result = process.run_interruptible(
+            lambda: pipeline.resume_run(
+                folder,
+                lambda: _load_agent(reader, agent),
+                pipeline.Surroundings(environ, progress=bars),
+                retry_failed=retry_failed,
+                accept_changed_agent=accept_changed_agent,
+                max_cost=max_cost,
+            ),
+            bars,
+        )
+    if result is None:  # another process has just finished the run
+        return _already_finished(RunReader(folder), as_json=as_json)
+    return deliver(result, max_failures=load(dict(reader.info.settings)).max_failures, as_json=as_json)
+
+
+def _load_agent(reader: RunReader, agent: str | None) -> LoadedAgent:
+    from pathlib import Path
+
+    from harness.rollouts import load_agent
+
+    word = agent or reader.info.agent_word
+    if word is None:
+        raise UsageError(f"run {reader.info.id} does not say where its agent is: name it with --agent")
+    return load_agent(word, Path.cwd())
+
+
+def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:
+    from harness.cli.output import print_run
+
+    ranking = reader.newest_ranking()
+    if as_json and ranking:
+        print_run(reader, ranking, as_json=True)
+    elif not reader.index.queries:
+        click.echo(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
+    else:
+        click.echo(f"nothing to do: run {reader.info.id} is finished")
+    return ExitCode.DONE

@@ -1,83 +1,75 @@
 """`harness run`: roll out, judge, rank, archive."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-import typer
+import click
 
-from harness.cli import options as o
+from harness.cli import options
+from harness.core.errors import ExitCode
 
 
+@click.command()
+@options.query_argument
+@options.agent_option
+@click.option("--queries", metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")
+@options.setting_options(
+    *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
+    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
+    *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
+    *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "max_turns"),
+    *("max_failures", "max_cost", "seed", "redact", "offline", "corpus", "runs_dir"),
+)
+@options.config_option
+@options.reuse_option
+@options.dry_run_option
+@options.json_option
+@options.quiet_option
+@options.verbose_option
+@click.pass_obj
 def run(
-    query: o.OneQuery = None,
-    agent: o.Agent = "search",
-    queries: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")
-    ] = None,
-    n: o.N = None,
-    temperature: o.Temperature = None,
-    top_p: o.TopP = None,
-    strict_temperature: o.StrictTemperature = None,
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
-    api: o.Api = None,
-    judge: o.Judge = None,
-    judge_model: o.JudgeModel = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_api: o.JudgeApi = None,
-    judge_label: o.JudgeLabel = None,
-    judge_budget: o.JudgeBudget = None,
-    judge_repeats: o.JudgeRepeats = None,
-    jury: o.Jury = None,
-    rubric: o.Rubric = None,
-    topology: o.Topology = None,
-    estimator: o.Estimator = None,
-    reward: o.Reward = None,
-    order: o.Order = None,
-    budget: o.Budget = None,
-    failed: o.Failed = None,
-    anchor_failed: o.AnchorFailed = None,
-    judge_when: o.JudgeWhen = None,
-    show_instructions: o.ShowInstructions = None,
-    concurrency: o.Concurrency = None,
-    judge_concurrency: o.JudgeConcurrency = None,
-    timeout: o.Timeout = None,
-    judge_timeout: o.JudgeTimeout = None,
-    max_turns: o.MaxTurns = None,
-    max_failures: o.MaxFailures = None,
-    max_cost: o.MaxCost = None,
-    seed: o.Seed = None,
-    redact: o.Redact = None,
-    offline: o.Offline = None,
-    corpus: o.Corpus = None,
-    config: o.Config = None,
-    runs_dir: o.RunsDir = None,
-    reuse: o.Reuse = None,
-    dry_run: o.DryRun = False,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    verbose: o.Verbose = False,
-) -> None:
+    environ: Mapping[str, str],
+    query: str | None,
+    agent: str,
+    queries: str | None,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    reuse: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> ExitCode:
     """Run an agent N times on each query, judge the runs pairwise, rank them, and archive everything.
 
     Keys come from OPENAI_API_KEY (and HARNESS_JUDGE_API_KEY for a judge elsewhere). With neither a key nor an
     address the packaged example agents run on an embedded model and judge, as a self-test.
     """
-    flags = {
-        name: value
-        for name, value in locals().items()
-        if name not in {"query", "agent", "queries", "config", "reuse", "dry_run", "as_json", "quiet", "verbose"}
-    }
-    from harness.cli.running import run_command
+    from harness import pipeline
+    from harness.archive import find_run
+    from harness.cli import announce, cost_lines, process
+    from harness.cli.output import stderr
+    from harness.cli.prepared_run import prepare_run
+    from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_result import deliver
+    from harness.core.settings_sources import load, merge_sources
 
-    run_command(
-        agent=agent,
-        query=query,
-        queries=queries,
-        flags=flags,
-        config=config,
-        reuse=reuse or (),
-        dry_run=dry_run,
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-    )
+    process.silence_logs(verbose=verbose)
+    values = merge_sources(flags, environ, config)
+    settings = load(values)
+    asked, prepared = prepare_run(agent, query, queries, settings, environ)
+    lenders = [find_run(word, settings.runs_dir) for word in reuse]
+    console = stderr(quiet=quiet)
+    announce.note_idle_judge_options(console, settings, values)
+    announce.note_idle_agent_options(console, prepared, values)
+    if dry_run:
+        announce.warn(console, prepared, environ)
+        cost_lines.print_plan(prepared, len(asked), as_json=as_json)
+        return ExitCode.DONE
+    announce.announce(console, prepared, len(asked), environ)
+    with ProgressBars(console, quiet=quiet) as bars:
+        around = pipeline.Surroundings(environ, progress=bars)
+        result = process.run_interruptible(lambda: pipeline.run_queries(prepared, asked, around, reuse=lenders), bars)
+    return deliver(result, max_failures=settings.max_failures, as_json=as_json)

@@ -1,14 +1,14 @@
 """`harness schema`: what the archive's lines look like."""
 
-from typing import Annotated
+import json
 
-import typer
+import click
 
 
-def schema(
-    record: Annotated[str | None, typer.Argument(help="query, rollout, verdict, group, ... [default: all]")] = None,
-) -> None:
+@click.command()
+@click.argument("record", required=False, help="query, rollout, verdict, group, ... [default: all]")
+def schema(record: str | None) -> None:
     """Print the JSON Schema of the archive's records, by the `kind` that stands on each line."""
-    from harness.cli.showing import schema_command
+    from harness.archive import schema_of, schemas
 
-    schema_command(record)
+    click.echo(json.dumps(schema_of(record) if record else schemas(), indent=1))

@@ -1,23 +1,102 @@
 """`harness stats`: how far the judge of a run can be believed."""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING, Any
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from harness.archive import RankingFile, RunReader
+    from harness.report import JudgeQuality, RankingSummary
 
 
-def stats(
-    run: o.Run = "last",
-    ranking: Annotated[str | None, typer.Option(help="Only this ranking, by its id. [default: all of the run]")] = None,
-    runs_dir: o.RunsDir = None,
-    as_json: o.AsJson = False,
-) -> None:
+@click.command()
+@options.run_argument
+@click.option("--ranking", metavar="ID", help="Only this ranking, by its id. [default: all of the run]")
+@options.setting_option("runs_dir")
+@options.json_option
+@click.pass_obj
+def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None, *, as_json: bool) -> None:
     """Show how far to believe the judge, for each ranking of a run and each judge in it.
 
     Flips, position bias, ties, cycles, the pull of length, marks, noise, failures; and whether judging each pair in
     one order would do. Reads the archive alone.
     """
-    from harness.cli.believing import stats_command
+    from harness.cli.archived_run import open_run
+    from harness.cli.output import print_json, stdout
 
-    stats_command(run=run, ranking=ranking, runs_dir=runs_dir, as_json=as_json)
+    reader = open_run(run, runs_dir, environ)
+    newest = reader.ranking(ranking)
+    rankings = [newest] if ranking else reader.rankings()
+    if as_json:
+        rows = [_json(reader, each) for each in rankings]
+        print_json({"run": reader.info.id, "path": str(reader.folder), "rankings": rows})
+        return
+    console = stdout()
+    for each in rankings:
+        _print(console, reader, each)
+
+
+def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
+    from harness.report import is_offline, judge_qualities, quality_json, summarize
+
+    summary = summarize(reader, ranking)
+    return {
+        "ranking": ranking.head.id,
+        "finished": ranking.finished,
+        "offline": is_offline(reader, ranking),
+        "rubric": ranking.head.rubric,
+        "groups": len(ranking.groups),
+        "signals": _signals(summary),
+        "judges": [quality_json(quality) for quality in judge_qualities(reader, ranking, summary)],
+    }
+
+
+def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
+    from rich.text import Text
+
+    from harness.report import counted, is_offline, judge_qualities, summarize
+
+    summary = summarize(reader, ranking)
+    signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
+    groups = counted(len(ranking.groups), "query", "queries")
+    console.print(Text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
+    if is_offline(reader, ranking):
+        console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+    qualities = judge_qualities(reader, ranking, summary)
+    if not qualities:
+        listwise = summary.listwise
+        why = "a listwise judge's scores have no orders to compare" if listwise else "there was nothing to judge"
+        console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n", highlight=False)
+    for quality in qualities:
+        console.print(_table(quality))
+        for warning in quality.warnings:
+            console.print(Text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+
+
+def _table(quality: JudgeQuality) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    verdicts = f"{quality.tally.verdicts} verdicts on different answers"
+    title = escape(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("", "figure", "which says"):
+        table.add_column(name, overflow="fold")
+    for figure in quality.figures:
+        table.add_row(escape(figure.label), escape(figure.value), escape(figure.meaning))
+    return table
+
+
+def _signals(summary: RankingSummary) -> dict[str, int]:
+    return {name: count for name in ("ok", "weak", "none") if (count := summary.signals[name])}

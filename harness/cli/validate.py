@@ -1,25 +1,59 @@
 """`harness validate`: is an archive whole?"""
 
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+import json
+from typing import TYPE_CHECKING
 
-from harness.cli import options as o
+import click
+
+from harness.cli import options
+from harness.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.pipeline import Validation
 
 
-def validate(
-    run: o.Run = "last",
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Move damaged lines into the run's folder damaged/; the rest stays."),
-    ] = False,
-    runs_dir: o.RunsDir = None,
-    as_json: o.AsJson = False,
-) -> None:
+@click.command()
+@options.run_argument
+@click.option("--repair", is_flag=True, help="Move damaged lines into the run's folder damaged/; the rest stays.")
+@options.setting_option("runs_dir")
+@options.json_option
+@click.pass_obj
+def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, repair: bool, as_json: bool) -> ExitCode:
     """Check every line, checksum, hash, reference and ranking of a run. Exit code 5 if anything is damaged.
 
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
     """
-    from harness.cli.showing import validate_command
+    from harness.archive import find_run
+    from harness.cli.archived_run import runs_folder
+    from harness.core.clock import now
+    from harness.pipeline import validate_run
 
-    validate_command(run=run, repair=repair, runs_dir=runs_dir, as_json=as_json)
+    folder = find_run(run, runs_folder(runs_dir, environ))
+    validation = validate_run(folder, now, repair=repair)
+    if as_json:
+        findings = [
+            {"kind": finding.kind, "file": str(finding.path), "line": finding.line, "reason": finding.reason}
+            for finding in validation.found
+        ]
+        click.echo(json.dumps(findings, indent=1))
+    else:
+        for finding in validation.found:
+            click.echo(str(finding))
+        click.echo(_summary(folder, validation, repair=repair))
+    return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
+
+
+def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
+    from harness.archive import ASIDE
+
+    if validation.damaged:
+        hint = "" if repair else f"; `harness validate {folder} --repair` moves damaged lines aside"
+        return f"{folder}: damaged{hint}"
+    if repair and any(finding.kind == "damage" for finding in validation.found):
+        return f"{folder}: whole, less the lines now in {ASIDE}/; `harness resume {folder}` does what is missing"
+    return f"{folder}: whole"

@@ -1,17 +1,13 @@
-"""What `agents` does: load every agent as `run` would, and say what it is made of."""
+"""The agents that `--agent NAME` finds, each loaded as a run would load it, and what each is made of."""
 
-import json
-import logging
 import random
-import sys
 from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack, redirect_stdout
+from contextlib import AsyncExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import anyio
-import typer
 from agents import (
     Agent,
     CodeInterpreterTool,
@@ -35,12 +31,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.output import stdout
 from harness.core.errors import UsageError
 from harness.core.records import Record
 from harness.core.settings import Settings
-from harness.core.settings_sources import environment, load, merge_sources
-from harness.endpoints import Endpoint, agent_endpoint
+from harness.endpoints import Endpoint
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 
 _PATIENCE_S = 60
@@ -67,7 +61,7 @@ class ListedTool(Record):
 
 
 class ListedAgent(Record):
-    """An agent as found. With an `error` only what could be told without loading it is there."""
+    """An agent that can be named. With an `error` it could not be loaded, and only its place is filled in."""
 
     name: str
     """What --agent takes."""
@@ -80,19 +74,6 @@ class ListedAgent(Record):
     error: str | None = None
 
 
-def agents_command(*, as_json: bool) -> None:
-    """Do `harness agents`."""
-    logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
-    environ = environment()
-    settings = load(merge_sources({}, environ, None))
-    with redirect_stdout(sys.stderr):  # what an agent's file prints is not the result
-        found = anyio.run(list_agents, Path.cwd(), settings, agent_endpoint(settings, environ))
-    if as_json:
-        typer.echo(json.dumps([a.model_dump(mode="json") for a in found], ensure_ascii=False, indent=1))
-    else:
-        stdout().print(agents_table(found, Path.cwd()))
-
-
 async def list_agents(here: Path, settings: Settings, endpoint: Endpoint | None) -> list[ListedAgent]:
     """Return every agent that `--agent NAME` finds, those in `here` first; a name found twice is its first place's."""
     places: dict[str, ListedAgent] = {}
@@ -100,16 +81,16 @@ async def list_agents(here: Path, settings: Settings, endpoint: Endpoint | None)
         places.setdefault(path.stem, ListedAgent(name=path.stem, file=str(path)))
     for entry in entry_points(group="harness.agents"):
         places.setdefault(entry.name, ListedAgent(name=entry.name, entry_point=entry.value))
-    return [await _looked_at(place, here, settings, endpoint) for place in places.values()]
+    return [await _load_listed(place, here, settings, endpoint) for place in places.values()]
 
 
-def agents_table(found: Iterable[ListedAgent], here: Path) -> RenderableType:
+def agents_table(agents: Iterable[ListedAgent], here: Path) -> RenderableType:
     """Return the agents as a table, and under it those that cannot be loaded."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("agent", "model", "tools", "handoffs", "file"):
         table.add_column(name, overflow="fold")
     broken: list[RenderableType] = []
-    for agent in found:
+    for agent in agents:
         if agent.error:
             broken.append(Text(f"{agent.name} ({_where(agent, here)}): {agent.error}"))
             continue
@@ -119,14 +100,14 @@ def agents_table(found: Iterable[ListedAgent], here: Path) -> RenderableType:
     return Lines(table, *([Text("cannot be loaded:", style="bold red"), *broken] if broken else []))
 
 
-async def _looked_at(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:
+async def _load_listed(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:
     try:
         loaded = load_agent(place.name, here)
         with anyio.fail_after(_PATIENCE_S):
             async with loaded.open(_env(loaded, settings, endpoint)) as agent, AsyncExitStack() as connections:
                 for server in servers_to_connect(agent):
                     await connect(server, connections)
-                told = await _parts(agent)
+                parts = await _parts(agent)
     except UsageError as exc:
         return place.model_copy(update={"error": str(exc)})
     except TimeoutError:
@@ -134,7 +115,7 @@ async def _looked_at(place: ListedAgent, here: Path, settings: Settings, endpoin
     except (Exception, SystemExit) as exc:  # noqa: BLE001 - one broken agent must not hide the others
         return place.model_copy(update={"error": _reason(exc)})
     file = str(loaded.file) if loaded.file else place.file
-    return place.model_copy(update={**told, "file": file, "packaged": loaded.packaged})
+    return place.model_copy(update={**parts, "file": file, "packaged": loaded.packaged})
 
 
 def _env(loaded: LoadedAgent, settings: Settings, endpoint: Endpoint | None) -> AgentEnv:

@@ -1,8 +1,8 @@
-"""What work is expected to cost, in words."""
+"""What work will take and is expected to cost, in lines for people or as JSON."""
 
 import json
 
-import typer
+import click
 
 from harness.endpoints import Bounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Prepared, Quote, design
@@ -12,7 +12,7 @@ from harness.report import counted, dollars
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
     """Say what a run would take: the result of --dry-run."""
     if as_json:
-        told = {
+        plan = {
             "queries": queries,
             "agent_runs": prepared.settings.n * queries,
             "judge_calls": list(prepared.judge_calls(queries)),
@@ -20,9 +20,9 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "cost_usd": _ends(prepared.cost(queries)),
             "offline": prepared.offline,
         }
-        typer.echo(json.dumps(told))
+        click.echo(json.dumps(plan))
     else:
-        typer.echo("\n".join(plan_lines(prepared, queries)))
+        click.echo("\n".join(plan_lines(prepared, queries)))
 
 
 def plan_lines(prepared: Prepared, queries: int) -> list[str]:
@@ -31,10 +31,10 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     calls = counted(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
     runs = counted(prepared.settings.n * queries, "agent run")
     by = f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})"
-    plan = design(prepared.settings)
+    design_line = design(prepared.settings)
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
-        *([plan] if plan else []),
+        *([design_line] if design_line else []),
         _cost_line(prepared, queries),
     ]
 
@@ -47,13 +47,13 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
         return "estimated cost: $0.00 (embedded parts)"
     if agent is None and judge is None:
         return "estimated cost: unknown (no listed price for these models at these addresses)"
-    told = f"estimated cost: {_range(whole)} {parts}" if whole else f"estimated cost: unknown {parts}"
+    estimate = f"estimated cost: {_range(whole) if whole else 'unknown'} {parts}"
     settings = prepared.settings
     assumed = [
         f"{tokens_range(*agent_tokens(settings.max_turns))} an agent run",
         f"{tokens_range(*judge_tokens(settings.judge_budget))} a judge call",
     ]
-    return f"{told}, assuming {' and '.join(assumed)}"
+    return f"{estimate}, assuming {' and '.join(assumed)}"
 
 
 def tokens_range(low: Tokens, high: Tokens) -> str:
@@ -66,17 +66,17 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
     """Say what rescoring a run would reuse and buy (`free`: leave open); of `several` runs, which one it is."""
     if as_json:
         bought, cost = ((0, 0), Bounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
-        told = {
+        row = {
             "run": run,
             "judge": quote.judge,
             "reused": quote.reused,
             "would_buy": list(bought),
             "cost_usd": _ends(cost),
         }
-        typer.echo(json.dumps(told | ({"would_miss": quote.bought[0]} if free else {})))
+        click.echo(json.dumps(row | ({"would_miss": quote.bought[0]} if free else {})))
         return
     line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)
-    typer.echo(f"{f'{run}: ' if several else ''}{line}")
+    click.echo(f"{f'{run}: ' if several else ''}{line}")
 
 
 def quote_line(quote: Quote) -> str:

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from harness.core.progress import Stage
 
 
-class Watcher:
-    """Draws a bar a stage, and remembers the run's folder for whoever has to explain an interruption."""
+class ProgressBars:
+    """Draws a bar a stage, and remembers the run's folder, which the message after an interruption names."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         """Draw on `console`."""

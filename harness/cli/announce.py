@@ -1,0 +1,80 @@
+"""What commands print before they spend: the cost of the work, the limits of its results, idle options."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+
+from harness import pipeline
+from harness.cli.cost_lines import plan_lines
+from harness.core.settings import SETTINGS, Settings
+from harness.core.settings_sources import misspelt
+
+_OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
+_OF_MODELS = ("model", "base_url", "api")
+
+
+def announce(console: Console, prepared: pipeline.Prepared, queries: int, environ: Mapping[str, str]) -> None:
+    """Print the warnings, and what a run of so many queries is about to take."""
+    warn(console, prepared, environ)
+    for line in plan_lines(prepared, queries):
+        console.print(line, highlight=False)
+
+
+def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, str]) -> None:
+    """Print what the results will not be worth, and which names in the environment look like misspelt settings."""
+    for name, setting in misspelt(environ).items():
+        console.print(f"note: {name} is no setting; {setting} is", highlight=False)
+    if prepared.offline:
+        console.print(
+            Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False
+        )
+    elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
+        console.print(
+            f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
+            "Name another with --judge-model.",
+            highlight=False,
+        )
+
+
+def announce_design(console: Console, settings: Settings) -> None:
+    """Print what a budget of judge calls is spent on."""
+    if plan := pipeline.design(settings):
+        console.print(plan, highlight=False)
+
+
+def note_idle_judge_options(console: Console, settings: Settings, values: Mapping[str, Any]) -> None:
+    """Name the settings among `values` that do nothing where a whole group is judged at once."""
+    idle = [SETTINGS[name].flag for name in _OF_PAIRS if name in values]
+    if settings.judge == "ruler" and idle:
+        console.print(
+            f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge ruler, which "
+            "scores a whole group at once",
+            highlight=False,
+        )
+
+
+def note_idle_agent_options(console: Console, prepared: pipeline.Prepared, values: Mapping[str, Any]) -> None:
+    """Name the settings among `values` that do nothing with this agent."""
+    idle = [SETTINGS[name].flag for name in _OF_MODELS if values.get(name) is not None]
+    if prepared.agent.offline and idle:
+        console.print(f"note: the embedded model has no use for {', '.join(idle)}", highlight=False)
+    loaded = prepared.agent.loaded
+    if prepared.settings.judge_when == "tied" and loaded.reward is None:
+        console.print(
+            f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
+            "to the judge",
+            highlight=False,
+        )
+
+
+def _offline_notice(prepared: pipeline.Prepared) -> str:
+    embedded = {"model": prepared.agent.offline, "judge": prepared.judge.offline}
+    parts = [part for part, is_embedded in embedded.items() if is_embedded]
+    by_default = prepared.agent.offline and not prepared.settings.offline
+    why = " No OPENAI_API_KEY and no address is set." if by_default else ""
+    return (
+        f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
+        "its ranks say nothing of any LLM."
+    )

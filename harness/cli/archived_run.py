@@ -1,0 +1,37 @@
+"""The run that a command is about: where runs are, and what RUN and --query name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.archive import RunReader, find_run
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.records import Query
+from harness.core.settings_sources import load, merge_sources
+
+
+def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
+    """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
+    return load(merge_sources({"runs_dir": runs_dir}, environ, None)).runs_dir
+
+
+def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader:
+    """Return a reader of the run that a user named. Raises UsageError."""
+    return RunReader(find_run(run, runs_folder(runs_dir, environ)))
+
+
+def find_query(reader: RunReader, query_id: str | None) -> Query:
+    """Return a query of a run; without an id, its only one. Raises UsageError."""
+    ids = list(reader.index.queries)
+    if not ids:
+        raise UsageError(
+            f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
+            f"`harness validate {reader.folder}` tells"
+        )
+    if query_id is None and len(ids) > 1:
+        raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
+    query = reader.query(ids[0] if query_id is None else query_id)
+    if query is None:
+        some_ids = f"; there are: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
+        hint = did_you_mean(str(query_id), ids) or some_ids
+        raise UsageError(f"no query {query_id!r} in run {reader.info.id}{hint}")
+    return query

@@ -1,0 +1,82 @@
+"""The report of `harness doctor`: each check as it ends, as an aligned entry, or all of them as JSON."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from harness.cli.output import print_json, stderr, stdout
+from harness.core.errors import ExitCode, Interrupted
+from harness.doctor import (
+    Check,
+    DoctorRequest,
+    Status,
+    count_live_calls,
+    offer_live_checks,
+    parse_ports,
+    run_free_checks,
+    run_live_checks,
+)
+
+_STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
+_INDENT = " " * 23
+
+
+def report_checks(request: DoctorRequest, ports: str | None, *, live: bool, as_json: bool) -> ExitCode:
+    """Run the checks and print them; return the exit code."""
+    try:
+        checks = anyio.run(_run_checks, request, parse_ports(ports), live, None if as_json else stdout())
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted") from None
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    return ExitCode.USAGE if any(check.status == "fail" for check in checks) else ExitCode.DONE
+
+
+async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
+    checks: list[Check] = []
+
+    def add(check: Check) -> None:
+        checks.append(check)
+        if console:
+            _print(console, check)
+
+    findings = await run_free_checks(request, ports)
+    for check in findings.checks:
+        add(check)
+    if not live:
+        add(offer_live_checks(request, findings))
+        return checks
+    _announce(*count_live_calls(findings))
+    async for check in run_live_checks(request, findings):
+        add(check)
+    return checks
+
+
+def _announce(model_calls: int, judge_calls: int) -> None:
+    if model_calls + judge_calls:
+        stderr().print(
+            f"asking: {model_calls} small calls to the agent's model and {judge_calls} to the judge; "
+            "more only where one is refused or fails",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _print(console: Console, check: Check) -> None:
+    """Print a check as one aligned entry; what to type stays on one line, to be copied."""
+    head = f"{check.status:<8}{check.name:<15}"
+    text = textwrap.fill(
+        check.found,
+        console.width,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).removeprefix(_INDENT)
+    console.print(Text.assemble((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
+    for line in (check.do or "").splitlines():
+        console.print(Text(f"{_INDENT}> {line}"), soft_wrap=True)

@@ -1,0 +1,65 @@
+"""`harness import`: trajectories made elsewhere, as a run."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli import options
+from harness.core.errors import UsageError, did_you_mean
+
+
+@click.command("import")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=options.FILE,
+    help="JSONL, or JSON with one trajectory or a list of them.",
+)
+@click.option("--format", "format_", metavar="[messages|atif]", help="[default: as each trajectory shows]")
+@click.option("--first-is-anchor", is_flag=True, help="The first trajectory of each query is the greedy one.")
+@click.option("--name", default="imported", help="A name for the agent that made them. [default: imported]")
+@options.setting_options("redact", "runs_dir")
+@options.json_option
+@click.pass_obj
+def import_(
+    environ: Mapping[str, str],
+    files: tuple[Path, ...],
+    format_: str | None,
+    name: str,
+    flags: Mapping[str, Any],
+    *,
+    first_is_anchor: bool,
+    as_json: bool,
+) -> None:
+    """Make a run of trajectories made elsewhere, to be ranked by rescore. No model is asked.
+
+    Chat messages: an object a trajectory with `messages`, and optionally query_id, id, reward, reference, metadata.
+    ATIF: Harbor's Agent Trajectory Interchange Format. Trajectories with one query id, else those with one first user
+    message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
+    """
+    from harness import pipeline
+    from harness.cli.output import print_json, python_here
+    from harness.core.settings_sources import load, merge_sources
+    from harness.formats import FORMATS
+    from harness.report import counted
+
+    if format_ is not None and format_ not in FORMATS:
+        raise UsageError(f"--format {format_!r}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}")
+    settings, around = load(merge_sources(flags, environ, None)), pipeline.Surroundings(environ)
+    folder, counts = pipeline.import_trajectories(
+        files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
+    )
+    if as_json:
+        groups = [{"query": query, "rollouts": count} for query, count in counts.items()]
+        print_json({"run": folder.name, "path": str(folder), "groups": groups})
+        return
+    click.echo(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
+    if single := sum(count < 2 for count in counts.values()):
+        click.echo(f"note: {single} of them with a single rollout, which carries no signal", err=True)
+    command = f"{shlex.quote(python_here())} -m harness rescore {shlex.quote(str(folder))} --judge-model MODEL"
+    click.echo(f"\nnext: {command}")

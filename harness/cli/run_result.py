@@ -1,0 +1,54 @@
+"""The end of `run`, `resume` and `rescore`: the page is written, the ranking printed, the exit code chosen."""
+
+import sys
+
+import click
+
+from harness.archive import RankingFile, RunReader
+from harness.cli.output import next_commands, print_run
+from harness.core.errors import ExitCode
+from harness.pipeline import RunResult, what_is_kept
+from harness.report import RankingSummary, summarize, write_page
+
+
+def deliver(
+    result: RunResult, *, max_failures: int, as_json: bool, rescored: bool = False, several: bool = False
+) -> ExitCode:
+    """Write the page, print the result, and return the exit code. The JSON of `several` runs is a line each."""
+    reader = RunReader(result.path)
+    ranking = reader.ranking(result.ranking_id)
+    summary = summarize(reader, ranking)
+    write_page(reader, ranking, result.path / "report.html", summary)
+    print_run(reader, ranking, as_json=as_json, summary=summary, indent=None if several else 1)
+    if not as_json:
+        if rescored:
+            click.echo(f"reused {summary.judge.reused}, bought {summary.judge.bought}")
+        next_commands(reader, ranking, summary.best, sys.argv[1:])
+    if result.stopped:
+        click.echo(
+            f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
+            f"`harness rescore {result.path}` ranks what is there",
+            err=True,
+        )
+        return ExitCode.BUDGET
+    if _out_of_quota(reader, summary, rescored=rescored):
+        return ExitCode.BUDGET
+    return _exit_code(ranking, summary, max_failures)
+
+
+def _out_of_quota(reader: RunReader, summary: RankingSummary, *, rescored: bool) -> bool:
+    if not rescored and summary.agents.failed["quota"]:
+        return True
+    return bool(summary.failed_verdicts) and any(
+        verdict.status == "failed" and verdict.key in summary.failed_verdicts and verdict.failure.kind == "quota"
+        for verdict in reader.verdicts()
+    )
+
+
+def _exit_code(ranking: RankingFile, summary: RankingSummary, max_failures: int) -> ExitCode:
+    failed = summary.agents.failed.total()
+    judged_later = ranking.head.settings.get("topology") == "none" and failed < summary.agents.runs
+    if not judged_later and summary.best is None:
+        return ExitCode.NOTHING_RANKABLE
+    failures = failed + (0 if judged_later else summary.incomplete)
+    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
