@@ -1,4 +1,4 @@
-"""What is said of a judge: the words follow the figures."""
+"""How far to believe the judge: the words follow the figures."""
 
 import itertools
 import json
@@ -9,7 +9,8 @@ from harness.ranking.judge_stats import JudgeCall, Tally, tally
 from harness.report.json import quality_json
 from harness.report.judge_quality import JudgeQuality, judge_lines, judge_qualities, quality_figures, warnings
 from harness.report.summary.ranking import summarize
-from tests.report.test_page import EVIL, build, crowd, page_of
+from tests.report.archives_by_hand import EVIL, build, crowd
+from tests.report.parsed_page import page_of
 
 
 def of(margin, n: int = 5, both: bool = True) -> Tally:

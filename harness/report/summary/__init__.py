@@ -4,5 +4,6 @@ Pure: the records come from a `RunReader` that the caller opened; nothing here p
 
 placed_rollouts: rollouts with their places · first_two: who came first, and the match of the first two places ·
 figures: what judge and agent did and cost · notes: what to know before believing a ranking · group, ranking: the sums,
-for one query and for all · match_details, failed_verdicts, flags, bracket: the judging of one query in detail.
+for one query and for all · match_verdicts, match_details, flags, bracket: the judging of one query in detail ·
+steps: the steps of a path with their numbers.
 """

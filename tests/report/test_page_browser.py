@@ -1,0 +1,162 @@
+"""The page in a real browser: it fits, asks for nothing, runs nothing, and can be read."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.report.html.page import write_page
+from tests.report.archives_by_hand import build, crowd, hostile
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if executable is None:
+        pytest.skip("no system browser: chromium, chromium-browser or google-chrome")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+    with sync_api.sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Visit:
+    """A page open in the browser, and what it asked for and complained of."""
+
+    page: object
+    requests: list[str]
+    complaints: list[str]
+
+
+@pytest.fixture
+def visit(browser) -> Iterator[Callable[..., Visit]]:
+    contexts = []
+
+    def go(target: Path, width: int, scheme: str = "light", fragment: str = "", *, scripts: bool = True) -> Visit:
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, has_touch=True, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        page, requests, complaints = context.new_page(), [], []
+        page.on("request", lambda r: requests.append(r.url))
+        page.on("console", lambda m: complaints.append(m.text))
+        page.on("pageerror", lambda e: complaints.append(str(e)))
+        page.goto(target.as_uri() + fragment)
+        return Visit(page, requests, complaints)
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, evil) -> dict[str, Path]:
+    """Pages to look at, each written once."""
+    folder = tmp_path_factory.mktemp("pages")
+    built = {
+        "evil": evil,
+        "thirteen": build(folder / "a", crowd(13)),
+        "one": build(folder / "b", crowd(1), offline=True),
+        "many": build(folder / "c", *(hostile(3) for _ in range(4)), *(crowd(3) for _ in range(48))),
+    }
+    for name, archive in built.items():
+        write_page(archive.reader, archive.ranking, folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in built}
+
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
+WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("name", ["evil", "thirteen", "one", "many"])
+def test_it_fits_the_window_asks_for_nothing_and_runs_nothing(name, width, scheme, pages, visit):
+    seen = visit(pages[name], width, scheme)
+    for script in ("0", OPEN_ALL):  # as it opens, and with everything unfolded
+        seen.page.evaluate(script)
+        wide, window = seen.page.evaluate(WIDTHS)
+        assert wide <= window
+    assert seen.page.evaluate("window.pwned") is None
+    assert seen.requests == [pages[name].as_uri()]
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_match_opens_by_tap_and_shows_both_sides(width, pages, visit):
+    seen = visit(pages["evil"], width)
+    match = seen.page.locator("details.match").first
+    sides = match.locator(".side")
+    assert not sides.first.is_visible()
+    match.locator("> summary").tap()
+    assert sides.count() == 2
+    first, second = (sides.nth(i).bounding_box() for i in (0, 1))
+    if width == 375:
+        assert second["y"] >= first["y"] + first["height"]
+    else:
+        assert second["x"] >= first["x"] + first["width"]
+        assert second["y"] == first["y"]
+
+
+def test_a_link_from_the_bracket_opens_its_match_without_any_script(pages, visit):
+    seen = visit(pages["thirteen"], 1280, scripts=False)
+    link = seen.page.locator("a.box[href^='#q1-m']").first
+    body = seen.page.locator(link.get_attribute("href"))
+    assert not body.is_visible()
+    link.click()
+    body.wait_for(state="visible", timeout=5000)
+    assert seen.complaints == []
+
+
+def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
+    page = visit(pages["thirteen"], 1280).page
+    centres = [
+        [
+            box["y"] + box["height"] / 2
+            for cell in column.locator("li.cell").all()
+            if (box := cell.locator(".box").bounding_box())
+        ]
+        for column in page.locator(".round").all()
+    ]
+    assert [len(c) for c in centres] == [8, 4, 2, 1, 1]
+    for left, right in pairwise(centres):
+        step = len(left) // len(right)
+        for i, centre in enumerate(right):
+            assert centre == pytest.approx(sum(left[i * step : (i + 1) * step]) / step, abs=1.0)
+
+
+WORST_CONTRAST = """() => {
+  const channel = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = css => {
+    const [r, g, b] = css.match(/[0-9]+/g).map(v => channel(v / 255));
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const css = getComputedStyle(e).backgroundColor;
+      if (!css.startsWith('rgba(0, 0, 0, 0')) return css;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let worst = [99, ''];
+  for (let n; n = texts.nextNode();) {
+    if (!n.data.trim()) continue;
+    const e = n.parentElement;
+    const [low, high] = [light(getComputedStyle(e).color), light(behind(e))].sort((p, q) => p - q);
+    const ratio = (high + .05) / (low + .05);
+    if (ratio < worst[0]) worst = [ratio, e.className + ': ' + n.data.slice(0, 40)];
+  }
+  return worst;
+}"""
+
+
+def test_text_has_contrast_enough_to_read(pages, visit):
+    for scheme in ("light", "dark"):
+        worst, where = visit(pages["evil"], 1280, scheme).page.evaluate(WORST_CONTRAST)
+        assert worst >= 4.5, where

@@ -1,0 +1,67 @@
+"""Many queries and long texts: what is summed up, folded, cut and left out."""
+
+import re
+
+from harness.archive import RankingFile
+from harness.core.records import Step
+from harness.report.html.page import render_page
+from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
+from tests.report.parsed_page import ParsedPage, page_of
+
+
+def test_an_unfinished_ranking_says_so_and_owes_the_queries_it_has_not_come_to(tmp_path):
+    built = build(tmp_path, crowd(2), crowd(2, query="And the sea?"), finish=False)
+    first = RankingFile(built.ranking.head, built.ranking.groups[:1], finished=False)
+    text = ParsedPage(render_page(built.reader, first)).text()
+    assert "This ranking is not finished." in text
+    assert "And the sea?" in text
+    assert "This ranking has not come to this query yet." in text
+
+
+def test_up_to_three_queries_stand_one_after_the_other_and_more_are_summed_up_and_folded(tmp_path):
+    few = page_of(build(tmp_path / "few", *(crowd(2, query=f"Question {i}?") for i in range(3))))
+    assert few.count("details", "one") == 0
+    many = page_of(build(tmp_path / "many", *(crowd(3, query=f"Question {i}?") for i in range(4))))
+    assert many.count("details", "one") == 4
+    assert many.count("table", "index") == 0
+    assert "Samples above the anchor" in many.text()
+    assert "Agent runs 12 none failed" in many.text()
+
+
+def test_above_fifty_queries_an_index_names_all_and_the_first_fifty_are_shown(tmp_path):
+    built = build(tmp_path, *(crowd(2, query=f"Question {i}?") for i in range(52)))
+    page = page_of(built)
+    assert page.count("details", "one") == 50
+    assert page.count("table", "index") == 1
+    assert "Question 51?" in page.text()
+    assert f"harness show {built.reader.info.id} --query ID" in page.text()
+    assert {link[1:] for link in page.links()} <= set(page.ids())
+
+
+def test_long_texts_are_cut_beside_a_match_and_the_cut_is_marked(tmp_path):
+    step = Step(kind="tool", reasoning="Short thought.", tool_name="read", tool_output="word " * 20_000)
+    page = page_of(
+        build(tmp_path, QuerySketch([RolloutSketch(path=(step,) * 2, answer=f"Answer {i}.") for i in range(2)]))
+    )
+    text = page.text("q1-m1")
+    assert re.search(r"Cut here: 9\d,\d{3} more characters\.", text)
+    assert text.count("Short thought.") == 4
+    assert "Answer 1." in text
+
+
+def test_a_group_of_eight_with_thousand_word_paths_stays_small(tmp_path):
+    steps = tuple(
+        Step(
+            kind="tool",
+            reasoning="why " * 40,
+            tool_name="search",
+            tool_input='{"q": "x"}',
+            tool_output=f"{k} " + "lorem ipsum " * 80,
+        )
+        for k in range(5)
+    )
+    sketch = crowd(8)
+    for i, rollout in enumerate(sketch.rollouts):
+        rollout.path, rollout.answer = steps, f"{i} " + "An answer of some length. " * 46
+    built = build(tmp_path, sketch)
+    assert len(render_page(built.reader, built.ranking).encode()) < 1_000_000
