@@ -1,8 +1,9 @@
 """How many judge calls a group takes: plays the real topology on random scores and counts.
 
-python benchmarks/judge_calls.py
+python benchmarks/judge_calls.py [--most ROLLOUTS]
 """
 
+import argparse
 import random
 from fractions import Fraction
 from statistics import fmean
@@ -29,10 +30,13 @@ def calls(n: int, order: OrderPolicy, rng: random.Random) -> int:
 
 def main() -> None:
     """Print the counts, and the size of what every call carries besides the transcripts."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--most", type=int, default=32, help="leave out larger groups; the others' figures stay")
+    most = parser.parse_args().most
     rng = random.Random(SEED)
     print(f"judge calls a group, topology arena, {GROUPS} groups of random scores each, rng seed {SEED}")
     print(f"{'n':>3}  {'order':<9} {'fewest':>6} {'mean':>6} {'most':>6}   bounds stated before a run")
-    for n in (2, 4, 8, 16, 32):
+    for n in (size for size in (2, 4, 8, 16, 32) if size <= most):
         orders: tuple[OrderPolicy, ...] = ("both", "balanced", "single")
         for order in orders:
             counts = [calls(n, order, rng) for _ in range(GROUPS)]

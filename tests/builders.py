@@ -6,7 +6,7 @@ Importing this also sets hypothesis up: no deadline (a slow machine is no fault)
 import random
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 from hypothesis import HealthCheck, settings
@@ -28,8 +28,10 @@ from harness.core.records import (
     digest,
 )
 from harness.core.verdicts import Judged, SideScores, Unjudged, Winner
-from harness.judging import Task
 from harness.transcripts.transcript import Transcript, transcribe
+
+if TYPE_CHECKING:  # importing the judges imports the SDK, which a process of a test may do without
+    from harness.judging import Task
 
 settings.register_profile("harness", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")
@@ -121,10 +123,10 @@ class ScriptedJudge:
         self._script, self._rng = script, rng
         self.calls: list[tuple[str, str]] = []
 
-    def key(self, task: Task, first: Transcript, second: Transcript) -> str:
+    def key(self, task: "Task", first: Transcript, second: Transcript) -> str:
         return digest([task.query, first.hash, second.hash])
 
-    async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+    async def __call__(self, task: "Task", first: Transcript, second: Transcript) -> Judged | Unjudged:
         self.calls.append((first.answer, second.answer))
         for _ in range(self._rng.randrange(12) if self._rng else 1):
             await anyio.lowlevel.checkpoint()

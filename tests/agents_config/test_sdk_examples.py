@@ -28,8 +28,8 @@ SDK = f"openai-agents=={version('openai-agents')}"
 
 def download(folder: Path) -> None:
     """Have pip put the source distribution into a folder, or skip."""
-    options = f"--no-deps --no-binary openai-agents --retries 1 --timeout 15 -d {folder}".split()
-    fetch = [sys.executable, "-m", "pip", "download", SDK, *options]
+    options = "--no-deps --no-binary openai-agents --retries 1 --timeout 15".split()
+    fetch = [sys.executable, "-m", "pip", "download", SDK, *options, "-d", str(folder)]
     try:
         done = subprocess.run(fetch, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nursery import clean_environment
+from tests.nursery import Nursery, clean_environment
 
 pytestmark = pytest.mark.process
 
@@ -29,16 +29,23 @@ COMMANDS = (
 )
 
 
-def test_every_command_starts_by_itself(tmp_path: Path) -> None:
-    for command in COMMANDS:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness", *command.split()],
-            cwd=tmp_path,
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)
-        assert done.stdout.strip(), command
+@pytest.fixture(scope="module")
+def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cold")
+    assert nursery.wait(nursery.start(["run", "--offline", "-n", "2", "-q"], folder)).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *command.split()],
+        cwd=folder_of_a_run,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

@@ -245,7 +245,7 @@ def faults_of(text: str) -> list[tuple[int, str]]:
         ("key: wit,", "key: wit, key: wit,", 16, "key: stands twice"),
         ("version: 2", "version: \x01", 3, "the front matter is not YAML: "),
         ("version: 2", "version: !!python/object:os.system {}", 3, "version: not YAML: "),
-        ("version: 2", "version: " + "[" * 3000, 2, "the front matter is not YAML: it is nested too deeply"),
+        ("version: 2", "version: " + "[" * 1500, 2, "the front matter is not YAML: it is nested too deeply"),
         ("{{ name }}", "{{ nane }}", 20, "the body uses a variable 'nane' that there is not; did you mean 'name'?"),
         ("Mark them", "{% if x %}", 20, "the body is no template: "),
         ("{{ name }}", "{{ name.first.letter }}", 20, "the body cannot be rendered: "),
@@ -275,7 +275,7 @@ LINES = st.sampled_from([*FULL.splitlines(), "---", "a: [", "- b", "{{ x", "&a *
 
 @given(st.lists(LINES | st.text(max_size=9)).map("\n".join))
 @example(FULL.replace("own", "\ud800"))
-@example("---\n" + "{" * 5000 + "\n---")
+@example("---\n" + "{" * 1500 + "\n---")
 @example("---\n? [a]\n: b\n---")
 def test_no_text_raises_anything_whatever_is_wrong_with_it(text: str) -> None:
     found = read_rubric(text)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from harness.ranking import place
 from harness.ranking.swiss import Swiss
@@ -72,8 +73,8 @@ KNOWING: dict[str, Judge] = {
 @pytest.mark.parametrize("judge", KNOWING)
 @pytest.mark.parametrize("n", [8, 9])
 def test_a_perfect_judge_s_ranking_by_tiers_correlates_at_least_0_9_with_the_truth(judge: str, n: int) -> None:
-    rng, found = random.Random(11), list[float]()
-    for _ in range(1000):
+    rng, correlations = random.Random(11), list[float]()
+    for _ in range(400):
         truth = [rng.gauss(0, 1) for _ in range(n)]
         swiss = Swiss(rng.sample(range(n), n))
 
@@ -83,5 +84,6 @@ def test_a_perfect_judge_s_ranking_by_tiers_correlates_at_least_0_9_with_the_tru
 
         play(swiss, table)
         places = place(tiers(swiss.standings()))
-        found.append(float(spearmanr([-q for q in truth], [places[i].rank for i in range(n)])[0]))  # pyright: ignore[reportUnknownArgumentType, reportArgumentType]
-    assert fmean(found) >= 0.9
+        ranks = rankdata([places[i].rank for i in range(n)])  # spearmanr takes ten times as long
+        correlations.append(float(np.corrcoef(rankdata([-q for q in truth]), ranks)[0, 1]))
+    assert fmean(correlations) >= 0.9
