@@ -49,6 +49,7 @@ from harness.rollouts import (
     Engine,
     FirstCall,
     LoadedAgent,
+    ModelSource,
     RawCall,
     RunContext,
     connect,
@@ -183,17 +184,15 @@ async def open_engine(
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
     provider, client = provider_for(spec.endpoint)
-    bench = RunContext(
+    state = EndpointState(surroundings.progress.note, strict=settings.strict_temperature)
+    run_context = RunContext(
         loaded=spec.loaded,
         settings=settings,
-        endpoint=spec.endpoint,
-        provider=provider,
-        offline=spec.offline,
+        models=ModelSource(spec.endpoint, provider, spec.offline, state),
         run_id=run_id,
         store=store,
         progress=surroundings.progress,
         clock=surroundings.clock,
-        state=EndpointState(surroundings.progress.note, strict=settings.strict_temperature),
         ceiling=ceiling or Ceiling(),
     )
     async with AsyncExitStack() as connections:
@@ -203,7 +202,7 @@ async def open_engine(
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
-        yield Engine(bench, anyio.CapacityLimiter(settings.concurrency), FirstCall())
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall())
 
 
 def make_judge(

@@ -36,7 +36,7 @@ from harness.pipeline.rank_groups import Buying, judge_counter, lenders_of, open
 from harness.pipeline.resolve import AgentSpec, agent_of, make_jury, open_engine, redactor_of, replay_env, resolve_agent
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.validation import Validation, check_run
-from harness.rollouts import Engine, LoadedAgent, Replayed, replay_rollout, unpack
+from harness.rollouts import Engine, LoadedAgent, RecordedRollout, Replayed, ReplayOptions, replay_rollout, unpack
 
 _VERSIONS = ("arena-harness", "openai-agents", "openai", "pydantic")
 _GROUPS_AT_ONCE = 8
@@ -257,13 +257,8 @@ async def replay_run(
         yield await replay_rollout(
             loaded,
             replay_env(reader.info, settings, one, calls),
-            query_,
-            one,
-            calls,
-            live_tools=live_tools,
-            max_turns=settings.max_turns,
-            timeout_s=settings.timeout,
-            redact=redact,
+            RecordedRollout(query_, one, calls),
+            ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
         )
 
 

@@ -3,7 +3,7 @@
 A rollout that fails is a record like any other. This room must not know how rollouts are judged or ranked.
 """
 
-from harness.rollouts.attempt import RunContext
+from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.engine import Engine, FirstCall
 from harness.rollouts.environment import AgentEnv
@@ -12,7 +12,7 @@ from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
-from harness.rollouts.replay import Replayed, replay_rollout
+from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
 from harness.rollouts.reply_items import split_think
 
 __all__ = [
@@ -20,10 +20,13 @@ __all__ = [
     "Engine",
     "FirstCall",
     "LoadedAgent",
+    "ModelSource",
     "RawCall",
     "RecordedCall",
     "RecordedProvider",
+    "RecordedRollout",
     "Recorder",
+    "ReplayOptions",
     "Replayed",
     "RunContext",
     "agent_files",

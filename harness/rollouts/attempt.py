@@ -24,9 +24,9 @@ from harness.offline import OfflineModel
 from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
-from harness.rollouts.lifecycle import Scene, set_up, verified
+from harness.rollouts.lifecycle import RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.model_calls import Accounts, account
+from harness.rollouts.model_calls import CallTotals, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.raw import pack
 from harness.rollouts.recorder import Recorder
@@ -37,26 +37,34 @@ ANCHOR_TEMPERATURE = 0.0
 
 
 @dataclass(frozen=True)
-class RunContext:
-    """What all rollouts of a run share. `endpoint` None: the embedded model if `offline`, else the agent's own."""
+class ModelSource:
+    """Where a run's models come from. `endpoint` None: the embedded model if `offline`, else models of the agent's."""
 
-    loaded: LoadedAgent
-    settings: Settings
     endpoint: Endpoint | None
     provider: ModelProvider
     offline: bool
+    state: EndpointState
+    """What the run has learnt about its model servers."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all rollouts of a run share."""
+
+    loaded: LoadedAgent
+    settings: Settings
+    models: ModelSource
     run_id: str
     store: Store
     progress: Progress
     clock: Clock
-    state: EndpointState
     ceiling: Ceiling = field(default_factory=Ceiling)
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AgentOutcome:
     """How a run of the agent ended: its result, or why there is none."""
 
     answer: str = ""
@@ -67,15 +75,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One rollout under way: its own recorder, trace, scene and chance, none of them shared."""
+    """One rollout under way: its own recorder, trace, scope and chance, none of them shared."""
 
-    bench: RunContext
+    run_context: RunContext
     query: Query
     index: int
     recorder: Recorder
     started: datetime
     trace_id: str = field(default_factory=gen_trace_id)
-    scene: Scene = field(default_factory=Scene)
+    scope: RolloutScope = field(default_factory=RolloutScope)
 
     def __post_init__(self) -> None:
         """Begin to keep the trace's spans."""
@@ -89,16 +97,16 @@ class Attempt:
     @cached_property
     def requested(self) -> Sampling:
         """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
-        settings = self.bench.settings
+        settings = self.run_context.settings
         temperature, top_p = settings.temperature, settings.top_p
         if self.role == "anchor":
             temperature, top_p = ANCHOR_TEMPERATURE, None
         return Sampling(temperature=temperature, top_p=top_p, seed=self.recorder.seed, model=settings.model)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
-        outcome: Outcome | None = None
-        limit_s = self.bench.settings.timeout
+        outcome: AgentOutcome | None = None
+        limit_s = self.run_context.settings.timeout
         with anyio.move_on_after(limit_s) as limit:
             try:
                 outcome = self._ended(await self._drive())
@@ -106,33 +114,33 @@ class Attempt:
                 cause = self.recorder.fatal or exc
                 if isinstance(cause, Refused):
                     raise cause from None
-                outcome = Outcome(failure=failure_from(cause, self.recorder), error=cause)
+                outcome = AgentOutcome(failure=failure_from(cause, self.recorder), error=cause)
         if outcome is None or (outcome.failure and limit.cancel_called):
-            return Outcome(failure=timed_out(self.recorder, limit_s))
+            return AgentOutcome(failure=timed_out(self.recorder, limit_s))
         return outcome
 
     def drop(self) -> None:
         """Forget the attempt without a record: nothing was spent on it."""
         span_log().take(self.trace_id)
 
-    async def settle(self, outcome: Outcome) -> Rollout:
+    async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
-        return self._keep(await verified(self.bench.loaded, self._made(outcome), self.query))
+        return self._keep(await verified(self.run_context.loaded, self._made(outcome), self.query))
 
-    def record(self, outcome: Outcome) -> Rollout:
+    def record(self, outcome: AgentOutcome) -> Rollout:
         """Make the record and store it, at once and without a reward."""
         return self._keep(self._made(outcome))
 
-    def _made(self, outcome: Outcome) -> Rollout:
-        bench, spans = self.bench, span_log().take(self.trace_id)
-        costs = account(spans, self.recorder, self.requested.temperature)
+    def _made(self, outcome: AgentOutcome) -> Rollout:
+        run_context, spans = self.run_context, span_log().take(self.trace_id)
+        costs = total_calls(spans, self.recorder, self.requested.temperature)
         try:
             trajectory = self._trajectory(spans, outcome)
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
-            outcome = Outcome(failure=failure_from(exc, self.recorder))
+            outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
         return Rollout(
-            run=bench.run_id,
+            run=run_context.run_id,
             query=self.query.id,
             index=self.index,
             role=self.role,
@@ -147,7 +155,7 @@ class Attempt:
             retries=costs.retries,
             usage=costs.usage,
             price_usd=self._price(costs),
-            clean_up_error=self.scene.clean_up_error,
+            clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
             duration_s=self._seconds(),
             fingerprint=self.recorder.fingerprint,
@@ -156,18 +164,18 @@ class Attempt:
         )
 
     def _keep(self, rollout: Rollout) -> Rollout:
-        rollout = self.bench.store.add_rollout(rollout)  # what is judged is what is kept
+        rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept
         for error in filter(None, (rollout.clean_up_error, rollout.verify_error)):
-            self.bench.progress.note(f"rollout {self.index}: {error}")
+            self.run_context.progress.note(f"rollout {self.index}: {error}")
         return rollout
 
-    def _trajectory(self, spans: Sequence[Span[Any]], outcome: Outcome) -> Trajectory:
+    def _trajectory(self, spans: Sequence[Span[Any]], outcome: AgentOutcome) -> Trajectory:
         """Return what the rollout did. A failed one has an answer too where it got as far as a cut one."""
         finished = outcome.failure is None or bool(outcome.answer)
         lifted, rest = split_think(outcome.answer)
         return Trajectory(
             query=self.query.text,
-            path=steps_of(spans, self.recorder.hearing.heard, finished=finished),
+            path=steps_of(spans, self.recorder.hooks.notes, finished=finished),
             answer=rest if lifted else outcome.answer,
             answer_type="json" if outcome.is_json else "text",
         )
@@ -176,41 +184,41 @@ class Attempt:
         env = self._env()
         config = self._config(env)  # before the agent draws from the rng, so that its own draws change nothing
         async with set_up(
-            self.bench.loaded, env, self.query, self.scene, lambda agent: recorded(agent, self.recorder)
+            self.run_context.loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)
         ) as agent:
-            with trace(self.bench.loaded.name, trace_id=self.trace_id, group_id=self.bench.run_id or None):
+            with trace(self.run_context.loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                 return await Runner.run(
                     agent,
                     self.query.agent_input(),
-                    context=self.scene.context,
-                    max_turns=self.bench.settings.max_turns,
+                    context=self.scope.context,
+                    max_turns=self.run_context.settings.max_turns,
                     run_config=config,
-                    hooks=self.recorder.hearing,
+                    hooks=self.recorder.hooks,
                 )
 
     def _env(self) -> AgentEnv:
         """Give the rollout chance of its own, the same for the same seed, query and index."""
-        settings, endpoint = self.bench.settings, self.bench.endpoint
+        settings, endpoint = self.run_context.settings, self.run_context.models.endpoint
         return AgentEnv(
             api=endpoint.api if endpoint else "chat",
-            offline=self.bench.offline,
+            offline=self.run_context.models.offline,
             corpus=settings.corpus,
             model=settings.model,
             rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
         )
 
     def _config(self, env: AgentEnv) -> RunConfig:
-        bench = self.bench
-        if self.role not in bench.configs:
-            bench.configs[self.role] = _run_config(bench, self.requested)
-        config = copy.copy(bench.configs[self.role])
-        if bench.offline:
+        run_context = self.run_context
+        if self.role not in run_context.configs:
+            run_context.configs[self.role] = _run_config(run_context, self.requested)
+        config = copy.copy(run_context.configs[self.role])
+        if run_context.models.offline:
             config.model = RecordedModel(OfflineModel(env.rng), self.recorder)
-        config.model_provider = RecordedProvider(bench.provider, self.recorder)
-        config.tool_error_formatter = self.recorder.hearing.on_tool_error
+        config.model_provider = RecordedProvider(run_context.models.provider, self.recorder)
+        config.tool_error_formatter = self.recorder.hooks.on_tool_error
         return config
 
-    def _ended(self, result: RunResult) -> Outcome:
+    def _ended(self, result: RunResult) -> AgentOutcome:
         if self.recorder.fatal:
             raise self.recorder.fatal
         outcome = outcome_of(result)
@@ -218,48 +226,49 @@ class Attempt:
             return outcome
         return replace(outcome, failure=not_whole(self.recorder))
 
-    def _price(self, costs: Accounts) -> float | None:
+    def _price(self, costs: CallTotals) -> float | None:
         """Return what the model calls cost; unknown where the agent brought models of its own."""
-        if self.bench.offline:
+        if self.run_context.models.offline:
             return 0.0
-        return costs.price_usd(self.bench.endpoint.base_url) if self.bench.endpoint else None
+        return costs.price_usd(self.run_context.models.endpoint.base_url) if self.run_context.models.endpoint else None
 
-    def _kept(self, costs: Accounts) -> str | None:
-        store = self.bench.store
+    def _kept(self, costs: CallTotals) -> str | None:
+        store = self.run_context.store
         return store.put_blob(pack(costs.raw, store.put_blob, store.redact)) if costs.raw else None
 
     def _seconds(self) -> float:
         """Return how long it took; 0 where the clock has jumped back."""
-        return max(0.0, (self.bench.clock() - self.started).total_seconds())
+        return max(0.0, (self.run_context.clock() - self.started).total_seconds())
 
     def _first_request(self, part: str, otherwise: Any) -> Any:
         return self.recorder.calls[0].request[part] if self.recorder.calls else otherwise
 
 
-def outcome_of(result: RunResult) -> Outcome:
+def outcome_of(result: RunResult) -> AgentOutcome:
     """Return how a run that raised nothing ended: with a text, with JSON, or waiting for an approval."""
     if result.interruptions:
         waiting = ", ".join(str(getattr(i, "name", None) or "a tool") for i in result.interruptions)
         message = f"waits for approval of {waiting}"
-        return Outcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))
+        return AgentOutcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))
     final: Any = result.final_output
     if final is None or isinstance(final, str):
-        return Outcome(answer=final or "")
-    return Outcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
+        return AgentOutcome(answer=final or "")
+    return AgentOutcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
 
 
-def _run_config(bench: RunContext, asked: Sampling) -> RunConfig:
-    retries = agent_retries(random.Random(f"{bench.settings.seed}/retries"), bench.state.has_answered)
+def _run_config(run_context: RunContext, sampling: Sampling) -> RunConfig:
+    rng = random.Random(f"{run_context.settings.seed}/retries")
+    retries = agent_retries(rng, run_context.models.state.has_answered)
     return RunConfig(
-        model=asked.model,
+        model=sampling.model,
         trace_include_sensitive_data=True,
-        workflow_name=bench.loaded.name,
-        model_settings=ModelSettings(temperature=asked.temperature, top_p=asked.top_p, retry=retries),
+        workflow_name=run_context.loaded.name,
+        model_settings=ModelSettings(temperature=sampling.temperature, top_p=sampling.top_p, retry=retries),
     )
 
 
-def sampling_seed(bench: RunContext, query: Query, index: int) -> int | None:
+def sampling_seed(run_context: RunContext, query: Query, index: int) -> int | None:
     """Return a rollout's seed where seeds exist: not on the Responses API, nor for models of the agent's own."""
-    if bench.endpoint is None or bench.endpoint.api == "responses":
+    if run_context.models.endpoint is None or run_context.models.endpoint.api == "responses":
         return None
-    return random.Random(f"{bench.settings.seed}/{query.id}/{index}/seed").getrandbits(31)
+    return random.Random(f"{run_context.settings.seed}/{query.id}/{index}/seed").getrandbits(31)

@@ -15,7 +15,7 @@ from harness.core.errors import UsageError
 
 
 class SpanLog(TracingProcessor):
-    """Collects the spans of the traces that it was told to watch, in the order they began."""
+    """Collects the spans of watched traces, in the order they began."""
 
     def __init__(self) -> None:
         """Watch nothing yet."""
@@ -62,7 +62,7 @@ def span_log() -> SpanLog:
 
 
 def check_tracing() -> None:
-    """Raise UsageError if tracing is switched off: paths would come out empty, and silently."""
+    """Raise UsageError if tracing is switched off: paths would be empty, and nothing would say so."""
     probe = get_trace_provider().create_trace(name="harness-probe")
     if probe.trace_id == "no-op":
         raise UsageError(

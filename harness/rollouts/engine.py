@@ -8,12 +8,12 @@ import anyio
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.endpoints import refusal_of
-from harness.rollouts.attempt import Attempt, Outcome, RunContext, sampling_seed
+from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.recorder import Recorder
 
 _NOTHING: float | None = 0.0
-_CANCELLED = Outcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
+_CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
 
 
 class FirstCall:
@@ -50,7 +50,7 @@ class FirstCall:
 class Engine:
     """Rolls out queries on one agent, at most `limiter`'s number of rollouts at a time."""
 
-    bench: RunContext
+    run_context: RunContext
     limiter: anyio.CapacityLimiter
     first_call: FirstCall
 
@@ -63,23 +63,23 @@ class Engine:
         """
         check_tracing()
         done = {r.index: r for r in kept}
-        missing = [i for i in range(self.bench.settings.n) if i not in done]
-        self.bench.progress.expect("rollouts", len(missing))
+        missing = [i for i in range(self.run_context.settings.n) if i not in done]
+        self.run_context.progress.expect("rollouts", len(missing))
 
         async def one(index: int) -> None:
             async with self.limiter:
                 leads = await self.first_call.lead_or_wait()
                 if rollout := await self._within_ceiling(query, index, leads=leads):
                     done[index] = rollout
-            self.bench.progress.done("rollouts")
+            self.run_context.progress.done("rollouts")
 
         async with anyio.create_task_group() as tasks:
             for index in missing:
                 tasks.start_soon(one, index)
-        return Group(query=self.bench.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
+        return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
 
     async def _within_ceiling(self, query: Query, index: int, *, leads: bool) -> Rollout | None:
-        ceiling, usd = self.bench.ceiling, _NOTHING
+        ceiling, usd = self.run_context.ceiling, _NOTHING
         if not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
@@ -93,16 +93,16 @@ class Engine:
 
     async def fingerprint(self, query: Query, index: int) -> str | None:
         """Return the fingerprint that a rollout would have now, stopping it before its first model call."""
-        recorder = Recorder(on_reply=_nothing, state=self.bench.state, only_look=True)
-        attempt = Attempt(self.bench, query, index, recorder, self.bench.clock())
+        recorder = Recorder(state=self.run_context.models.state, stop_before_first_call=True)
+        attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         await attempt.run()
         attempt.drop()
         return recorder.fingerprint
 
     async def _one(self, query: Query, index: int, *, leads: bool) -> Rollout:
-        seed = sampling_seed(self.bench, query, index)
-        recorder = Recorder(on_reply=self.first_call.reply, state=self.bench.state, seed=seed)
-        attempt = Attempt(self.bench, query, index, recorder, self.bench.clock())
+        seed = sampling_seed(self.run_context, query, index)
+        recorder = Recorder(on_reply=self.first_call.reply, state=self.run_context.models.state, seed=seed)
+        attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
@@ -115,21 +115,17 @@ class Engine:
             self._raise_if_refused(attempt, outcome)
             self.first_call.over()
         rollout = await attempt.settle(outcome)
-        await self.bench.store.commit()
+        await self.run_context.store.commit()
         if rollout.failure and rollout.failure.kind == "quota":
             raise OutOfQuota(f"the endpoint says that the quota is used up ({rollout.failure.message})")
         return rollout
 
-    def _raise_if_refused(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
         if self.first_call.answered:
             return
-        calls, bench = attempt.recorder.calls, self.bench
-        asked = bench.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = refusal_of(outcome.error, asked, bench.endpoint.host if bench.endpoint else "the agent's endpoint")
+        calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
+        model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
+        refusal = refusal_of(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
         if refusal:
             attempt.drop()
             raise refusal from outcome.error
-
-
-def _nothing() -> None:
-    """No reply comes."""

@@ -31,16 +31,16 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
     cause = exc.__cause__
     if kind is None:
         kind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"
-    said = " ".join(str(exc).split()) or "no message"
+    message = " ".join(str(exc).split()) or "no message"
     if kind == "tool" and cause is not None:
-        said = f"{said} ({type(cause).__name__})"
-    return Failure(kind=kind, type=type(exc).__name__, message=said[:1000], turn=turn)
+        message = f"{message} ({type(cause).__name__})"
+    return Failure(kind=kind, type=type(exc).__name__, message=message[:1000], turn=turn)
 
 
 def not_whole(recorder: Recorder) -> Failure | None:
     """Return the failure of a run whose last reply was cut or withheld, whatever the SDK made of it.
 
-    On Chat Completions the SDK takes a cut reply for an ordinary answer; only the wire tells.
+    On Chat Completions the SDK takes a cut reply for an ordinary answer; only the HTTP response tells.
     """
     finish = recorder.calls[-1].wire.finish if recorder.calls else None
     if finish == "length":

@@ -16,10 +16,10 @@ def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
 
     An agent inside `handoff(...)` or `as_tool` is not among them: the SDK offers no way in.
     """
-    found = [agent]
-    for one in found:
-        found += [h for h in one.handoffs if isinstance(h, Agent) and not any(h is f for f in found)]
-    return found
+    agents = [agent]
+    for source in agents:  # grows while it is walked
+        agents += [h for h in source.handoffs if isinstance(h, Agent) and not any(h is a for a in agents)]
+    return agents
 
 
 def copied(agent: Agent[Any], change: Change) -> Agent[Any]:
@@ -43,9 +43,9 @@ async def connect(server: MCPServer, connections: AsyncExitStack) -> MCPServer:
 def _copied(agent: Agent[Any], change: Change, seen: dict[int, Agent[Any]]) -> Agent[Any]:
     if id(agent) not in seen:
         # Not clone(): that validates the settings anew, which takes longer than a turn of the SDK itself.
-        own = seen[id(agent)] = copy.copy(agent)
-        own.tools, own.mcp_servers = [*agent.tools], [*agent.mcp_servers]
+        twin = seen[id(agent)] = copy.copy(agent)
+        twin.tools, twin.mcp_servers = [*agent.tools], [*agent.mcp_servers]
         for name, value in change(agent).items():
-            setattr(own, name, value)
-        own.handoffs = [_copied(h, change, seen) if isinstance(h, Agent) else h for h in agent.handoffs]
+            setattr(twin, name, value)
+        twin.handoffs = [_copied(h, change, seen) if isinstance(h, Agent) else h for h in agent.handoffs]
     return seen[id(agent)]

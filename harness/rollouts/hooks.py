@@ -6,21 +6,21 @@ from agents import RunHooks
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tracing import get_current_span
 
-from harness.rollouts.steps import Heard
+from harness.rollouts.steps import ToolNotes
 
 
-class Hearing(RunHooks[Any]):
-    """Listens to one rollout. Top-level runs and handoff targets only: the SDK gives nested runs no hooks."""
+class ToolHooks(RunHooks[Any]):
+    """Notes the tool calls of a rollout and its handoff targets. The SDK gives nested runs no hooks."""
 
     def __init__(self) -> None:
-        """Nothing heard yet."""
+        """Note nothing yet."""
         self._calls: dict[str, str] = {}
         self._errors: dict[str, BaseException] = {}
 
     @property
-    def heard(self) -> Heard:
-        """What was heard so far."""
-        return Heard(self._calls, self._errors)
+    def notes(self) -> ToolNotes:
+        """What was noted so far."""
+        return ToolNotes(self._calls, self._errors)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
@@ -30,7 +30,7 @@ class Hearing(RunHooks[Any]):
             self._calls[span.span_id] = call_id
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
-        """Note what a tool raised; None leaves the SDK's own message to the model as it is."""
+        """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
         if args.error is not None:
             self._errors[args.call_id] = args.error
         return None

@@ -1,4 +1,4 @@
-"""What a reply said on the wire that the SDK does not pass on: why it stopped, and which model gave it."""
+"""What the SDK does not pass on of a reply: why it stopped, and which model gave it. Read from the HTTP response."""
 
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
@@ -8,32 +8,32 @@ from pydantic_core import from_json
 
 Finish = Literal["length", "content_filter"]
 
-_listening: ContextVar["Reply | None"] = ContextVar("harness_wire", default=None)
+_captured: ContextVar["WireReply | None"] = ContextVar("harness_wire", default=None)
 
 
 @dataclass
-class Reply:
+class WireReply:
     """Filled in when the reply of a model call comes in over a client made here."""
 
     finish: Finish | None = None
-    """Set only where the reply was not a whole one: cut at the token limit, or withheld by a filter."""
+    """Set only where the reply is not whole: cut at the token limit, or withheld by a filter."""
     model: str | None = None
 
 
-def listen() -> tuple[Reply, Token[Reply | None]]:
-    """Begin to collect what the next call says on the wire; the token ends it."""
-    reply = Reply()
-    return reply, _listening.set(reply)
+def capture_reply() -> tuple[WireReply, Token[WireReply | None]]:
+    """Begin to note what the reply of the next call says on the wire; the token ends that."""
+    reply = WireReply()
+    return reply, _captured.set(reply)
 
 
-def stop_listening(token: Token[Reply | None]) -> None:
-    """End what `listen` began."""
-    _listening.reset(token)
+def stop_capture(token: Token[WireReply | None]) -> None:
+    """End what `capture_reply` began."""
+    _captured.reset(token)
 
 
 async def note_response(response: Any) -> None:
-    """Note what a response says, if the call that it answers collects. The client calls this with each response."""
-    reply = _listening.get()
+    """Note what a response says, if its call is captured. The client calls this with each response."""
+    reply = _captured.get()
     if reply is None or "json" not in response.headers.get("content-type", ""):
         return
     try:
@@ -47,8 +47,13 @@ async def note_response(response: Any) -> None:
 def _finish(body: dict[str, Any]) -> Finish | None:
     choices: list[dict[str, Any]] = body.get("choices") or [{}]
     details: dict[str, Any] = body.get("incomplete_details") or {}
-    why = choices[0].get("finish_reason") or details.get("reason")
-    return "length" if why in {"length", "max_output_tokens"} else "content_filter" if why == "content_filter" else None
+    match choices[0].get("finish_reason") or details.get("reason"):
+        case "length" | "max_output_tokens":
+            return "length"
+        case "content_filter":
+            return "content_filter"
+        case _:
+            return None
 
 
 def _str(value: Any) -> str | None:

@@ -24,8 +24,8 @@ CLEAN_UP_S = 30.0
 
 
 @dataclass
-class Scene:
-    """One rollout's own: nothing here is shared with another. `clean_up_error` is set if the clean-up raised."""
+class RolloutScope:
+    """What one rollout has for itself. `clean_up_error` is set if the clean-up raised."""
 
     context: Any = None
     clean_up_error: str | None = None
@@ -33,9 +33,9 @@ class Scene:
 
 @asynccontextmanager
 async def set_up(
-    loaded: LoadedAgent, env: AgentEnv, query: Query, scene: Scene, change: Change
+    loaded: LoadedAgent, env: AgentEnv, query: Query, scope: RolloutScope, change: Change
 ) -> AsyncGenerator[Agent[Any]]:
-    """Give the agent of one rollout and fill its `scene`: `context(query)`, `before_rollout(query, context)`, agent.
+    """Give the agent of one rollout and fill its `scope`: `context(query)`, `before_rollout(query, context)`, agent.
 
     The agent is a copy with the fields that `change` gives, so that rollouts share none of its lists. MCP servers that
     nobody has connected get a connection of this rollout's own.
@@ -43,44 +43,45 @@ async def set_up(
     `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
     own result stands, and the error is told beside it.
     """
-    scene.context = await _called(loaded.context, query)
+    scope.context = await _called(loaded.context, query)
     try:
-        await _called(loaded.before_rollout, query, scene.context)
+        await _called(loaded.before_rollout, query, scope.context)
         async with loaded.open(env) as agent, AsyncExitStack() as connections:
-            own: dict[int, MCPServer] = {}
+            connected: dict[int, MCPServer] = {}
             for server in servers_to_connect(agent):
-                own[id(server)] = await connect(deepcopy(server), connections)
-            yield copied(agent, lambda a: change(a) | {"mcp_servers": [own.get(id(s), s) for s in a.mcp_servers]})
+                connected[id(server)] = await connect(deepcopy(server), connections)
+            yield copied(agent, lambda a: change(a) | {"mcp_servers": [connected.get(id(s), s) for s in a.mcp_servers]})
     finally:
         with anyio.move_on_after(CLEAN_UP_S, shield=True) as limit:
             try:
-                await _called(loaded.after_rollout, query, scene.context)
+                await _called(loaded.after_rollout, query, scope.context)
             except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
-                scene.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
+                scope.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
         if limit.cancelled_caught:
-            scene.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
+            scope.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query) -> Rollout:
-    """Return the rollout with what `reward(rollout, query)` of the agent's file gave, or why it gave nothing.
+    """Return the rollout with the reward that `reward(rollout, query)` of the agent's file gives, or why it gives none.
 
-    Called for a rollout that ended well only: how a failed one ranks is for `--failed` to say.
+    A failed rollout is returned as it is: how it ranks is for `--failed` to say.
     """
     if loaded.reward is None or rollout.failure:
         return rollout
-    told: dict[str, Any] = {"verify_error": f"reward was not done after {REWARD_S:g} s"}
+    reward: float | None = None
+    error: str | None = f"reward was not done after {REWARD_S:g} s"
     with anyio.move_on_after(REWARD_S, shield=True):
         try:
-            told = {"verified": _number(await _called(loaded.reward, rollout, query))}
+            reward, error = _number(await _called(loaded.reward, rollout, query)), None
         except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
-            told = {"verify_error": f"reward raised {type(exc).__name__}: {exc}"}
-    return rollout.model_copy(update=told)
+            error = f"reward raised {type(exc).__name__}: {exc}"
+    return rollout.model_copy(update={"verified": reward, "verify_error": error})
 
 
-def _number(given: Any) -> float | None:
-    if given is None:
+def _number(value: Any) -> float | None:
+    if value is None:
         return None
-    number = float(given)
+    number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"it gave {number}, which ranks nowhere")
     return number

@@ -1,57 +1,102 @@
-"""MCP without servers: what a server listed is known from the recording, and what its tools gave as well."""
+"""MCP without servers: a recording tells a replay which tools each server listed, and what each tool returned."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
-from agents.mcp import MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
+from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from mcp.types import Tool
 
-_KINDS = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
+from harness.rollouts.process_guard import ProcessGuard
+
+_KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
+
+Method = Callable[..., Awaitable[Any]]
+
+
+class RecordedServers:
+    """The tools that each MCP server listed in a recorded rollout, as the rollout's requests describe them."""
+
+    def __init__(self, listed: Mapping[str, Sequence[str]], requests: Sequence[Mapping[str, Any]]) -> None:
+        """`listed` is tool names by server; descriptions and schemas stand in the `requests`."""
+        self._listed = listed
+        self._described = {str(tool["name"]): tool for request in requests for tool in request["tools"]}
+
+    def tools_of(self, server: str) -> list[Tool]:
+        """Return the tools of a server by its name, without those that no request describes."""
+        described = ((name, self._description(name)) for name in self._listed.get(server, ()))
+        return [_tool(name, description) for name, description in described if description]
+
+    def _description(self, name: str) -> Mapping[str, Any] | None:
+        """Return a tool as a request has it: under its name, or with its server's name before it."""
+        prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
+        return self._described.get(name) or next(prefixed, None)
+
+
+_servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_servers", default=None)
 
 
 @contextmanager
-def without_servers(listed: Mapping[str, Sequence[str]], requests: Sequence[Mapping[str, Any]]) -> Generator[None]:
-    """Let the SDK's MCP servers connect to nothing, and list the tools that they listed in a recorded run.
+def without_servers(servers: RecordedServers) -> Generator[None]:
+    """In this task and those that it starts, let the SDK's MCP servers connect to nothing and list what was recorded.
 
-    `listed` is tool names by server; descriptions and schemas stand in the `requests`. A server is started by the
-    agent's own code, so there is no door to put a fake in: for as long as this lasts, the SDK's three server classes
-    have other methods. Nothing is changed if no server is known.
+    An agent's own code may make and connect its servers before the agent is seen, so it is the SDK's methods that look
+    whether their task is a replay's; in all other tasks they do what they always do.
     """
-    if not listed:
-        yield
-        return
-    offered = {str(tool["name"]): tool for request in requests for tool in request["tools"]}
-
-    async def nothing(self: Any) -> None:
-        """Connect to, or clean up, nothing."""
-
-    async def list_tools(self: Any, run_context: Any = None, agent: Any = None) -> list[Tool]:
-        del run_context, agent
-        return [tool for name in listed.get(self.name, ()) if (tool := _tool(name, offered))]
-
-    methods = {"connect": nothing, "cleanup": nothing, "list_tools": list_tools}
-    before = {(kind, name): kind.__dict__.get(name) for kind in _KINDS for name in methods}
+    token = _servers.set(servers)
     try:
-        for kind, name in before:
-            setattr(kind, name, methods[name])
-        yield
+        with _GUARD.in_use():
+            yield
     finally:
-        for (kind, name), method in before.items():
+        _servers.reset(token)
+
+
+async def _connect_nothing(_: MCPServer, *__: Any, **___: Any) -> None:
+    """Neither connect nor clean up."""
+
+
+async def _list_recorded(server: MCPServer, *_: Any, **__: Any) -> list[Tool]:
+    servers = _servers.get()
+    return servers.tools_of(server.name) if servers else []
+
+
+_STUBS: Mapping[str, Method] = {
+    "connect": _connect_nothing,
+    "cleanup": _connect_nothing,
+    "list_tools": _list_recorded,
+}
+
+
+def _install() -> Callable[[], None]:
+    """Let the servers' methods look for a replay around them; return what takes that away."""
+    before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in _STUBS]
+    for kind, name, _ in before:
+        setattr(kind, name, _only_in_replays(getattr(kind, name), _STUBS[name]))
+
+    def undo() -> None:
+        for kind, name, method in before:
             if method is None:
-                delattr(kind, name)  # it was inherited
+                delattr(kind, name)  # the method was inherited
             else:
                 setattr(kind, name, method)
 
+    return undo
 
-def _tool(name: str, offered: Mapping[str, Mapping[str, Any]]) -> Tool | None:
-    """Return a listed tool as recorded, be it offered under its name or with its server's before it."""
-    found = offered.get(name) or next((t for n, t in offered.items() if n.endswith(f"_{name}")), None)
-    if found is None:
-        return None
-    told: dict[str, Any] = {
-        "name": name,
-        "description": found.get("description"),
-        "inputSchema": found.get("schema") or {},
-    }
-    return Tool.model_validate(told)
+
+def _only_in_replays(original: Method, stub: Method) -> Method:
+    @wraps(original)
+    async def method(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
+        return await (original if _servers.get() is None else stub)(self, *args, **kwargs)
+
+    return method
+
+
+_GUARD = ProcessGuard(_install)
+
+
+def _tool(name: str, description: Mapping[str, Any]) -> Tool:
+    return Tool.model_validate(
+        {"name": name, "description": description.get("description"), "inputSchema": description.get("schema") or {}}
+    )

@@ -17,8 +17,8 @@ from harness.rollouts.steps import agent_around
 
 
 @dataclass(frozen=True)
-class Accounts:
-    """The calls of a rollout: settings and usage of each, summed up."""
+class CallTotals:
+    """The model calls of a rollout: settings and usage of each, and their sums."""
 
     calls: tuple[ModelCall, ...]
     usages: tuple[Usage, ...]
@@ -41,28 +41,34 @@ class Accounts:
         )
 
 
-def account(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float | None) -> Accounts:
-    """Take stock of every model span, matched with its recorded call by the span that both stand under.
+def total_calls(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float | None) -> CallTotals:
+    """Return the calls of all model spans, each matched with its recorded call by the span that both stand under.
 
     A span without a recorded call is a nested run's on a model of its own: its span is all there is.
     """
-    left = list(recorder.calls)
+    unmatched = list(recorder.calls)
     calls: list[ModelCall] = []
     usages: list[Usage] = []
     raw: list[RawCall] = []
     by_id = {s.span_id: s for s in spans}
     model_spans = [s for s in spans if s.span_data.type in {"generation", "response"}]
     for span in model_spans:
-        recorded = next((c for c in left if c.parent_span == span.parent_id), None)
+        recorded = next((c for c in unmatched if c.parent_span == span.parent_id), None)
         if recorded:
-            left.remove(recorded)
+            unmatched.remove(recorded)
         replied = recorded is not None and recorded.response is not None
         calls.append(_call(span, recorded, len(raw) if replied else None, agent_around(span, by_id)))
         if recorded and recorded.response:
             raw.append(RawCall(recorded.request, recorded.response))
         usages.append(_usage(span, recorded))
-    again = sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans))
-    return Accounts(tuple(calls), tuple(usages), _effective(calls, temperature), again, tuple(raw), _listed(spans))
+    return CallTotals(
+        calls=tuple(calls),
+        usages=tuple(usages),
+        effective=_effective(calls, temperature),
+        retries=sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans)),
+        raw=tuple(raw),
+        mcp_tools=_listed(spans),
+    )
 
 
 def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent: str | None) -> ModelCall:
@@ -77,7 +83,7 @@ def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent
         replied_temperature=getattr(reply, "temperature", None),
         top_p=settings.top_p if settings else config.get("top_p"),
         seed=seed_of(settings) if settings else None,
-        error=_said(recorded) if recorded and recorded.response is None else None,
+        error=_error(recorded) if recorded and recorded.response is None else None,
         raw=raw,
         agent=agent,
     )
@@ -94,19 +100,20 @@ def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
     return Usage() if recorded else usage_of_span(getattr(span.span_data, "usage", None))
 
 
-def _said(call: RecordedCall) -> str:
+def _error(call: RecordedCall) -> str:
     """Return the error of a call without a reply: one still under way ends with its rollout."""
     error = call.error or CancelledError("the rollout ended before the reply came")
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
-def _effective(attempts: Sequence[ModelCall], wanted: float | None) -> Effective:
-    calls = [c for c in attempts if c.error is None]
+def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective:
+    """Return what the calls with a reply were really sent, and where that differs from the requested temperature."""
+    calls = [c for c in calls if c.error is None]
     sent = {c.temperature for c in calls}
     exceptions = [
         f"call {i}: sent {'no temperature' if c.temperature is None else f'temperature {c.temperature:g}'}"
         for i, c in enumerate(calls, 1)
-        if c.temperature != wanted
+        if c.temperature != requested
     ]
     exceptions += [
         f"call {i}: the endpoint used temperature {c.replied_temperature}"

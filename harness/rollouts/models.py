@@ -1,6 +1,5 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -9,8 +8,6 @@ from typing import Any
 import openai
 from agents import (
     Agent,
-    FunctionTool,
-    Handoff,
     Model,
     ModelBehaviorError,
     ModelProvider,
@@ -24,14 +21,14 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.core.records import digest
 from harness.endpoints import Endpoint, StreamedReply, openai_client, with_seed
-from harness.rollouts.http_capture import Reply, listen, note_response, stop_listening
-from harness.rollouts.recorder import Looked, RecordedCall, Recorder
+from harness.rollouts.http_capture import WireReply, capture_reply, note_response, stop_capture
+from harness.rollouts.model_request import fingerprint_of, request_of
+from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 
 
 class RecordedModel(Model):
-    """Passes every call on to `inner` and writes it down."""
+    """Passes every call on to `inner` and records it."""
 
     def __init__(self, inner: Model, recorder: Recorder) -> None:
         """Wrap `inner`."""
@@ -50,10 +47,11 @@ class RecordedModel(Model):
         **more: Any,
     ) -> ModelResponse:
         """Call the inner model."""
-        self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
+        request = request_of(system_instructions, input, tools, output_schema, handoffs)
+        self._note_first(request, model_settings)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            wire, token = listen()
+            wire, token = capture_reply()
             place = self._begin(settings, request, wire)
             try:
                 response = await self._inner.get_response(
@@ -63,7 +61,7 @@ class RecordedModel(Model):
                 self._recorder.end(place, error=exc)
                 raise
             finally:
-                stop_listening(token)
+                stop_capture(token)
             self._recorder.end(place, response)
             return response
 
@@ -84,14 +82,15 @@ class RecordedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[Any]:
-        """Stream from the inner model: only an agent's own nested runs do. Asks for the usage, as no one else would."""
-        self._look(request := request_of(system_instructions, input, tools, output_schema, handoffs), model_settings)
-        wanted = with_seed(model_settings, self._recorder.seed)
-        if wanted.include_usage is None:
-            wanted = replace(wanted, include_usage=True)
+        """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
+        request = request_of(system_instructions, input, tools, output_schema, handoffs)
+        self._note_first(request, model_settings)
+        seeded = with_seed(model_settings, self._recorder.seed)
+        if seeded.include_usage is None:
+            seeded = replace(seeded, include_usage=True)
 
         async def send(settings: ModelSettings) -> tuple[int, AsyncIterator[Any], Any]:
-            place = self._begin(settings, request, Reply())  # nothing to listen to: the events tell
+            place = self._begin(settings, request, WireReply())  # nothing to capture: the events tell
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
             )
@@ -102,7 +101,7 @@ class RecordedModel(Model):
                 raise
 
         try:
-            place, events, event = await self._recorder.state.call(self.model, wanted, send)
+            place, events, event = await self._recorder.state.call(self.model, seeded, send)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -123,20 +122,20 @@ class RecordedModel(Model):
         finally:
             await _closed(events, quietly=reply.over)
 
-    def _look(self, request: dict[str, Any], settings: ModelSettings) -> None:
-        """Take the fingerprint, if this is the first call. Raises Looked if that is all that is wanted."""
+    def _note_first(self, request: dict[str, Any], settings: ModelSettings) -> None:
+        """Take the fingerprint if this is the first call. Raises StoppedBeforeFirstCall if no more is wanted."""
         if self._recorder.fingerprint is None:
-            self._recorder.fingerprint = _fingerprint(request, settings, self.model)
-        if self._recorder.only_look:
-            raise Looked
+            self._recorder.fingerprint = fingerprint_of(request, settings, self.model)
+        if self._recorder.stop_before_first_call:
+            raise StoppedBeforeFirstCall
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: Reply) -> int:
-        """Note an attempt that begins, and return its place."""
+    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> int:
+        """Note a call that begins, and return its place."""
         span = get_current_span()
         return self._recorder.begin(RecordedCall(span.span_id if span else None, settings, self.model, request, wire))
 
     def _name(self, place: int, reply: StreamedReply) -> None:
-        """Note which model a stream says it is from. On Chat the SDK puts the name there that was asked for."""
+        """Note the model that a stream names. On Chat the SDK puts the requested name there, so none is noted."""
         if isinstance(self._inner, OpenAIResponsesModel):
             self._recorder.calls[place].wire.model = reply.model
 
@@ -153,7 +152,7 @@ class RecordedModel(Model):
 
 
 async def _closed(events: AsyncIterator[Any], *, quietly: bool) -> None:
-    """Close a stream; one that has come to its end is closed quietly, as the SDK does: the reply is there."""
+    """Close a stream. With `quietly`, once its reply is in, errors of closing are dropped, as the SDK does."""
     close = getattr(events, "aclose", None)
     with suppress(*([Exception] if quietly else [])):
         await close() if close else None
@@ -174,7 +173,7 @@ class RecordedProvider(ModelProvider):
 def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
     """Return the provider of an endpoint's models, and the client to close at the end.
 
-    At an address of the user's a name with a slash is the server's own, never a prefix of the SDK's; without an
+    At an address of the user's, a model name with a slash is the server's, never a prefix of the SDK's. Without an
     endpoint the SDK's defaults serve (`set_default_openai_client`, prefixes with keys of their own).
     """
     if endpoint is None:
@@ -187,7 +186,7 @@ def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.Async
 
 
 def has_own_model(agent: Agent[Any]) -> bool:
-    """Tell whether an agent can run without an endpoint of ours: a Model object, a prefixed name, a default client."""
+    """Return whether an agent brings a way to its model: a Model object, a prefixed name, a default client or key."""
     if isinstance(agent.model, Model) or (isinstance(agent.model, str) and "/" in agent.model):
         return True
     return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
@@ -199,34 +198,3 @@ def recorded(agent: Agent[Any], recorder: Recorder) -> dict[str, Any]:
     Models by name come recorded from the provider.
     """
     return {"model": RecordedModel(agent.model, recorder)} if isinstance(agent.model, Model) else {}
-
-
-def request_of(
-    system: str | None, items: Any, tools: list[Any], output_schema: Any, handoffs: list[Handoff[Any]]
-) -> dict[str, Any]:
-    """Return what a model call was sent, as it is recorded: `pack` writes it, a replay compares it."""
-    return {
-        "instructions": system,
-        "input": items if isinstance(items, str) else list(items),
-        "tools": [_tool(t) for t in tools],
-        "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
-        "output_schema": None
-        if output_schema is None or output_schema.is_plain_text()
-        else output_schema.json_schema(),
-    }
-
-
-def _tool(tool: Any) -> dict[str, Any]:
-    if isinstance(tool, FunctionTool):
-        return {"name": tool.name, "description": tool.description, "schema": tool.params_json_schema}
-    return {"name": tool.name}
-
-
-def _fingerprint(request: dict[str, Any], settings: ModelSettings, model: str | None) -> str:
-    """Hash what makes the agent this agent: all it sends but the query and the sampling."""
-    fixed = {k: v for k, v in request.items() if k != "input"}
-    told = {k: v for k, v in settings.to_json_dict().items() if k not in {"temperature", "top_p", "extra_body"}}
-    try:
-        return digest([fixed, told, model])
-    except TypeError:  # something that JSON has no form for
-        return digest([fixed, json.loads(json.dumps(told, default=str)), model])

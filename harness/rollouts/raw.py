@@ -15,10 +15,12 @@ from agents import ModelResponse
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
+from harness.rollouts.model_request import common_start, input_items
+
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 LONG = 2048
-"""Characters from which on a text is kept for itself. What is shorter as a whole is not even looked through: that
-takes longer than all else that is done for a call."""
+"""Characters from which on a text is kept for itself. JSON that is shorter as a whole is not searched for long texts:
+the search takes longer than everything else that is done for a call."""
 _MARKS = {"$text", "$json", "$own"}
 
 
@@ -33,26 +35,26 @@ class RawCall:
 def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[[str], str] = str) -> str:
     """Return calls as JSON. `keep` stores a long text and returns its name.
 
-    A long text goes through `redact` first, for `keep` may take one that looks like JSON for a structure; that would
-    write it anew in another form, and a replay would find it changed.
+    A long text goes through `redact` first: `keep` may take a text that looks like JSON for a structure, and would
+    write the text anew in another form, so that a replay would find it changed.
 
-    `exclude_unset` matters: a plain dump writes null for unset fields, and those would change the next request when
-    the reply is driven again.
+    Replies are dumped with `exclude_unset`: a plain dump writes null for unset fields, and those would change the next
+    request when the reply is replayed.
     """
 
     def keep_text(text: str) -> str:
         return keep(redact(text))
 
     packed: list[str] = []
-    before: dict[str, Any] = {}
+    before: dict[str, Any] = {"input": ()}
     for call in calls:
-        items = _items(call.request["input"])
-        kept = _common(_items(before.get("input", ())), items)
+        items = input_items(call.request)
+        kept = common_start(input_items(before), items)
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
-        told = ",".join(f'"{k}":{_part(v, keep, keep_text)}' for k, v in changed.items())
+        parts = ",".join(f'"{k}":{_part(v, keep, keep_text)}' for k, v in changed.items())
         text = "true" if isinstance(call.request["input"], str) else "false"
         new, reply = _shortened(_dumped(list(items[kept:])), keep_text), _shortened(_reply(call.reply), keep_text)
-        packed.append(f'{{"text":{text},"kept":{kept},"changed":{{{told}}},"input":{new},"reply":{reply}}}')
+        packed.append(f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}}}')
         before = call.request
     return f"[{','.join(packed)}]"
 
@@ -60,12 +62,12 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
 def unpack(text: str, get: Callable[[str], str]) -> list[RawCall]:
     """Return what `pack` was given. `get` returns the text that was kept under a name."""
     calls: list[RawCall] = []
-    request: dict[str, Any] = {}
-    for told in json.loads(text):
-        changed = {k: _whole(v, get) for k, v in told["changed"].items()}
-        items = [*_items(request.get("input", ()))[: told["kept"]], *_whole(told["input"], get)]
-        request = request | changed | {"input": items[0] if told["text"] else items}
-        calls.append(RawCall(request, _RESPONSE.validate_python(_whole(told["reply"], get))))
+    request: dict[str, Any] = {"input": ()}
+    for packed in json.loads(text):
+        changed = {k: _whole(v, get) for k, v in packed["changed"].items()}
+        items = [*input_items(request)[: packed["kept"]], *_whole(packed["input"], get)]
+        request = request | changed | {"input": items[0] if packed["text"] else items}
+        calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed["reply"], get))))
     return calls
 
 
@@ -77,19 +79,19 @@ def parts(text: str) -> Iterator[str]:
 
 def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> str:
     """Return a part of the request as JSON: a text, or a structure that is kept as a whole (the tools)."""
-    told = _dumped(value)
-    if len(told) >= LONG and not isinstance(value, str):
-        return f'{{"$json":"{keep(told)}"}}'
-    return _shortened(told, keep_text)
+    text = _dumped(value)
+    if len(text) >= LONG and not isinstance(value, str):
+        return f'{{"$json":"{keep(text)}"}}'
+    return _shortened(text, keep_text)
 
 
 _dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
 """As json.dumps, which makes an encoder for each call; a replay compares with what that would give."""
 
 
-def _shortened(told: str, keep: Callable[[str], str]) -> str:
+def _shortened(text: str, keep: Callable[[str], str]) -> str:
     """Return JSON with its long texts kept for themselves."""
-    return _dumped(_short(json.loads(told), keep)) if len(told) >= LONG or '"$' in told else told
+    return _dumped(_short(json.loads(text), keep)) if len(text) >= LONG or '"$' in text else text
 
 
 def _short(value: Any, keep: Callable[[str], str]) -> Any:
@@ -98,8 +100,8 @@ def _short(value: Any, keep: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_short(v, keep) for v in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
-        told = {k: _short(v, keep) for k, v in cast("dict[str, Any]", value).items()}
-        return {"$own": told} if _MARKS & told.keys() else told
+        fields = {k: _short(v, keep) for k, v in cast("dict[str, Any]", value).items()}
+        return {"$own": fields} if _MARKS & fields.keys() else fields
     return value
 
 
@@ -108,16 +110,16 @@ def _whole(value: Any, get: Callable[[str], str]) -> Any:
         return [_whole(v, get) for v in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    told = cast("dict[str, Any]", value)
-    match list(told.items()):
+    fields = cast("dict[str, Any]", value)
+    match list(fields.items()):
         case [("$text", name)]:
             return get(name)
         case [("$json", name)]:
             return json.loads(get(name))
-        case [("$own", own)]:
-            return {k: _whole(v, get) for k, v in cast("dict[str, Any]", own).items()}
+        case [("$own", inner)]:
+            return {k: _whole(v, get) for k, v in cast("dict[str, Any]", inner).items()}
         case _:
-            return {k: _whole(v, get) for k, v in told.items()}
+            return {k: _whole(v, get) for k, v in fields.items()}
 
 
 def _names(value: Any) -> Iterator[str]:
@@ -125,15 +127,15 @@ def _names(value: Any) -> Iterator[str]:
         for inner in cast("list[Any]", value):
             yield from _names(inner)
     elif isinstance(value, dict):
-        told = cast("dict[str, Any]", value)
-        match list(told.items()):
+        fields = cast("dict[str, Any]", value)
+        match list(fields.items()):
             case [("$text" | "$json", str() as name)]:
                 yield name
-            case [("$own", own)]:
-                for inner in cast("dict[str, Any]", own).values():
+            case [("$own", own_fields)]:
+                for inner in cast("dict[str, Any]", own_fields).values():
                     yield from _names(inner)
             case _:
-                for inner in told.values():
+                for inner in fields.values():
                     yield from _names(inner)
 
 
@@ -142,15 +144,3 @@ def _reply(reply: ModelResponse) -> str:
         return _RESPONSE.dump_json(reply, exclude_unset=True, warnings=False).decode()
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot hold and an escape can
         return json.dumps(_RESPONSE.dump_python(reply, mode="json", exclude_unset=True, warnings=False))
-
-
-def _items(given: Any) -> Sequence[Any]:
-    return [given] if isinstance(given, str) else cast("Sequence[Any]", given)
-
-
-def _common(before: Sequence[Any], items: Sequence[Any]) -> int:
-    """Return how many items the two begin with alike."""
-    same = 0
-    while same < min(len(before), len(items)) and before[same] == items[same]:
-        same += 1
-    return same

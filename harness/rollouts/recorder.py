@@ -8,52 +8,52 @@ import anyio
 from agents import ModelResponse, ModelSettings
 
 from harness.endpoints import EndpointState, is_quota
-from harness.rollouts.hooks import Hearing
-from harness.rollouts.http_capture import Reply
+from harness.rollouts.hooks import ToolHooks
+from harness.rollouts.http_capture import WireReply
 
 
 @dataclass
 class RecordedCall:
-    """One model call: what it was sent, what came back, under which span. Neither reply nor error: it is under way."""
+    """One model call: its request, its reply, and its span. Without reply and error the call is under way."""
 
     parent_span: str | None
     settings: ModelSettings
     model: str | None
     request: dict[str, Any]
-    wire: Reply
+    wire: WireReply
     response: ModelResponse | None = None
     error: BaseException | None = None
 
 
 @dataclass
 class Recorder:
-    """The model calls of one rollout, in the order they began, failed attempts and those under way too.
+    """The model calls of one rollout, in the order they began, failed ones and those under way included.
 
-    `on_reply` hears of each one that came back.
+    `on_reply` is called after each reply.
     """
 
-    on_reply: Callable[[], None]
     state: EndpointState
+    on_reply: Callable[[], None] = lambda: None
     seed: int | None = None
     """Sent with every call, where the endpoint takes one."""
-    only_look: bool = False
-    """Stop at the first call, before it is made: its fingerprint is all that is wanted."""
+    stop_before_first_call: bool = False
+    """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     fingerprint: str | None = None
     fatal: Exception | None = None
-    """What has to end the run, though it was raised inside a tool, where the SDK makes a message to the model of it."""
-    hearing: Hearing = field(default_factory=Hearing)
+    """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
+    hooks: ToolHooks = field(default_factory=ToolHooks)
     _waited_s: float = 0.0
     _failed_at: float | None = None
 
     def begin(self, call: RecordedCall) -> int:
-        """Note an attempt that begins, and return its place: what was waited for since one failed is over."""
+        """Note a call that begins, and return its place; the wait since a failed call ends here."""
         self._waited_s, self._failed_at = self.waited_s(), None
         self.calls.append(call)
         return len(self.calls) - 1
 
     def end(self, place: int, response: ModelResponse | None = None, error: BaseException | None = None) -> None:
-        """Note how an attempt ended."""
+        """Note how a call ended."""
         call = self.calls[place]
         call.response, call.error = response, error
         if response is None:
@@ -64,9 +64,9 @@ class Recorder:
             self.on_reply()
 
     def waited_s(self) -> float:
-        """Return the seconds between failed attempts and the ones after them, up to now."""
+        """Return the seconds between failed calls and the calls after them, up to now."""
         return self._waited_s + (anyio.current_time() - self._failed_at if self._failed_at is not None else 0.0)
 
 
-class Looked(Exception):
-    """A rollout was stopped before its first model call, of which all that was asked is known."""
+class StoppedBeforeFirstCall(Exception):
+    """Ends a rollout of which only the fingerprint is wanted."""

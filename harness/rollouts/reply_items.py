@@ -1,4 +1,4 @@
-"""What a model said in one reply, whichever API it came by: reasoning, text, calls, hosted tools with their results."""
+"""The items of a model's reply, whichever API it came by: reasoning, text, calls, hosted tools with their results."""
 
 import json
 import re
@@ -15,8 +15,8 @@ _NO_STEP = {"mcp_list_tools", "compaction"}
 
 
 @dataclass(frozen=True)
-class Said:
-    """One thing said. A call of a function tool is answered elsewhere; a hosted tool's output comes with it."""
+class ReplyItem:
+    """One item of a reply. A function tool's output stands elsewhere; a hosted tool's output comes with its call."""
 
     reasoning: str | None = None
     text: str | None = None
@@ -31,12 +31,12 @@ class Said:
 
 def split_think(text: str) -> tuple[str | None, str]:
     """Return (reasoning, rest) of a text that opens with a `<think>` block, else (None, text)."""
-    found = _THINK.match(text)
-    return (found[1].strip(), text[found.end() :]) if found else (None, text)
+    block = _THINK.match(text)
+    return (block[1].strip(), text[block.end() :]) if block else (None, text)
 
 
-def said_in(data: Any) -> Iterator[Said]:
-    """Yield what a reply said, in order, from the data of its generation or response span."""
+def items_of_reply(data: Any) -> Iterator[ReplyItem]:
+    """Yield the items of a reply, in order, from the data of its generation or response span."""
     if data.type == "response":
         for item in data.response.output if data.response is not None else ():
             # Gateways send shapes that the SDK's types do not foresee; what is there is read as it is.
@@ -50,39 +50,39 @@ def said_in(data: Any) -> Iterator[Said]:
             yield from _from_message(message)
 
 
-def _from_message(message: Mapping[str, Any]) -> Iterator[Said]:
+def _from_message(message: Mapping[str, Any]) -> Iterator[ReplyItem]:
     """Read a chat message. vLLM and DeepSeek call it reasoning_content, OpenRouter and newer vLLM reasoning."""
     if reasoning := message.get("reasoning_content") or message.get("reasoning"):
-        yield Said(reasoning=str(reasoning))
+        yield ReplyItem(reasoning=str(reasoning))
     yield from _from_text(message.get("content") or message.get("refusal"))
     for call in message.get("tool_calls") or ():
         function: Mapping[str, Any] = call.get("function") or call.get("custom") or {}
-        yield Said(
+        yield ReplyItem(
             call_id=call.get("id"),
             tool=function.get("name"),
             arguments=function.get("arguments", function.get("input")),
         )
 
 
-def _from_item(item: Mapping[str, Any]) -> Iterator[Said]:
+def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
     """Read an output item of the Responses API."""
     kind = str(item["type"])
     if kind == "reasoning":
         parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
         text = "\n".join(str(p["text"]) for p in parts if p.get("text"))
         if text or item.get("encrypted_content"):
-            yield Said(reasoning=text or _HIDDEN)
+            yield ReplyItem(reasoning=text or _HIDDEN)
     elif kind == "message":
         for part in item.get("content") or ():
             yield from _from_text(part.get("text") or part.get("refusal"))
     elif kind in {"function_call", "custom_tool_call"}:
         arguments = item.get("arguments", item.get("input"))
-        yield Said(call_id=item.get("call_id"), tool=item.get("name"), arguments=arguments)
+        yield ReplyItem(call_id=item.get("call_id"), tool=item.get("name"), arguments=arguments)
     elif kind.endswith("_call") and kind not in _NO_STEP:
         yield _hosted(kind.removesuffix("_call"), item)
 
 
-def _hosted(kind: str, item: Mapping[str, Any]) -> Said:
+def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
     """Read a hosted tool's call, which carries its own result."""
     output = _first(item, _OUTPUTS)
     if kind == "image_generation":
@@ -94,7 +94,7 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> Said:
         sources = action.get("sources")
         output = json.dumps(sources, ensure_ascii=False) if sources else output
     arguments = _first(item, ("revised_prompt", *_INPUTS))
-    return Said(
+    return ReplyItem(
         call_id=item.get("call_id") or item.get("id"),
         tool=item.get("name") or kind,
         hosted=True,
@@ -105,13 +105,13 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> Said:
     )
 
 
-def _from_text(text: Any) -> Iterator[Said]:
+def _from_text(text: Any) -> Iterator[ReplyItem]:
     if text:
         reasoning, rest = split_think(str(text))
         if reasoning:
-            yield Said(reasoning=reasoning)
+            yield ReplyItem(reasoning=reasoning)
         if rest.strip():
-            yield Said(text=rest)
+            yield ReplyItem(text=rest)
 
 
 def _first(item: Mapping[str, Any], names: Sequence[str]) -> str | None:

@@ -1,13 +1,16 @@
-"""Two requests of one agent held against each other: are they the same, and if not, what changed first?"""
+"""What changed first between two requests of one agent."""
 
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, cast
 
 from harness.core.records import Record
+from harness.rollouts.model_request import common_start, input_items
 
-Redact = Callable[[str], str]
+Scrub = Callable[[str], str]
+"""Returns a text without what must not be kept."""
 Request = Mapping[str, Any]
 What = Literal[
     "prompt changed",
@@ -45,41 +48,27 @@ class Divergence(Record):
     diff: str = ""
 
 
-def plain(request: Request, redact: Redact) -> dict[str, Any]:
+def as_archived(request: Request, scrub: Scrub) -> dict[str, Any]:
     """Return a request as the archive would give it back: through JSON, and redacted."""
-    return cast("dict[str, Any]", scrubbed(json.loads(json.dumps(dict(request), default=str)), redact))
+    return cast("dict[str, Any]", scrubbed(json.loads(json.dumps(dict(request), default=str)), scrub))
 
 
-def scrubbed(value: Any, redact: Redact) -> Any:
+def scrubbed(value: Any, scrub: Scrub) -> Any:
     """Return a JSON value with every string in it redacted."""
     if isinstance(value, str):
-        return redact(value)
+        return scrub(value)
     if isinstance(value, list):
-        return [scrubbed(v, redact) for v in cast("list[Any]", value)]
+        return [scrubbed(v, scrub) for v in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {k: scrubbed(v, redact) for k, v in cast("dict[str, Any]", value).items()}
+        return {k: scrubbed(v, scrub) for k, v in cast("dict[str, Any]", value).items()}
     return value
-
-
-def items(request: Request) -> list[Any]:
-    """Return a request's input items; a plain text is one."""
-    given = request["input"]
-    return [given] if isinstance(given, str) else list(given)
-
-
-def shared(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Return how many items two lists begin with alike."""
-    same = 0
-    while same < min(len(a), len(b)) and a[same] == b[same]:
-        same += 1
-    return same
 
 
 def likeness(recorded: Request, now: Request) -> tuple[int, int, int]:
     """Return how alike two requests are, to sort by: fixed parts in common, input in common, input that is left."""
     parts = sum(recorded.get(name) == now.get(name) for name, _ in _PARTS)
-    before, after = items(recorded), items(now)
-    return parts, shared(before, after), -abs(len(before) - len(after))
+    before, after = input_items(recorded), input_items(now)
+    return parts, common_start(before, after), -abs(len(before) - len(after))
 
 
 def first_change(recorded: Request, now: Request) -> Divergence:
@@ -91,8 +80,8 @@ def first_change(recorded: Request, now: Request) -> Divergence:
                 detail=_names(recorded.get(name), now.get(name)),
                 diff=diff(recorded.get(name), now.get(name)),
             )
-    before, after = items(recorded), items(now)
-    at = shared(before, after)
+    before, after = input_items(recorded), input_items(now)
+    at = common_start(before, after)
     was, is_ = (before[at : at + 1] or [None])[0], (after[at : at + 1] or [None])[0]
     if _is_output(was) and _is_output(is_) and was["call_id"] == is_["call_id"]:
         return Divergence(
@@ -107,9 +96,9 @@ def first_change(recorded: Request, now: Request) -> Divergence:
 def diff(before: Any, after: Any) -> str:
     """Return a unified diff of two values, texts as they are and all else as JSON; long ones are cut."""
     lines = difflib.unified_diff(_text(before).splitlines(), _text(after).splitlines(), "recorded", "now", lineterm="")
-    found = list(lines)
-    cut = [f"... {len(found) - _DIFF_LINES} more lines"] if len(found) > _DIFF_LINES else []
-    return "\n".join(found[:_DIFF_LINES] + cut)
+    shown = list(islice(lines, _DIFF_LINES))
+    hidden = sum(1 for _ in lines)
+    return "\n".join([*shown, f"... {hidden} more lines"] if hidden else shown)
 
 
 def _text(value: Any) -> str:
@@ -124,16 +113,17 @@ def _names(before: Any, after: Any) -> str:
         return ""
     old = {str(t["name"]): t for t in cast("list[dict[str, Any]]", before)}
     new = {str(t["name"]): t for t in cast("list[dict[str, Any]]", after)}
-    told = [f"{n} is gone" for n in old if n not in new] + [f"{n} is new" for n in new if n not in old]
-    told += [f"{n} is another" for n in old if n in new and old[n] != new[n]]
-    return ", ".join(told) or "the same in another order"
+    changes = [f"{n} is gone" for n in old if n not in new] + [f"{n} is new" for n in new if n not in old]
+    changes += [f"{n} is another" for n in old if n in new and old[n] != new[n]]
+    return ", ".join(changes) or "the same in another order"
 
 
 def _is_output(item: Any) -> bool:
     return isinstance(item, dict) and cast("dict[str, Any]", item).get("type") == "function_call_output"
 
 
-def _called(given: Sequence[Any], call_id: str) -> str | None:
-    told = [cast("dict[str, Any]", i) for i in given if isinstance(i, dict)]
-    calls = (i for i in told if i.get("type") == "function_call" and i.get("call_id") == call_id)
+def _called(items: Sequence[Any], call_id: str) -> str | None:
+    """Return the name of the tool that a call among input items is to."""
+    fields = [cast("dict[str, Any]", i) for i in items if isinstance(i, dict)]
+    calls = (i for i in fields if i.get("type") == "function_call" and i.get("call_id") == call_id)
     return next((str(i["name"]) for i in calls), None)

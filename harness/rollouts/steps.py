@@ -5,39 +5,62 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.reply_items import Said, said_in
+from harness.rollouts.reply_items import ReplyItem, items_of_reply
 
 _PICTURE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]{64,})")
 _MODEL_SPANS = {"generation", "response"}
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What the spans alone do not tell: which call a function span answers, and what a tool really raised."""
+class ToolNotes:
+    """What the spans of tool calls leave out: which call a function span answers, and what a tool really raised."""
 
     call_of_span: Mapping[str, str] = field(default_factory=dict[str, str])
     errors: Mapping[str, BaseException] = field(default_factory=dict[str, BaseException])
     """By call id."""
 
 
-def steps_of(trace: Sequence[Span[Any]], heard: Heard, *, finished: bool) -> tuple[Step, ...]:
-    """Return the steps in order. In a finished run the last text is the answer, and so is no step.
+def steps_of(trace: Sequence[Span[Any]], notes: ToolNotes, *, finished: bool) -> tuple[Step, ...]:
+    """Return the steps in order. The last text of a finished run is its answer, and no step.
 
     The steps of an agent used as a tool stand inside that tool's step.
     """
-    return _Reading(trace, heard).steps(None, answered=finished)
+    return _Trace(trace, notes).steps(None, answered=finished)
 
 
-class _Reading:
+@dataclass(frozen=True)
+class _Call:
+    """A call in a reply, with the reasoning that led to it and the agent that made it."""
+
+    item: ReplyItem
+    reasoning: str | None
+    agent: str | None
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What became of a call; all None where no span tells."""
+
+    kind: Literal["tool", "handoff"] = "tool"
+    tool_type: Literal["function", "hosted", "mcp", "agent"] | None = None
+    output: str | None = None
+    error: str | None = None
+    server: str | None = None
+    inner: tuple[Step, ...] = ()
+    started_at: datetime | None = None
+    duration_s: float | None = None
+
+
+class _Trace:
     """One trace, by id, and which tool's run each span happened in."""
 
-    def __init__(self, trace: Sequence[Span[Any]], heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, trace: Sequence[Span[Any]], notes: ToolNotes) -> None:
+        self._notes = notes
         self._by_id = {s.span_id: s for s in trace}
         self._inside: dict[str | None, list[Span[Any]]] = {}
         self._under: dict[str | None, list[Span[Any]]] = {}
@@ -50,33 +73,34 @@ class _Reading:
         spans = self._inside.get(tool, [])
         replies = [s for s in spans if s.span_data.type in _MODEL_SPANS]
         retried = {r.span_id for r, later in pairwise(replies) if r.error and r.parent_id == later.parent_id}
-        found: list[tuple[str, Step]] = []
+        timed: list[tuple[str, Step]] = []
         for reply in replies:
             if reply.span_id not in retried:
                 answers = answered and reply is replies[-1]
-                found += [(reply.started_at or "", s) for s in self._of_reply(reply, answers=answers)]
-        found += [(s.started_at or "", self._guardrail(s)) for s in spans if s.span_data.type == "guardrail"]
-        return tuple(step for _, step in sorted(found, key=lambda f: f[0]))
+                timed += [(reply.started_at or "", step) for step in self._of_reply(reply, answers=answers)]
+        timed += [(s.started_at or "", self._guardrail(s)) for s in spans if s.span_data.type == "guardrail"]
+        return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
     def _of_reply(self, reply: Span[Any], *, answers: bool) -> Iterator[Step]:
-        """Yield a reply's steps. What was thought and said goes with the call that it led to.
+        """Yield a reply's steps. Reasoning and text go with the call that they led to.
 
-        What is left after the last call is a step of its own, but for the text of a reply that answers.
+        Reasoning and text after the last call are a step of their own, but for the text of a reply that answers.
         """
-        agent, before = agent_around(reply, self._by_id), list[Said]()
-        beside = self._under[reply.parent_id]
-        functions = [s for s in beside if s.span_data.type == "function"]
-        handoffs = [s for s in beside if s.span_data.type == "handoff"]
-        for item in said_in(reply.span_data):
+        agent, before = agent_around(reply, self._by_id), list[ReplyItem]()
+        siblings = self._under[reply.parent_id]
+        functions = [s for s in siblings if s.span_data.type == "function"]
+        handoffs = [s for s in siblings if s.span_data.type == "handoff"]
+        for item in items_of_reply(reply.span_data):
             if item.tool:
-                yield self._call(item, functions, handoffs, {"reasoning": _joined(before), "agent": agent})
+                call = _Call(item, _joined(before), agent)
+                yield _step(call, self._result(item, functions, handoffs))
                 before = []
             else:
                 before.append(item)
-        left = [s for s in before if s.reasoning or not answers]
+        left = [item for item in before if item.reasoning or not answers]
         if left or reply.error:
             yield Step(
-                kind="reasoning" if any(s.reasoning for s in left) else "message",
+                kind="reasoning" if any(item.reasoning for item in left) else "message",
                 reasoning=_joined(left),
                 agent=agent,
                 started_at=_when(reply.started_at),
@@ -84,45 +108,43 @@ class _Reading:
                 error=_error(reply),
             )
 
-    def _call(self, call: Said, functions: list[Span[Any]], handoffs: list[Span[Any]], known: dict[str, Any]) -> Step:
-        known |= {"kind": "tool", "tool_name": call.tool, "tool_input": call.arguments, "call_id": call.call_id}
+    def _result(self, call: ReplyItem, functions: list[Span[Any]], handoffs: list[Span[Any]]) -> _Result:
+        """Return what became of a call, and take the span that tells it out of its list."""
         run = self._run_of(call, functions)
-        if call.hosted and run is None:
-            told = {"tool_type": "hosted", "tool_output": call.output, "server": call.server, "error": call.error}
-            return Step.model_validate(known | told)
         if run is not None:
             functions.remove(run)
-            return Step.model_validate(known | self._ran(run, call.call_id))
+            return self._ran(run, call.call_id)
+        if call.hosted:
+            return _Result(tool_type="hosted", output=call.output, server=call.server, error=call.error)
         if handoffs:
             span = handoffs.pop(0)
-            to = span.span_data.to_agent
-            told = f"handed over to {to}" if to else None
-            return Step.model_validate(known | {"kind": "handoff", "tool_output": told, "error": _error(span)})
-        return Step.model_validate(known)
+            target = span.span_data.to_agent
+            return _Result(kind="handoff", output=f"handed over to {target}" if target else None, error=_error(span))
+        return _Result()
 
-    def _run_of(self, call: Said, functions: Sequence[Span[Any]]) -> Span[Any] | None:
-        """Return the span of a call: by its id where that was heard, else by name and arguments, else by name."""
+    def _run_of(self, call: ReplyItem, functions: Sequence[Span[Any]]) -> Span[Any] | None:
+        """Return the span of a call: by its id where a hook noted it, else by name and arguments, else by name."""
+        noted = self._notes.call_of_span
         for span in functions:
-            if call.call_id and self._heard.call_of_span.get(span.span_id) == call.call_id:
+            if call.call_id and noted.get(span.span_id) == call.call_id:
                 return span
-        named = [s for s in functions if s.span_data.name == call.tool and s.span_id not in self._heard.call_of_span]
+        named = [s for s in functions if s.span_data.name == call.tool and s.span_id not in noted]
         return next((s for s in named if s.span_data.input == call.arguments), named[0] if named else None)
 
-    def _ran(self, run: Span[Any], call_id: str | None) -> dict[str, Any]:
-        inner = self.steps(run.span_id, answered=run.error is None)
+    def _ran(self, run: Span[Any], call_id: str | None) -> _Result:
         nested = any(s.span_data.type == "task" for s in self._inside.get(run.span_id, ()))
         mcp: Mapping[str, Any] = run.span_data.mcp_data or {}
         server = mcp.get("server")
-        raised = self._heard.errors.get(call_id or "")
-        return {
-            "tool_type": "mcp" if server else "agent" if nested else "function",
-            "server": server,
-            "inner": inner,
-            "tool_output": as_text(run.span_data.output),
-            "started_at": _when(run.started_at),
-            "error": f"{type(raised).__name__}: {raised}" if raised else _error(run),
-            "duration_s": _seconds(run),
-        }
+        raised = self._notes.errors.get(call_id or "")
+        return _Result(
+            tool_type="mcp" if server else "agent" if nested else "function",
+            output=as_text(run.span_data.output),
+            error=f"{type(raised).__name__}: {raised}" if raised else _error(run),
+            server=server,
+            inner=self.steps(run.span_id, answered=run.error is None),
+            started_at=_when(run.started_at),
+            duration_s=_seconds(run),
+        )
 
     def _guardrail(self, span: Span[Any]) -> Step:
         verdict = "tripped" if span.span_data.triggered else "passed"
@@ -143,6 +165,24 @@ class _Reading:
         return at.span_id if at is not None else None
 
 
+def _step(call: _Call, result: _Result) -> Step:
+    return Step(
+        kind=result.kind,
+        reasoning=call.reasoning,
+        tool_name=call.item.tool,
+        tool_input=call.item.arguments,
+        tool_output=result.output,
+        tool_type=result.tool_type,
+        agent=call.agent,
+        call_id=call.item.call_id,
+        error=result.error,
+        server=result.server,
+        inner=result.inner,
+        started_at=result.started_at,
+        duration_s=result.duration_s,
+    )
+
+
 def agent_around(span: Span[Any], by_id: Mapping[str, Span[Any]]) -> str | None:
     """Return the name of the agent that a span happened in; `by_id` finds the trace's spans."""
     at: Span[Any] | None = span
@@ -160,11 +200,11 @@ def as_text(value: Any) -> str | None:
         return None
     part = cast("dict[str, Any]", value if isinstance(value, dict) else {})
     text = str(part["text"]) if part.keys() >= {"type", "text"} else str(cast("Any", value))
-    return _PICTURE.sub(lambda found: f"({found[1]} of about {len(found[2]) * 3 // 4} bytes)", text)
+    return _PICTURE.sub(lambda match: f"({match[1]} of about {len(match[2]) * 3 // 4} bytes)", text)
 
 
-def _joined(said: Sequence[Said]) -> str | None:
-    return "\n".join(s.reasoning or s.text or "" for s in said) or None
+def _joined(items: Sequence[ReplyItem]) -> str | None:
+    return "\n".join(item.reasoning or item.text or "" for item in items) or None
 
 
 def _error(span: Span[Any]) -> str | None:

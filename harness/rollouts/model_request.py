@@ -1,0 +1,62 @@
+"""A model call's request as it is recorded: raw calls hold it, the fingerprint hashes it, a replay compares it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from agents import AgentOutputSchemaBase, FunctionTool, Handoff, ModelSettings
+
+from harness.core.records import digest
+
+_SAMPLING = {"temperature", "top_p", "extra_body"}
+
+
+def request_of(
+    system: str | None,
+    items: Any,
+    tools: list[Any],
+    output_schema: AgentOutputSchemaBase | None,
+    handoffs: list[Handoff[Any]],
+) -> dict[str, Any]:
+    """Return a request: its instructions, input (a text or items), tools, handoffs and output schema."""
+    return {
+        "instructions": system,
+        "input": items if isinstance(items, str) else list(items),
+        "tools": [_tool(t) for t in tools],
+        "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
+        "output_schema": _schema(output_schema),
+    }
+
+
+def fingerprint_of(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
+    """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
+    fixed = {k: v for k, v in request.items() if k != "input"}
+    fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
+    try:
+        return digest([fixed, fixed_settings, model])
+    except TypeError:  # something that JSON has no form for
+        return digest([fixed, json.loads(json.dumps(fixed_settings, default=str)), model])
+
+
+def input_items(request: Mapping[str, Any]) -> Sequence[Any]:
+    """Return a request's input items; a plain text is one item."""
+    content = request["input"]
+    return [content] if isinstance(content, str) else cast("Sequence[Any]", content)
+
+
+def common_start(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """Return how many items two lists begin with alike."""
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    return same
+
+
+def _schema(output: AgentOutputSchemaBase | None) -> dict[str, Any] | None:
+    return None if output is None or output.is_plain_text() else output.json_schema()
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, FunctionTool):
+        return {"name": tool.name, "description": tool.description, "schema": tool.params_json_schema}
+    return {"name": tool.name}

@@ -1,0 +1,185 @@
+"""A rollout's recorded model calls, each of which answers one request of a replay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+
+from harness.core.records import Rollout, Step
+from harness.rollouts.model_request import common_start, input_items
+from harness.rollouts.raw import RawCall
+from harness.rollouts.request_diff import Divergence, Scrub, as_archived, diff, first_change, likeness
+
+_GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
+_ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval"})
+"""Failures that the agent's code and the replies bring about again; all others come from outside of both."""
+
+
+class Diverged(Exception):
+    """Ends the run; the recording knows what diverged."""
+
+
+class EndOfRecording(Exception):
+    """The recording ends here because the rollout did."""
+
+
+@dataclass
+class Recording:
+    """A rollout's recorded calls, of which each answers one request. `divergence` is the first, and final."""
+
+    rollout: Rollout
+    calls: Sequence[RawCall]
+    scrub: Scrub
+    drives_nested: bool
+    live_tools: bool
+    divergence: Divergence | None = None
+    ended: bool = False
+    """The rollout was cut off here; nothing is known of what would have come."""
+    used: set[int] = field(default_factory=set[int])
+    _all_used: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        """Scrub the requests as those of now will be: what was recorded under fewer patterns must not differ."""
+        self._requests = [as_archived(c.request, self.scrub) for c in self.calls]
+        self._agents = {c.raw: c.agent for c in self.rollout.calls if c.raw is not None}
+
+    async def answer(self, request: dict[str, Any]) -> int:
+        """Return which recorded call a request is. Raises Diverged, EndOfRecording."""
+        if self.divergence:
+            raise Diverged
+        if self.ended:
+            raise EndOfRecording
+        now = as_archived(request, self.scrub)
+        unused = self._unused()
+        same = next((i for i in unused if self._requests[i] == now), None)
+        if same is not None:
+            self.used.add(same)
+            if len(self.used) == len(self.calls):
+                self._all_used.set()
+            return same
+        if not unused:
+            if self.ends_outside:
+                raise self.end()
+            if self.rollout.failure and self.rollout.failure.kind == "guardrail":
+                await anyio.sleep(_GUARDRAIL_S)  # it had no reply before the guardrail beside it tripped
+            raise self.diverge(
+                Divergence(
+                    what="more calls",
+                    call=len(self.calls) + 1,
+                    diff=diff(None, input_items(now)[-1:]),
+                    detail=f"the recording ends after {len(self.calls)} model calls",
+                )
+            )
+        raise self.diverge(self._nearest(unused, now))
+
+    async def output(self, call: int, call_id: str, name: str) -> Any:
+        """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""
+        output = self._sent_on(call, call_id)
+        if output is not None:
+            return _as_returned(output)
+        step = self._step(call_id, name)
+        if step and step[1].tool_output is not None:
+            return step[1].tool_output
+        if step and step[1].error:
+            if self.rollout.failure and self.rollout.failure.kind != "tool":
+                return step[1].error  # it went to the model as a message, and no model call followed
+            raise RuntimeError(step[1].error)
+        if self.rollout.failure is None:
+            unknown = "the recording holds no output of this call"
+            raise self.diverge(Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown))
+        with anyio.move_on_after(_OTHERS_S):
+            await self._all_used.wait()  # calls beside this one may still have come to their end
+        raise self.end()
+
+    def end(self) -> EndOfRecording:
+        """Note that the recording goes no further, and return what to raise."""
+        self.ended = True
+        return EndOfRecording()
+
+    def diverge(self, divergence: Divergence) -> Diverged:
+        """Keep the first divergence, and return what to raise."""
+        self.divergence = self.divergence or divergence
+        return Diverged()
+
+    @property
+    def ends_outside(self) -> bool:
+        """Whether the rollout was ended by something that is neither the agent's code nor a reply."""
+        failure = self.rollout.failure
+        return failure is not None and failure.kind not in _ENDS_BY_ITSELF
+
+    def missing(self) -> Divergence | None:
+        """Return the divergence of a run that ended although there were more recorded calls."""
+        unused = self._unused()
+        if not unused:
+            return None
+        first = unused[0]
+        return Divergence(
+            what="fewer calls",
+            call=first + 1,
+            agent=self._agents.get(first),
+            step=self._step_before(first),
+            detail=f"{len(unused)} of {len(self.calls)} recorded model calls were not made",
+            diff=diff(input_items(self._requests[first])[-1:], None),
+        )
+
+    def _unused(self) -> list[int]:
+        return [i for i in range(len(self.calls)) if i not in self.used]
+
+    def _nearest(self, unused: Sequence[int], now: dict[str, Any]) -> Divergence:
+        nearest = max(unused, key=lambda i: (*likeness(self._requests[i], now), -i))
+        change = first_change(self._requests[nearest], now)
+        number = self._step_before(nearest)
+        if change.what == "tool output changed":
+            step = self._step(change.detail, change.tool)
+            number = step[0] if step else number
+        return change.model_copy(update={"call": nearest + 1, "step": number, "agent": self._agents.get(nearest)})
+
+    def _step_before(self, call: int) -> str | None:
+        """Return the number of the first step that recorded reply `call` led to; None for one that only answers."""
+        for item in self.calls[call].reply.output:
+            call_id = getattr(item, "call_id", None)
+            if call_id and (step := self._step(call_id, getattr(item, "name", None))):
+                return step[0]
+        return None
+
+    def _step(self, call_id: str, tool: str | None) -> tuple[str, Step] | None:
+        return _find(self.rollout.trajectory.path, call_id, tool)
+
+    def _sent_on(self, call: int, call_id: str) -> Any:
+        """Return a tool call's output as the request that went on from `call` has it, or None.
+
+        Offline call ids repeat from one nested run to the next, so the same id elsewhere may be another call.
+        """
+        before = input_items(self.calls[call].request)
+        for later in self.calls[call + 1 :]:
+            after = input_items(later.request)
+            if common_start(before, after) == len(before):
+                for item in after[len(before) :]:
+                    if _answers(item, call_id):
+                        return item["output"]
+        return None
+
+
+def _answers(item: Any, call_id: str) -> bool:
+    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    return fields.get("type") == "function_call_output" and fields.get("call_id") == call_id
+
+
+def _as_returned(output: Any) -> Any:
+    """Return what a tool has to return for the SDK to make `output` of it: a list of parts has types of its own."""
+    if not isinstance(output, list):
+        return output
+    parts = cast("list[dict[str, Any]]", output)
+    return [{**p, "type": str(p.get("type", "")).removeprefix("input_")} for p in parts]
+
+
+def _find(path: Sequence[Step], call_id: str, tool: str | None, within: str = "") -> tuple[str, Step] | None:
+    """Return the first step of a tool call, with its number; the steps inside a step come after the step."""
+    for position, step in enumerate(path, 1):
+        number = f"{within}{position}"
+        if step.call_id == call_id and step.tool_name == tool:
+            return number, step
+        if inner := _find(step.inner, call_id, tool, f"{number}."):
+            return inner
+    return None

@@ -1,0 +1,63 @@
+"""The model of a replay: it answers from a recording, and puts recorded outputs in the place of tools."""
+
+import copy
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool
+from agents.tool import ToolOriginType, get_function_tool_origin
+
+from harness.endpoints import completed
+from harness.rollouts.model_request import request_of
+from harness.rollouts.recording import Recording
+
+
+class ReplayModel(Model):
+    """Answers each request with the recorded reply to it, and takes the place of the tools that the request offers."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Answer from `recording`."""
+        self._recording = recording
+
+    async def get_response(
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002 - the SDK's name
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: Any,
+        handoffs: Any,
+        tracing: Any,
+        **more: Any,
+    ) -> ModelResponse:
+        """Return the recorded reply. Raises Diverged, EndOfRecording."""
+        del model_settings, tracing, more
+        request = request_of(system_instructions, input, tools, output_schema, handoffs)
+        call = await self._recording.answer(request)
+        # The SDK runs the tools of the very list that it offers, whoever's agent it is: also those of agents inside
+        # handoff() and as_tool(), which nothing else can reach.
+        tools[:] = [self._stub(tool, call) for tool in tools]
+        return copy.deepcopy(self._recording.calls[call].reply)
+
+    async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+        """Stream the recorded reply, as one event. Raises as `get_response` does."""
+        yield completed(await self.get_response(*args, **more))
+
+    def _stub(self, tool: Tool, call: int) -> Tool:
+        if not isinstance(tool, FunctionTool):
+            return tool
+        if self._recording.drives_nested if _is_agent(tool) else self._recording.live_tools:
+            return tool
+
+        async def invoke(context: Any, arguments: str) -> Any:
+            del arguments  # they come from the recorded reply
+            return await self._recording.output(call, context.tool_call_id, tool.name)
+
+        stub = copy.copy(tool)
+        stub.on_invoke_tool = invoke
+        return stub
+
+
+def _is_agent(tool: FunctionTool) -> bool:
+    origin = get_function_tool_origin(tool)
+    return origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL
