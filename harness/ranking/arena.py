@@ -65,16 +65,16 @@ class Arena:
     def _start_bracket(self) -> None:
         if len(self._seeding) == len(self._samples):
             seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or Fraction()), e))
-            self._bracket = SeededBracket(seeds, self._policy, self._known)
+            self._bracket = SeededBracket(seeds, self._policy, self._seeding_scores)
 
     def _seed_score(self, entrant: int) -> Fraction | None:
         if entrant != self._anchor:
             played = self._seeding.get(entrant)
             return played.score_a if played else None
-        own = [p.score_b for p in self._seeding.values()]
-        return sum(own, Fraction()) / len(own) if own else None
+        scores = [p.score_b for p in self._seeding.values()]
+        return sum(scores, Fraction()) / len(scores) if scores else None
 
-    def _known(self, a: int, b: int) -> tuple[Fraction, Fraction] | None:
+    def _seeding_scores(self, a: int, b: int) -> tuple[Fraction, Fraction] | None:
         if not self._reuse:
             return None
         if a == self._anchor:
@@ -84,13 +84,12 @@ class Arena:
         return None
 
     def _standing(self, entrant: int) -> Standing:
-        seed = self._seed_score(entrant)
-        bracket = self._bracket.matches if self._bracket else []
-        points = [
-            p.score_a if p.pairing.a == entrant else p.score_b for p in bracket if entrant in (p.pairing.a, p.pairing.b)
-        ]
-        reached = self._bracket.round_reached(entrant) if self._bracket else 0
-        return Standing(entrant, reached, (*(() if seed is None else (seed,)), *points), seed)
+        seed_score = self._seed_score(entrant)
+        points = () if seed_score is None else (seed_score,)
+        if self._bracket is None:
+            return Standing(entrant, 0, points, seed_score)
+        reached = self._bracket.round_reached(entrant)
+        return Standing(entrant, reached, points + self._bracket.points(entrant), seed_score)
 
 
 def match_bounds(n: int) -> tuple[int, int]:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from harness.ranking.topology import OrderPolicy, Pairing, Played, orders
 
-Known = Callable[[int, int], tuple[Fraction, Fraction] | None]
-"""Scores of a pair that has met before, or None."""
+EarlierScores = Callable[[int, int], tuple[Fraction, Fraction] | None]
+"""Returns the scores of a pair that has met before, or None."""
 
 
 def seeded_order(size: int) -> list[int]:
@@ -31,7 +31,7 @@ class SeededBracket:
 
     seeds: Sequence[int]
     policy: OrderPolicy
-    known: Known
+    earlier_scores: EarlierScores
     matches: list[Played] = field(default_factory=list[Played])
     _slots: list[list[int | None]] = field(init=False)
     _open: dict[tuple[int, int], Pairing] = field(init=False, default_factory=dict[tuple[int, int], Pairing])
@@ -69,14 +69,22 @@ class SeededBracket:
         """Return how many rounds `entrant` has come through, byes included."""
         return max(r for r, places in enumerate(self._slots) if entrant in places)
 
+    def points(self, entrant: int) -> tuple[Fraction, ...]:
+        """Return the scores of `entrant`, one a match played, by round."""
+        return tuple(
+            p.score_a if p.pairing.a == entrant else p.score_b
+            for p in self.matches
+            if entrant in (p.pairing.a, p.pairing.b)
+        )
+
     def _settle(self, level: int, place: int) -> None:
-        """Open the match of two neighbours; let one alone through; use known scores where the pair has met."""
+        """Open the match of two neighbours; let an entrant alone through; reuse the scores where the pair has met."""
         a, b = self._slots[level][place], self._slots[level][place + 1]
         if level == 0 and (a is None or b is None):
             self._advance(level, place, a if b is None else b)
         elif a is not None and b is not None:
             pairing = Pairing(a, b, level + 1, orders(a, b, self.policy))
-            if scores := self.known(a, b):
+            if scores := self.earlier_scores(a, b):
                 self._finish((level, place), Played(pairing, *scores, repeated=True))
             else:
                 self._open[level, place] = pairing

@@ -1,4 +1,4 @@
-"""Entrants on a circle: who stands first, in which round two meet, and which distances to spend a budget on."""
+"""The circle method: who stands first, in which round two meet, and which distances to spend a budget on."""
 
 import functools
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ import numpy.typing as npt
 def balanced_sides(i: int, j: int, n: int) -> tuple[int, int]:
     """Return places `i` and `j` of `n` in the order that balances the sides.
 
-    Each stands first against the next floor((n-1)/2) places; pairs across the diameter alternate. Over all pairs no
-    one stands first more than once more often than second.
+    Each stands first against the next floor((n-1)/2) places; pairs across the diameter alternate. Over all pairs nobody
+    stands first more than once more often than second.
     """
     i, j = min(i, j), max(i, j)
     ahead = 2 * (j - i)
@@ -60,11 +60,11 @@ def distances(n: int) -> tuple[int, ...]:
     left = np.arange(1, n // 2 + 1)
     cost = np.where(2 * left == n, 0.5, 1.0)
     adds: npt.NDArray[np.float64] = (2 - 2 * np.cos(2 * np.pi * np.outer(left, np.arange(n)) / n)) * cost[:, None]
-    known, chosen = np.ones(n), list[int]()
+    precision, chosen = np.ones(n), list[int]()
     while len(left):
-        gain = (np.sum(1 / known) - np.sum(1 / (known + adds), axis=1)) / cost
+        gain = (np.sum(1 / precision) - np.sum(1 / (precision + adds), axis=1)) / cost
         best = int(np.argmax(gain.round(9))) if chosen else 0  # rounded: equals must tie on every machine
         chosen.append(int(left[best]))
-        known = known + adds[best]
+        precision = precision + adds[best]
         left, cost, adds = np.delete(left, best), np.delete(cost, best), np.delete(adds, best, axis=0)
     return tuple(chosen)

@@ -1,4 +1,4 @@
-"""What the fitted estimators share: judged calls as arrays, their normal equations, and the fit that comes out."""
+"""What the fitted estimators share: judged calls as arrays, their normal equations, and the record of a fit."""
 
 import math
 from dataclasses import dataclass
@@ -48,19 +48,19 @@ class Comparisons:
         """Return X'WX, (n+1, n+1), for rows x = e_first - e_second, and 1 in the last place for the first side."""
         n = self.n
         at = np.bincount(self.first * n + self.second, weights, n * n).astype(np.float64).reshape(n, n)
-        pairs, found = at + at.T, np.empty((n + 1, n + 1))
-        found[:n, :n] = -pairs
-        found[range(n), range(n)] += pairs.sum(axis=1)
-        found[n, :n] = found[:n, n] = at.sum(axis=1) - at.sum(axis=0)
-        found[n, n] = at.sum()
-        return found
+        pairs, matrix = at + at.T, np.empty((n + 1, n + 1))
+        matrix[:n, :n] = -pairs
+        matrix[range(n), range(n)] += pairs.sum(axis=1)
+        matrix[n, :n] = matrix[:n, n] = at.sum(axis=1) - at.sum(axis=0)
+        matrix[n, n] = at.sum()
+        return matrix
 
     def collect(self, values: Floats) -> Floats:
         """Return X'v, (n+1,), for one value a call."""
-        found = np.empty(self.n + 1)
-        found[:-1] = np.bincount(self.first, values, self.n) - np.bincount(self.second, values, self.n)
-        found[-1] = values.sum()
-        return found
+        vector = np.empty(self.n + 1)
+        vector[:-1] = np.bincount(self.first, values, self.n) - np.bincount(self.second, values, self.n)
+        vector[-1] = values.sum()
+        return vector
 
     def predict(self, at: Floats) -> Floats:
         """Return Xb, (K,): quality of the first minus the second, plus the first-side effect."""
@@ -78,15 +78,15 @@ class Comparisons:
         for i, j in {*zip(self.first.tolist(), self.second.tolist(), strict=True)}:
             low, high = sorted((find(i), find(j)))
             root[high] = low
-        found: dict[int, list[int]] = {}
+        by_root: dict[int, list[int]] = {}
         for i in range(self.n):
-            found.setdefault(find(i), []).append(i)
-        return tuple(tuple(members) for members in found.values())
+            by_root.setdefault(find(i), []).append(i)
+        return tuple(tuple(members) for members in by_root.values())
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a fit of judged calls says of n entrants; estimates have mean 0, the common level is not identified."""
+    """A fit of judged calls among n entrants. Estimates have mean 0: the common level is not identified."""
 
     estimates: Floats
     """(n,) posterior mode; in score points for `margins`, in logits for `bt`."""
@@ -98,9 +98,9 @@ class Fit:
     sigma: float | None
     """Noise of one call's margin in score points; None for `bt`, whose noise is the model's own."""
     components: tuple[tuple[int, ...], ...]
-    """Groups of entrants that calls connect. Between two groups the prior alone speaks."""
+    """Groups of entrants that calls connect. Two groups are compared by the prior alone."""
     calls: int
-    """How many calls it rests on."""
+    """How many calls the fit rests on."""
     converged: bool
     """Whether the solver reached the mode; always so for `margins`, which is solved directly."""
 

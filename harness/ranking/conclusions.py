@@ -1,4 +1,4 @@
-"""From a tournament's end to what is said of the group: ranks by an estimator, and a second opinion by `margins`."""
+"""From a tournament's end to the conclusion on its group: ranks by an estimator, and a second opinion by `margins`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +17,9 @@ from harness.ranking.wins import win_shares
 Estimator = Literal["tiers", "wins", "margins", "bt"]
 RewardFrom = Literal["rank", "score"]
 
+_FITTED = frozenset({"margins", "bt"})
+"""The estimators that rank by a fit, and so need no finished tournament."""
+
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
 
@@ -25,8 +28,7 @@ Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups who
 (mean Spearman .67 against .80).
 """
 
-
-_APART = "the matches do not connect all rollouts, so nothing is ranked"
+_NOT_CONNECTED = "the matches do not connect all rollouts, so nothing is ranked"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What is said of a group. `fit` is the margins', None without an entrant."""
+    """A group's ranks and signal. `fit` is that of the margins, None without an entrant."""
 
     ranked: Mapping[int, Ranked]
     signal: Signal
@@ -50,14 +52,14 @@ class Conclusion:
 
 def comparisons_of(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
     """Return the judged calls behind matches, each once; entrants are numbered by their place in `entrants`."""
-    at = {e: i for i, e in enumerate(entrants)}
-    found = [
-        (at[first], at[m.b if first == m.a else m.a], *scores)
+    number = {e: i for i, e in enumerate(entrants)}
+    calls = [
+        (number[first], number[m.b if first == m.a else m.a], *scores)
         for m in matches
         if not m.repeated
         for first, scores in zip(m.shown_first, m.scores, strict=False)  # archives before 0.2 hold no scores
     ]
-    first, second, score_first, score_second = zip(*found, strict=True) if found else ((), (), (), ())
+    first, second, score_first, score_second = zip(*calls, strict=True) if calls else ((), (), (), ())
     return Comparisons.of(len(entrants), first, second, score_first, score_second)
 
 
@@ -71,43 +73,58 @@ def conclude(
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
-    `tiers` and `wins` rank when all was played (`finished`), `margins` and `bt` when calls connect all entrants; else,
-    and where none of several was judged, ranks are None. Where no two scores of the matches differ, all entrants share
-    one rank. With rewards from the score, the failed get the lowest score less 1.
+    `tiers` and `wins` rank when all was played (`finished`), `margins` and `bt` when calls connect all entrants. Ranks
+    are None otherwise, and where several entrants met in no match. Where no two scores of the matches differ, all
+    entrants share one rank. With rewards from the score, the failed get the lowest score less 1.
     """
-    rule, entrants = rule or Rule(), [s.entrant for s in standings]
+    rule = rule or Rule()
+    fits = _fits(rule.estimator, [s.entrant for s in standings], matches)
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
-    calls = comparisons_of(entrants, matches) if entrants else None
-    by_margins = fit_margins(calls) if calls else None
-    own = fit_bt(calls) if calls and rule.estimator == "bt" else by_margins
-    fitted = rule.estimator in {"margins", "bt"}
-    judged = bool(matches) or len(entrants) < 2
-    rankable = judged and ((own is None or own.connected) if fitted else finished)
-    scores = _scores(rule.estimator, standings, matches, own)
+    judged = bool(matches) or len(standings) < 2
+    connected = fits is None or fits.ranking.connected
+    rankable = judged and (connected if rule.estimator in _FITTED else finished)
+    scores = _scores(rule.estimator, standings, matches, fits)
     keys: Mapping[int, Any] = tiers(standings) if rule.estimator == "tiers" else scores
     places = place(keys, failed_last, tied=tied, values=scores if rule.reward == "score" else None) if rankable else {}
-    ranked = _ranked(standings, places, scores, own, by_margins, tied=tied)
+    by_margins = fits.margins if fits else None
     return Conclusion(
-        ranked=ranked,
+        ranked=_ranked(places, _figures(standings, scores, fits, tied=tied)),
         signal=_signal(by_margins, len(failed_last), tied=tied),
         fit=by_margins,
-        note=_APART if judged and finished and not rankable else None,
+        note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
 
 
+@dataclass(frozen=True)
+class _Fits:
+    """The fit that ranks, or says how sure a ranking is, and the `margins` fit of the same calls."""
+
+    ranking: Fit
+    margins: Fit
+
+
+def _fits(estimator: Estimator, entrants: Sequence[int], matches: Sequence[Match]) -> _Fits | None:
+    """Return the fits of the judged calls; None without an entrant."""
+    if not entrants:
+        return None
+    calls = comparisons_of(entrants, matches)
+    by_margins = fit_margins(calls)
+    return _Fits(fit_bt(calls) if estimator == "bt" else by_margins, by_margins)
+
+
 def _scores(
-    estimator: Estimator, standings: Sequence[Standing], matches: Sequence[Match], fit: Fit | None
+    estimator: Estimator, standings: Sequence[Standing], matches: Sequence[Match], fits: _Fits | None
 ) -> Mapping[int, Fraction]:
     """Return each entrant's estimate: V, the share of wins, or the mode (to 9 places, so that ties are ties)."""
     if estimator == "tiers":
         return {s.entrant: s.mean for s in standings}
-    if estimator == "wins" or fit is None:
+    if estimator == "wins" or fits is None:
         return win_shares([s.entrant for s in standings], matches)
-    return {s.entrant: exact(e) for s, e in zip(standings, _rounded(fit.estimates, 9), strict=True)}
+    return {s.entrant: exact(e) for s, e in zip(standings, _rounded(fits.ranking.estimates, 9), strict=True)}
 
 
 def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:
-    """Tell whether there is anything to learn. A failure ranked below an entrant is a signal, whatever the scores."""
+    """Tell whether the group teaches anything. A failure ranked below an entrant is a signal, whatever the scores."""
     if fit is not None and failed:
         return "ok"
     if fit is None or tied:
@@ -115,28 +132,59 @@ def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:
     return "weak" if fit.reliability < WEAK_BELOW else "ok"
 
 
-def _ranked(
-    standings: Sequence[Standing],
-    places: Mapping[int, Placed],
-    scores: Mapping[int, Fraction],
-    own: Fit | None,
-    by_margins: Fit | None,
-    *,
-    tied: bool,
-) -> dict[int, Ranked]:
-    found: dict[int, dict[str, Any]] = {
-        e: {"rank": p.rank, "reward": p.reward, "advantage": p.advantage} for e, p in places.items()
+@dataclass(frozen=True)
+class _Figures:
+    """What the fits and the estimate say of one entrant."""
+
+    score: float | None
+    margin: float
+    uncertainty: float
+    p_best: float | None
+    p_above_mean: float | None
+
+
+def _figures(
+    standings: Sequence[Standing], scores: Mapping[int, Fraction], fits: _Fits | None, *, tied: bool
+) -> dict[int, _Figures]:
+    """Return the figures of each entrant.
+
+    Where all are tied there are no probabilities: the prior alone would give them, for rollouts that the judge calls
+    equal. An entrant without a point has no score.
+    """
+    if fits is None:
+        return {}
+    nothing = [None] * len(standings)
+    columns = zip(
+        standings,
+        _rounded(fits.margins.estimates, 9),
+        _rounded(fits.ranking.sds, 6),
+        nothing if tied else _rounded(fits.ranking.p_best(), 4),
+        nothing if tied else _rounded(fits.ranking.p_above_mean(), 4),
+        strict=True,
+    )
+    return {
+        s.entrant: _Figures(float(scores[s.entrant]) if s.points else None, margin, sd, p_best, p_above_mean)
+        for s, margin, sd, p_best, p_above_mean in columns
     }
-    if own is not None and by_margins is not None:
-        told = {"margin": _rounded(by_margins.estimates, 9), "uncertainty": _rounded(own.sds, 6)}
-        if not tied:  # else the prior alone would speak, of rollouts that the judge calls equal
-            told |= {"p_best": _rounded(own.p_best(), 4), "p_above_mean": _rounded(own.p_above_mean(), 4)}
-        for i, s in enumerate(standings):
-            row = found.setdefault(s.entrant, {})
-            row |= {name: values[i] for name, values in told.items()}
-            if s.points:
-                row["score"] = float(scores[s.entrant])
-    return {e: Ranked(index=e, **row) for e, row in found.items()}
+
+
+def _ranked(places: Mapping[int, Placed], figures: Mapping[int, _Figures]) -> dict[int, Ranked]:
+    """Join places and figures, the placed entrants first; a rollout that ranks last for failing has no figures."""
+    return {e: _ranked_entrant(e, places.get(e), figures.get(e)) for e in dict.fromkeys([*places, *figures])}
+
+
+def _ranked_entrant(entrant: int, placed: Placed | None, figures: _Figures | None) -> Ranked:
+    return Ranked(
+        index=entrant,
+        score=figures and figures.score,
+        rank=placed and placed.rank,
+        reward=placed and placed.reward,
+        advantage=placed and placed.advantage,
+        uncertainty=figures and figures.uncertainty,
+        margin=figures and figures.margin,
+        p_best=figures and figures.p_best,
+        p_above_mean=figures and figures.p_above_mean,
+    )
 
 
 def _rounded(values: Any, digits: int) -> list[float]:

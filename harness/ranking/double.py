@@ -3,10 +3,9 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from harness.ranking.bracket import seeded_order
-from harness.ranking.schedule import Schedule, distinct
+from harness.ranking.schedule import ScheduledTopology
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 _EMPTY = None
@@ -25,7 +24,7 @@ class _Node:
     loser_to: "tuple[_Node, int] | None" = None
 
 
-class Double:
+class Double(ScheduledTopology):
     """An upper bracket as in `single`; who loses there drops to the lower bracket, whose winner meets the upper's.
 
     The final is one match. Byes fall to the best seeds, a tie goes to the better seed, and where two meet again
@@ -36,7 +35,7 @@ class Double:
 
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
         """Set up for `seeds` (entrants, best first). Raises ValueError for none, or an entrant named twice."""
-        self._seeds, self._schedule = distinct(seeds), Schedule()
+        super().__init__(seeds)
         self._order: OrderPolicy = order
         self._seed_of = {e: seed for seed, e in enumerate(seeds)}
         self._reached = dict.fromkeys(seeds, 0)
@@ -47,24 +46,17 @@ class Double:
             self._arrive((node, 0), places[2 * at])
             self._arrive((node, 1), places[2 * at + 1])
 
-    @property
-    def matches(self) -> Sequence[Played]:
-        """The matches by stage and place."""
-        return self._schedule.matches
-
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches."""
         return sorted(self._schedule.pairings(), key=lambda p: (p.round, self._nodes[p].place))
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
-        """Take a result. Raises ValueError for a pairing that is not open."""
-        played = self._schedule.record(pairing, score_a, score_b)
-        self._leave(self._nodes[pairing], played)
-
     def standings(self) -> Sequence[Standing]:
-        """Return each entrant's standing, in entrant order: the last stage it came to; the champion's is one more."""
-        own = self._schedule.points(self._seeds)
-        return [Standing(e, self._reached[e], own[e], None) for e in sorted(self._seeds)]
+        """Return each entrant's standing, by index: the last stage it came to; the champion's is one more."""
+        points = self._schedule.points(self._entrants)
+        return [Standing(e, self._reached[e], points[e], None) for e in sorted(self._entrants)]
+
+    def _after(self, played: Played) -> None:
+        self._leave(self._nodes[played.pairing], played)
 
     def _arrive(self, to: "tuple[_Node, int] | None", entrant: int | None) -> None:
         """Put someone, or the certainty that nobody comes, on a side of a node, and play on from there if it may be."""

@@ -1,4 +1,4 @@
-"""Stopping early for best-of-N: a design whose matches are known beforehand, played until its winner is certain."""
+"""Stopping early for best-of-N: the matches of `cyclic`, played until the winner is certain."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,15 +19,16 @@ _TINY = 1e-9
 class EarlyStop:
     """`cyclic`, round by round, until the leader by `margins` cannot be caught any more.
 
-    With `sure` 1 that is certain: whatever margins the calls left over could give, the fit of all planned calls would
-    name the same winner. Below 1 it is over as soon as the posterior probability of the leader being best reaches it.
+    With `sure` 1 the winner is certain: whatever margins the calls left over could give, the fit of all planned calls
+    would name the same winner. With `sure` below 1 the tournament is over as soon as the leader's posterior probability
+    of being best reaches `sure`.
     """
 
     def __init__(self, inner: Cyclic, entrants: Sequence[int], sure: float = 1.0) -> None:
         """Wrap a `cyclic` that is not begun, with one order a match. Raises ValueError for `sure` not in (0, 1]."""
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
-        self._inner, self._sure, self._place = inner, sure, {e: i for i, e in enumerate(entrants)}
+        self._inner, self._sure, self._number = inner, sure, {e: i for i, e in enumerate(entrants)}
         self._plan = tuple(inner.pairings())
         self._margins: dict[Pairing, float] = {}
         self._over = False
@@ -64,29 +65,29 @@ class EarlyStop:
         return self._inner.standings()
 
     def _is_decided(self) -> bool:
-        known = self._calls([p for p in self._plan if p in self._margins])
         if self._sure < 1:
-            return bool(fit_margins(known).p_best().max() >= self._sure)
+            played = self._calls([p for p in self._plan if p in self._margins])
+            return bool(fit_margins(played).p_best().max() >= self._sure)
         return leads_for_certain(self._calls(self._plan), np.array([p in self._margins for p in self._plan]))
 
     def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:
-        a, b = ([self._place[getattr(p, side)] for p in pairings] for side in "ab")
+        a, b = ([self._number[getattr(p, side)] for p in pairings] for side in "ab")
         lead = [self._margins.get(p, 0.0) for p in pairings]
-        return Comparisons.of(len(self._place), a, b, lead, [0.0] * len(lead))
+        return Comparisons.of(len(self._number), a, b, lead, [0.0] * len(lead))
 
 
 def leads_for_certain(plan: Comparisons, made: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> bool:
     """Tell whether one entrant is sure to top the `margins` fit of all of `plan`, whatever the calls not `made` say.
 
-    The fit is linear in the margins m: theta_l - theta_r = c m. Known calls give a part of that, each other call at
-    worst takes SPAN |c_k| away.
+    The fit is linear in the margins m: theta_l - theta_r = c m. The calls made give a part of the lead; each other call
+    takes at worst SPAN |c_k| away.
     """
     design = np.zeros((len(made), plan.n + 1))
     rows = np.arange(len(made))
     design[rows, plan.first], design[rows, plan.second], design[:, -1] = 1.0, -1.0, 1.0
     weights: Floats = (ridge(plan) @ design.T)[:-1]
-    known = weights[:, made] @ (plan.score_first - plan.score_second)[made]
-    leader = int(known.argmax())
-    ahead = known[leader] - known
+    so_far = weights[:, made] @ (plan.score_first - plan.score_second)[made]
+    leader = int(so_far.argmax())
+    ahead = so_far[leader] - so_far
     at_risk = SPAN * np.abs(weights[leader] - weights)[:, ~made].sum(axis=1)
     return bool(np.all(np.delete(ahead > at_risk + _TINY, leader)))

@@ -19,19 +19,13 @@ JurorMargins = Mapping[str, Mapping[Hashable, float]]
 
 def agreement(margins: JurorMargins) -> tuple[Agreement, ...]:
     """Return the agreement of each two jurors on the items that both judged, in the jurors' order."""
-    found: list[Agreement] = []
-    for one, other in combinations(margins, 2):
-        both = [item for item in margins[one] if item in margins[other]]
-        a, b = [margins[one][i] for i in both], [margins[other][i] for i in both]
-        found.append(
-            Agreement(
-                jurors=(one, other),
-                items=len(both),
-                kappa=winner_kappa(a, b),
-                spearman=spearman(a, b),
-            )
-        )
-    return tuple(found)
+    return tuple(_agreement(margins, first, second) for first, second in combinations(margins, 2))
+
+
+def _agreement(margins: JurorMargins, first: str, second: str) -> Agreement:
+    both = [item for item in margins[first] if item in margins[second]]
+    a, b = [margins[first][item] for item in both], [margins[second][item] for item in both]
+    return Agreement(jurors=(first, second), items=len(both), kappa=winner_kappa(a, b), spearman=spearman(a, b))
 
 
 def match_margins(
@@ -40,35 +34,35 @@ def match_margins(
     """Return each judge's margin on each match, the mean over its orders; a repeated match counts once."""
     margins: dict[str, dict[Hashable, float]] = {}
     for match in (m for m in matches if not m.repeated):
-        said: dict[str, list[float]] = {}
+        leads_by_judge: dict[str, list[float]] = {}
         for key, first in zip(match.verdicts, match.shown_first, strict=True):
-            if found := verdict(key):
-                lead = found.a.combined - found.b.combined
-                said.setdefault(found.judge, []).append(lead if first == match.a else -lead)
-        for judge, leads in said.items():
+            if judged := verdict(key):
+                lead = judged.a.combined - judged.b.combined
+                leads_by_judge.setdefault(judged.judge, []).append(lead if first == match.a else -lead)
+        for judge, leads in leads_by_judge.items():
             margins.setdefault(judge, {})[group, match.a, match.b] = round(math.fsum(leads) / len(leads), 9)
     return margins
 
 
-def mean_agreement(found: Iterable[Agreement]) -> tuple[Agreement, ...]:
-    """Return each two jurors' figures over many groups: the mean, weighted by items, of those groups that have one."""
+def mean_agreement(agreements: Iterable[Agreement]) -> tuple[Agreement, ...]:
+    """Return each two jurors' figures over many groups: the mean, weighted by items, of the groups that have one."""
     by_pair: dict[tuple[str, str], list[Agreement]] = {}
-    for one in found:
-        by_pair.setdefault(one.jurors, []).append(one)
+    for pair in agreements:
+        by_pair.setdefault(pair.jurors, []).append(pair)
     return tuple(
         Agreement(
-            jurors=pair,
-            items=sum(one.items for one in all_),
-            kappa=_weighted((one.kappa, one.items) for one in all_),
-            spearman=_weighted((one.spearman, one.items) for one in all_),
+            jurors=jurors,
+            items=sum(group.items for group in groups),
+            kappa=_weighted_mean((group.kappa, group.items) for group in groups),
+            spearman=_weighted_mean((group.spearman, group.items) for group in groups),
         )
-        for pair, all_ in by_pair.items()
+        for jurors, groups in by_pair.items()
     )
 
 
-def _weighted(figures: Iterable[tuple[float | None, int]]) -> float | None:
-    known = [(value, weight) for value, weight in figures if value is not None]
-    return math.fsum(v * w for v, w in known) / sum(w for _, w in known) if known else None
+def _weighted_mean(figures: Iterable[tuple[float | None, int]]) -> float | None:
+    pairs = [(value, weight) for value, weight in figures if value is not None]
+    return math.fsum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None
 
 
 def winner_kappa(a: Sequence[float], b: Sequence[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""The topologies by name: how to make one, what it costs, and in which orders it judges unless describe_design."""
+"""The topologies by name: how to make one, what it costs, and the orders in which it judges by default."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -19,7 +19,7 @@ NEED_ANCHOR = frozenset({"arena", "anchor"})
 
 
 class Sampler(Protocol):
-    """The one thing that a topology asks of chance; `random.Random` does it."""
+    """The one thing that a topology asks of chance; `random.Random` is a sampler."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
         """Return k of the population in random order."""
@@ -49,8 +49,8 @@ def make_topology(
         case "arena" | "anchor" if anchor is not None:
             return (Arena if name == "arena" else Anchor)(entrants, anchor, both)
         case "arena" | "anchor" | "single" | "double" | "swiss":
-            made = {"double": Double, "swiss": Swiss}.get(name, Single)
-            return made(rng.sample(list(entrants), len(entrants)), both)
+            seeded = {"double": Double, "swiss": Swiss}.get(name, Single)
+            return seeded(rng.sample(list(entrants), len(entrants)), both)
         case "round_robin":
             return RoundRobin(entrants, both)
         case "cyclic":
@@ -79,7 +79,7 @@ def judged_matches(
         return match_bounds(n)
     if name == "double":
         return judged_in_double(n)
-    exact = {
+    matches = {
         "anchor": n - 1,
         "single": n - 1,
         "swiss": usual_rounds(n) * (n // 2),
@@ -87,7 +87,7 @@ def judged_matches(
         "cyclic": sum(spread(n, order, budget)),
         "none": 0,
     }[name]
-    return exact, exact
+    return matches, matches
 
 
 def describe_design(n: int, order: OrderPolicy | None, budget: int | None) -> str:

@@ -1,10 +1,10 @@
-"""Verifiable rewards first: a group falls into classes of equal reward, and a judge is needed only inside them."""
+"""Verifiable rewards first: a group falls into classes of equal reward, and a judge is needed only inside a class."""
 
 from collections.abc import Mapping, Sequence
 
 from harness.core.rankings import Ranked
 from harness.ranking.conclusions import Conclusion
-from harness.ranking.rewards import place
+from harness.ranking.rewards import Placed, place
 
 
 def classes_of(verified: Mapping[int, float | None]) -> list[list[int]]:
@@ -19,27 +19,31 @@ def classes_of(verified: Mapping[int, float | None]) -> list[list[int]]:
     return [[e for e, v in verified.items() if v == level] for level in levels]
 
 
-def stack_classes(found: Sequence[Conclusion], failed_last: Sequence[int]) -> Conclusion:
-    """Put classes, best first, one above the other, and `failed_last` below: ranks inside a class stay as they are.
+def stack_classes(classes: Sequence[Conclusion], failed_last: Sequence[int]) -> Conclusion:
+    """Put classes, best first, one above the other, and `failed_last` below: the order inside a class stays.
 
-    Without ranks in any class there are none at all. The signal is `ok`: two classes are told apart for certain. The
-    fit is that of the class with the most calls; only members of the best class can be best. Rewards are from ranks.
+    If a class has no ranks, the group has none. The signal is `ok`: two classes differ for certain. The fit is that
+    of the class with the most calls; only members of the best class can be best. Rewards are from ranks.
     """
-    keys = {e: (-level, -r.rank) for level, c in enumerate(found) for e, r in c.ranked.items() if r.rank is not None}
-    entrants = [(level, e, r) for level, c in enumerate(found) for e, r in c.ranked.items()]
-    places = place(keys, failed_last) if len(keys) == len(entrants) else {}
-
-    def told(entrant: int) -> dict[str, float | None]:
-        at = places.get(entrant)
-        return {name: getattr(at, name, None) for name in ("rank", "reward", "advantage")}
-
-    ranked = {
-        e: r.model_copy(update=told(e) | {"p_above_mean": None} | ({"p_best": 0.0} if level else {}))
-        for level, e, r in entrants
-    }
+    keys = {e: (-level, -r.rank) for level, c in enumerate(classes) for e, r in c.ranked.items() if r.rank is not None}
+    whole = len(keys) == sum(len(c.ranked) for c in classes)
+    places = place(keys, failed_last) if whole else {}
+    ranked: dict[int, Ranked] = {}
+    for level, conclusion in enumerate(classes):
+        for entrant, inside in conclusion.ranked.items():
+            p_best = 0.0 if level else inside.p_best
+            changes = _place_fields(places.get(entrant)) | {"p_best": p_best, "p_above_mean": None}
+            ranked[entrant] = inside.model_copy(update=changes)
+    ranked |= {e: Ranked(index=e).model_copy(update=_place_fields(places.get(e))) for e in failed_last}
     return Conclusion(
-        ranked=ranked | {e: Ranked(index=e).model_copy(update=told(e)) for e in failed_last},
+        ranked=ranked,
         signal="ok",
-        fit=max((c.fit for c in found if c.fit), key=lambda fit: fit.calls, default=None),
-        note=next((c.note for c in found if c.note), None),
+        fit=max((c.fit for c in classes if c.fit), key=lambda fit: fit.calls, default=None),
+        note=next((c.note for c in classes if c.note), None),
     )
+
+
+def _place_fields(placed: Placed | None) -> dict[str, float | None]:
+    if placed is None:
+        return {"rank": None, "reward": None, "advantage": None}
+    return {"rank": placed.rank, "reward": placed.reward, "advantage": placed.advantage}

@@ -11,7 +11,7 @@ from typing import Any
 from harness.ranking.ranks import average_ranks
 
 EPS = 1e-8
-"""Keeps the advantage finite; far below the spread of any ranked group (DESIGN §5)."""
+"""Keeps the advantage finite; far below the spread of any ranked group (docs/estimators.md)."""
 
 
 class Reason(Enum):
@@ -38,21 +38,20 @@ def place(
     tied: bool = False,
     values: Mapping[int, Fraction] | None = None,
 ) -> dict[int, Placed]:
-    """Rank entrants by `keys` (greater is better) and `failed_last` below them all, together.
+    """Rank entrants by `keys` (greater is better), and `failed_last` together below them all.
 
-    `tied` puts all of `keys` on one rank, for a group whose judging told nothing apart. The number ranked, M, is
-    both together. `values`, if given, are the rewards of `keys` instead of the ranks'; the failed then get the lowest
-    of them less 1, and one ranked alone 0. Returns a mapping from entrant to its place; empty for M = 0.
+    `tied` puts all of `keys` on one rank, for a group in which no two scores differ. The number ranked, M, counts
+    `keys` and `failed_last`. `values`, if given, are the rewards of `keys` in place of those from the ranks; the failed
+    then get the lowest value less 1, and an entrant ranked alone 0. Returns each entrant's place; empty for M = 0.
     """
-    flat: Mapping[int, Any] = dict.fromkeys(keys, 0) if tied else keys
-    ranks = average_ranks(flat)
+    ranks = average_ranks(dict.fromkeys(keys, 0) if tied else keys)
     last = Fraction(2 * len(ranks) + len(failed_last) - 1, 2)
     ranks |= dict.fromkeys(failed_last, last)
-    told = _from_ranks(tuple(ranks.values())) if values is None else _from_values(list(ranks), values)
+    gains = _from_ranks(tuple(ranks.values())) if values is None else _from_values(list(ranks), values)
     reasons = dict.fromkeys(failed_last, Reason.FAILED_LAST)
     return {
         e: Placed(float(rank), reward, advantage, reasons.get(e, Reason.RANKED))
-        for (e, rank), (reward, advantage) in zip(ranks.items(), told, strict=True)
+        for (e, rank), (reward, advantage) in zip(ranks.items(), gains, strict=True)
     }
 
 

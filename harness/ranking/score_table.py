@@ -1,4 +1,4 @@
-"""Ranking without a judge: any table of pairwise scores, played and ranked as a run's would be."""
+"""Ranking without a judge: any table of pairwise scores, played and ranked as the scores of a run are."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +13,16 @@ from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.ranking.conclusions import Estimator, Rule, conclude
 from harness.ranking.registry import Sampler, TopologyName, make_topology
-from harness.ranking.topology import OrderPolicy, Pairing, Topology, exact
+from harness.ranking.topology import OrderPolicy, Pairing, Played, Topology, exact
 
-Scores = tuple[float, float]
-Table = Mapping[tuple[int, int], Scores] | Callable[[int, int], Scores]
+ScorePair = tuple[float, float]
+LookUp = Callable[[int, int], ScorePair]
+Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
 TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
 _FIXED_PAIRS = frozenset({"anchor", "cyclic"})
-"""Topologies that never need all pairs: what they ask for has to be there, no more."""
+"""Topologies that never need all pairs: only the pairs that they ask for have to be in the table."""
 
 
 class _Seeded:
@@ -64,121 +65,133 @@ def rank_scores(
     """Rank entrants 0..n-1 by pairwise scores, by the topologies and estimators that runs use; entrant 0 is the anchor.
 
     `n` is read off a mapping's keys unless given; a function needs it. Seeds that a topology draws come from `rng`
-    (or the seed given). Scores are best on the rubric's scale, 0 to 10: `margins` believes beforehand that a call's
-    noise is about a point. Raises UsageError: unknown names, no entrants, a missing pair, a score that is no finite
-    number. In both orders every pair has to be there both ways round, in one order at least one way (`anchor`,
-    `cyclic`: those that are asked for), so that it does not depend on the scores whether a table can be ranked.
+    (or from an integer seed). Scores are best on the rubric's scale, 0 to 10: the prior of `margins` takes a call's
+    noise to be about a point. Raises UsageError: unknown names, no entrants, a missing pair, a score that is no finite
+    number. Judged in both orders, every pair has to be in the table both ways round; in one order, at least one way
+    (`anchor` and `cyclic`: only the pairs that they ask for). So it never depends on the scores whether a table can be
+    ranked.
     """
-    _known(topology, TOPOLOGIES, "topology")
-    _known(estimator, get_args(Estimator), "estimator")
-    _known(order, get_args(OrderPolicy), "order")
-    if n is None:
-        if callable(table):
-            raise UsageError("a function of (i, j) does not say how many entrants there are: give n")
-        n = 1 + max((i for pair in table for i in _pair(pair)), default=-1)
+    _check_name(topology, TOPOLOGIES, "topology")
+    _check_name(estimator, get_args(Estimator), "estimator")
+    _check_name(order, get_args(OrderPolicy), "order")
+    n = _entrants(table) if n is None else n
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
     look_up = _checked(table, n, order, whole=topology not in _FIXED_PAIRS)
-    draws = _Seeded(rng) if isinstance(rng, int) else rng
-    tournament = make_topology(topology, range(n), 0, order, draws)  # pyright: ignore[reportArgumentType] - known, see above
+    sampler = _Seeded(rng) if isinstance(rng, int) else rng
+    tournament = make_topology(topology, range(n), 0, order, sampler)  # pyright: ignore[reportArgumentType] - checked above
     matches = _play(tournament, look_up)
-    found = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
-    ranked = [found.ranked[i] for i in range(n)]
-
-    def column(name: str) -> tuple[Any, ...]:
-        return tuple(getattr(r, name) for r in ranked)
-
+    conclusion = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
+    ranked = [conclusion.ranked[i] for i in range(n)]
     return RankedScores(
-        ranks=column("rank"),
-        rewards=column("reward"),
-        advantages=column("advantage"),
-        uncertainty=column("uncertainty"),
+        ranks=tuple(r.rank for r in ranked),
+        rewards=tuple(r.reward for r in ranked),
+        advantages=tuple(r.advantage for r in ranked),
+        uncertainty=tuple(r.uncertainty for r in ranked),
         matches=matches,
-        scores=column("score"),
-        margins=column("margin"),
-        p_best=column("p_best"),
-        p_above_mean=column("p_above_mean"),
-        signal=found.signal,
+        scores=tuple(r.score for r in ranked),
+        margins=tuple(r.margin for r in ranked),
+        p_best=tuple(r.p_best for r in ranked),
+        p_above_mean=tuple(r.p_above_mean for r in ranked),
+        signal=conclusion.signal,
         topology=tournament.name,
         estimator=estimator,
     )
 
 
-def _play(topology: Topology, look_up: Callable[[int, int], Scores]) -> tuple[Match, ...]:
-    said: dict[tuple[int, int], Scores] = {}
+def _entrants(table: Table) -> int:
+    """Return how many entrants a table has. Raises UsageError for a function, which does not say."""
+    if callable(table):
+        raise UsageError("a function of (i, j) does not say how many entrants there are: give n")
+    return 1 + max((i for pair in table for i in _pair(pair)), default=-1)
+
+
+def _play(topology: Topology, look_up: LookUp) -> tuple[Match, ...]:
+    """Play to the end by the table; return the matches."""
+    scores: dict[tuple[int, int], ScorePair] = {}
     while pairings := topology.pairings():
         for pairing in pairings:
-            said |= {shown: look_up(*shown) for shown in pairing.orders}
-            topology.record(pairing, *_means(pairing, said))
-    return tuple(_match(p.pairing, p.score_a, p.score_b, said, repeated=p.repeated) for p in topology.matches)
+            scores |= {order: look_up(*order) for order in pairing.orders}
+            topology.record(pairing, *_means(pairing, scores))
+    return tuple(_match(played, scores) for played in topology.matches)
 
 
-def _means(pairing: Pairing, said: Mapping[tuple[int, int], Scores]) -> tuple[Fraction, Fraction]:
+def _means(pairing: Pairing, scores: Mapping[tuple[int, int], ScorePair]) -> tuple[Fraction, Fraction]:
     """Return each side's mean over the orders, exact."""
-    own = [exact(said[o][o.index(pairing.a)]) for o in pairing.orders]
-    other = [exact(said[o][o.index(pairing.b)]) for o in pairing.orders]
-    return sum(own, Fraction()) / len(own), sum(other, Fraction()) / len(other)
+    of_a = [exact(scores[order][order.index(pairing.a)]) for order in pairing.orders]
+    of_b = [exact(scores[order][order.index(pairing.b)]) for order in pairing.orders]
+    return sum(of_a, Fraction()) / len(of_a), sum(of_b, Fraction()) / len(of_b)
 
 
-def _match(
-    pairing: Pairing, a: Fraction, b: Fraction, said: Mapping[tuple[int, int], Scores], *, repeated: bool
-) -> Match:
-    both = ((pairing.a, pairing.b), (pairing.b, pairing.a))
-    ways = (*pairing.orders, *both) if repeated else pairing.orders
-    used = [o for o in dict.fromkeys(ways) if o in said]
-    named = [None if x == y else first if x > y else second for first, second in used for x, y in [said[first, second]]]
+def _match(played: Played, scores: Mapping[tuple[int, int], ScorePair]) -> Match:
+    pairing, a, b = played.pairing, played.pairing.a, played.pairing.b
+    both = ((a, b), (b, a)) if played.repeated else ()  # the pair may have met in other orders before
+    used = [order for order in dict.fromkeys((*pairing.orders, *both)) if order in scores]
+    winners = [_winner(order, scores[order]) for order in used]
     return Match(
         round=pairing.round,
-        a=pairing.a,
-        b=pairing.b,
+        a=a,
+        b=b,
         verdicts=(),
-        shown_first=tuple(o[0] for o in used),
-        scores=tuple(said[o] for o in used),
-        score_a=float(a),
-        score_b=float(b),
-        winner=None if a == b else pairing.a if a > b else pairing.b,
-        repeated=repeated,
-        flipped={pairing.a, pairing.b} <= set(named),
-        inconsistent=None in named and any(w is not None for w in named),
+        shown_first=tuple(first for first, _ in used),
+        scores=tuple(scores[order] for order in used),
+        score_a=float(played.score_a),
+        score_b=float(played.score_b),
+        winner=_winner((a, b), (played.score_a, played.score_b)),
+        repeated=played.repeated,
+        flipped={a, b} <= set(winners),
+        inconsistent=None in winners and any(w is not None for w in winners),
     )
 
 
-def _checked(table: Table, n: int, order: str, *, whole: bool) -> Callable[[int, int], Scores]:
+def _winner(entrants: tuple[int, int], scores: tuple[float, float] | tuple[Fraction, Fraction]) -> int | None:
+    """Return the entrant with the higher score; None for a tie."""
+    if scores[0] == scores[1]:
+        return None
+    return entrants[0] if scores[0] > scores[1] else entrants[1]
+
+
+def _checked(table: Table, n: int, order: str, *, whole: bool) -> LookUp:
+    """Return how to look a pair up. Raises UsageError for a table that does not fit `n`, or is not `whole`."""
     if callable(table):
         return lambda i, j: _scores(table(i, j), i, j)
     for i, j in map(_pair, table):
         if not (0 <= i < n and 0 <= j < n and i != j):
             raise UsageError(f"the pair ({i}, {j}) is not two different entrants out of 0..{n - 1}")
-    known = {(i, j): _scores(scores, i, j) for (i, j), scores in table.items()}
-    for i in range(n if whole else 0):
-        for j in range(i):
-            there = ((j, i) in known, (i, j) in known)
-            if not (all(there) if order == "both" else any(there)):
-                raise _missing(*((i, j) if there[0] else (j, i)), order)
+    checked = {(i, j): _scores(scores, i, j) for (i, j), scores in table.items()}
+    if whole:
+        _check_whole(checked, n, order)
 
-    def look_up(i: int, j: int) -> Scores:
-        if (i, j) not in known:
+    def look_up(i: int, j: int) -> ScorePair:
+        if (i, j) not in checked:
             raise _missing(i, j, order)
-        return known[i, j]
+        return checked[i, j]
 
     return look_up
 
 
+def _check_whole(table: Mapping[tuple[int, int], ScorePair], n: int, order: str) -> None:
+    """Raise UsageError for a pair that is missing: both ways round, or for judging in both orders one of them."""
+    for i in range(n):
+        for j in range(i):
+            ways = ((j, i) in table, (i, j) in table)
+            if not (all(ways) if order == "both" else any(ways)):
+                raise _missing(*((i, j) if ways[0] else (j, i)), order)
+
+
 def _pair(key: Any) -> tuple[int, int]:
     try:
-        i, j = (index(one) for one in key)
+        i, j = (index(entrant) for entrant in key)
     except (TypeError, ValueError):
         raise UsageError(f"the key {key!r} is not a pair (i, j) of entrants") from None
     return i, j
 
 
-def _scores(given: Any, i: int, j: int) -> Scores:
+def _scores(pair: Any, i: int, j: int) -> ScorePair:
     try:
-        first, second = (float(score) for score in given)
+        first, second = (float(score) for score in pair)
     except (TypeError, ValueError):
-        raise UsageError(
-            f"the pair ({i}, {j}) has {given!r}; expected two numbers, the scores of {i} and {j}"
-        ) from None
+        raise UsageError(f"the pair ({i}, {j}) has {pair!r}; expected two numbers, the scores of {i} and {j}") from None
     if not (math.isfinite(first) and math.isfinite(second)):
         raise UsageError(f"the pair ({i}, {j}) has the scores ({first}, {second}); NaN and infinities cannot be ranked")
     return first, second
@@ -189,6 +202,6 @@ def _missing(i: int, j: int, order: str) -> UsageError:
     return UsageError(f"no scores for {i} shown before {j}{orders}")
 
 
-def _known(name: str, names: tuple[str, ...], what: str) -> None:
+def _check_name(name: str, names: tuple[str, ...], what: str) -> None:
     if name not in names:
         raise UsageError(f"no {what} {name!r}; there are: {', '.join(names)}{did_you_mean(name, names)}")

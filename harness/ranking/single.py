@@ -1,22 +1,21 @@
-"""`single`: single elimination with given seeds; what is played when there is no anchor to seed by."""
+"""`single`: single elimination with given seeds. `arena` and `anchor` play as `single` where there is no anchor."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 
 from harness.ranking.bracket import SeededBracket
+from harness.ranking.schedule import distinct
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing
 
 
 class Single:
-    """Single elimination among `seeds` (entrants, best first). Draw the seeds from an rng where nothing tells them."""
+    """Single elimination among `seeds` (entrants, best first). Draw the seeds from an rng where no order is known."""
 
     name = "single"
 
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
         """Set up. Raises ValueError for no entrants or an entrant named twice."""
-        if not seeds or len(set(seeds)) != len(seeds):
-            raise ValueError(f"seeds must be distinct entrants, got {list(seeds)}")
-        self._seeds = tuple(seeds)
+        self._seeds = distinct(seeds)
         self._bracket = SeededBracket(self._seeds, order, lambda _a, _b: None)
 
     @property
@@ -34,12 +33,4 @@ class Single:
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing, in entrant order. There is no seed score."""
-        return [self._standing(e) for e in sorted(self._seeds)]
-
-    def _standing(self, entrant: int) -> Standing:
-        points = [
-            p.score_a if p.pairing.a == entrant else p.score_b
-            for p in self.matches
-            if entrant in (p.pairing.a, p.pairing.b)
-        ]
-        return Standing(entrant, self._bracket.round_reached(entrant), tuple(points), None)
+        return [Standing(e, self._bracket.round_reached(e), self._bracket.points(e), None) for e in sorted(self._seeds)]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.ranking.schedule import Schedule, distinct
+from harness.ranking.schedule import ScheduledTopology
 from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
 
 _HALF = Fraction(1, 2)
@@ -15,7 +15,7 @@ def usual_rounds(n: int) -> int:
     return (n - 1).bit_length()
 
 
-class Swiss:
+class Swiss(ScheduledTopology):
     """In each round those meet who have won as often and have not met before; the next round waits for all of it.
 
     A tie is half a win. Equals stand in the order of their mean scores, then of their seeds, and the upper half meets
@@ -28,35 +28,24 @@ class Swiss:
 
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both", rounds: int | None = None) -> None:
         """Set up for `seeds` (entrants, best first). Raises ValueError for none, or an entrant named twice."""
-        self._seeds, self._schedule = distinct(seeds), Schedule()
+        super().__init__(seeds)
         self._order: OrderPolicy = order
         self._rounds = usual_rounds(len(seeds)) if rounds is None else rounds
         self._seed_of = {e: seed for seed, e in enumerate(seeds)}
-        self._byes, self._won = Counter[int](), dict.fromkeys(seeds, Fraction())
+        self._byes, self._wins = Counter[int](), dict.fromkeys(seeds, Fraction())
         self._round = 0
         self._start_rounds()
 
-    @property
-    def matches(self) -> Sequence[Played]:
-        """The matches by round, from the top of the standings down."""
-        return self._schedule.matches
+    def standings(self) -> Sequence[Standing]:
+        """Return each entrant's points, by index. There is no round to be thrown out of, and no seed score."""
+        return sorted(super().standings(), key=lambda standing: standing.entrant)
 
-    def pairings(self) -> Sequence[Pairing]:
-        """Return the open matches of the round."""
-        return self._schedule.pairings()
-
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
-        """Take a result. Raises ValueError for a pairing that is not open."""
-        self._count(self._schedule.record(pairing, score_a, score_b))
+    def _after(self, played: Played) -> None:
+        self._count(played)
         self._start_rounds()
 
-    def standings(self) -> Sequence[Standing]:
-        """Return each entrant's points, in entrant order. There is no round to be thrown out of, and no seed score."""
-        own = self._schedule.points(self._seeds)
-        return [Standing(e, 0, own[e], None) for e in sorted(self._seeds)]
-
     def _start_rounds(self) -> None:
-        while not self._schedule.pairings() and self._round < self._rounds and len(self._seeds) > 1:
+        while not self._schedule.pairings() and self._round < self._rounds and len(self._entrants) > 1:
             self._round += 1
             for place, (a, b) in enumerate(self._draw()):
                 pairing = Pairing(a, b, self._round, orders(a, b, self._order))
@@ -67,26 +56,31 @@ class Swiss:
 
     def _count(self, played: Played) -> None:
         a, b = played.score_a, played.score_b
-        won = _HALF if a == b else Fraction(a > b)
-        self._won[played.pairing.a] += won
-        self._won[played.pairing.b] += 1 - won
+        win = _HALF if a == b else Fraction(a > b)
+        self._wins[played.pairing.a] += win
+        self._wins[played.pairing.b] += 1 - win
 
     def _draw(self) -> list[tuple[int, int]]:
+        """Return the pairs of the next round, and give the bye of an odd number of entrants."""
         means = {s.entrant: s.mean for s in self.standings()}
-        order = sorted(self._seeds, key=lambda e: (-self._won[e] - self._byes[e], -means[e], self._seed_of[e]))
+        order = sorted(self._entrants, key=lambda e: (-self._wins[e] - self._byes[e], -means[e], self._seed_of[e]))
         if len(order) % 2:
             rests = min(order, key=lambda e: self._byes[e])
             self._byes[rests] += 1
             order.remove(rests)
-        groups: dict[Fraction, list[int]] = {}
-        for e in order:
-            groups.setdefault(self._won[e] + self._byes[e], []).append(e)
-        pairs, left = list[tuple[int, int]](), list[int]()
-        for equals in groups.values():
-            group = left + equals
-            left = [group.pop()] if len(group) % 2 else []
+        pairs, odd_one_out = list[tuple[int, int]](), list[int]()
+        for equals in self._equals(order):
+            group = odd_one_out + equals
+            odd_one_out = [group.pop()] if len(group) % 2 else []
             pairs += self._folded(group)
         return self._without_repeats(pairs)
+
+    def _equals(self, order: Sequence[int]) -> list[list[int]]:
+        """Group entrants with as many wins, byes included."""
+        groups: dict[Fraction, list[int]] = {}
+        for e in order:
+            groups.setdefault(self._wins[e] + self._byes[e], []).append(e)
+        return list(groups.values())
 
     def _folded(self, group: list[int]) -> list[tuple[int, int]]:
         """Pair the upper half of a group with the lower, each with the first that it has not met if there is one."""

@@ -191,7 +191,7 @@ def _cycles(t: Tally) -> str:
 
 
 def _length(t: Tally) -> str:
-    value, answers = t.length_correlation, t.length[3]
+    value, answers = t.length_correlation, t.length.answers
     return "cannot be told" if value is None else f"{signed(value)} (Spearman, {count(answers)} answers)"
 
 

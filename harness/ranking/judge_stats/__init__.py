@@ -1,7 +1,7 @@
 """How far a judge can be trusted, in figures: flips, first position, ties, cycles, length, noise, and what orders buy.
 
-Sums over a group's verdicts that add up over groups, so that a run of any length is told in flat memory. Pure, as
-the room around it: it reads records, and buys, ranks and words nothing.
+The figures are sums over a group's verdicts that add up over groups, so that memory stays flat however long a run is.
+Pure, as `harness.ranking` is: nothing here buys a verdict, ranks a rollout or writes a sentence.
 """
 
 from harness.ranking.judge_stats.agreement import Share, kappa

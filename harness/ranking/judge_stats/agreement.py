@@ -49,11 +49,11 @@ def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float | None:
     1 is full agreement, 0 what chance gives with the same frequencies; None where chance alone would agree fully, or
     without pairs. Source: J. Cohen, Educational and Psychological Measurement 20, 1960.
     """
-    found = list(pairs)
-    n = len(found)
+    pairs = list(pairs)
+    n = len(pairs)
     if not n:
         return None
-    ours, theirs = Counter(a for a, _ in found), Counter(b for _, b in found)
+    ours, theirs = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     expected = sum(ours[label] * theirs[label] for label in ours) / (n * n)
-    observed = sum(a == b for a, b in found) / n
+    observed = sum(a == b for a, b in pairs) / n
     return None if expected == 1 else (observed - expected) / (1 - expected)

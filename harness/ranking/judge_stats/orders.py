@@ -1,4 +1,4 @@
-"""One order or two? What judging pairs in both orders shows of the first side's effect (RANKING, finding 4)."""
+"""One order or two? What judging pairs in both orders shows of the first side's effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 THRESHOLD = 1.3
 """Below this ratio of var_position to var_residual a second order buys less than another pair would."""
 _ENOUGH = 5
-"""Degrees of freedom without which a variance is not worth a word."""
+"""Degrees of freedom below which a variance is not reported."""
 _PLENTY = 30
-"""Degrees of freedom from which on the ratio no longer hangs on a few pairs."""
+"""Degrees of freedom from which on the ratio no longer depends on a few pairs."""
 
 PairMargins = Mapping[tuple[str, str], float]
 """For (first, second): first's score less second's."""
@@ -109,5 +109,5 @@ def _about_ranking(pairs: list[tuple[str, str]], preference: np.ndarray) -> tupl
     rows = np.arange(len(pairs))
     design[rows, [place[i] for i, _ in pairs]] = 1.0
     design[rows, [place[j] for _, j in pairs]] = -1.0
-    found, _, rank, _ = np.linalg.lstsq(design, preference, rcond=None)
-    return preference - design @ found, int(rank)
+    qualities, _, rank, _ = np.linalg.lstsq(design, preference, rcond=None)
+    return preference - design @ qualities, int(rank)

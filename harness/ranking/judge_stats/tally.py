@@ -1,9 +1,9 @@
-"""What a group's verdicts say of their judge, as sums that add up over groups."""
+"""How a judge decided: sums over a group's verdicts, which add up over groups."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -46,6 +46,52 @@ class JudgeCall:
 
 
 @dataclass(frozen=True)
+class LengthSums:
+    """Mean score and answer length as ranks within groups, about their means: sums over answers."""
+
+    products: float = 0.0
+    score_squares: float = 0.0
+    length_squares: float = 0.0
+    answers: int = 0
+
+    def __add__(self, other: "LengthSums") -> "LengthSums":
+        return LengthSums(
+            self.products + other.products,
+            self.score_squares + other.score_squares,
+            self.length_squares + other.length_squares,
+            self.answers + other.answers,
+        )
+
+
+@dataclass(frozen=True)
+class SideSums:
+    """First-side effects b of the `margins` fits with their sds, weighted by the calls w of each group."""
+
+    effects: float = 0.0
+    """Sum of w b."""
+    squares: float = 0.0
+    """Sum of (w sd)^2."""
+    weight: float = 0.0
+    """Sum of w."""
+
+    def __add__(self, other: "SideSums") -> "SideSums":
+        return SideSums(self.effects + other.effects, self.squares + other.squares, self.weight + other.weight)
+
+
+@dataclass(frozen=True)
+class NoiseSums:
+    """Margins of verdicts that were bought again."""
+
+    squares: float = 0.0
+    """Sum of squares about the mean of each question."""
+    freedom: int = 0
+    """Degrees of freedom."""
+
+    def __add__(self, other: "NoiseSums") -> "NoiseSums":
+        return NoiseSums(self.squares + other.squares, self.freedom + other.freedom)
+
+
+@dataclass(frozen=True)
 class Tally:
     """Sums over verdicts of one judge by one rubric. Two verdicts on one transcript against itself are in none."""
 
@@ -61,44 +107,40 @@ class Tally:
     claimed_winners: int = 0
     repaired: int = 0
     failed: int = 0
-    """Verdicts that were asked for and are still to be had."""
+    """Verdicts that were asked for and failed."""
     marks: Mapping[int, int] = field(default_factory=dict[int, int])
     """How many sides got a combined score that rounds (half up) to each whole mark 0..10."""
-    length: tuple[float, float, float, int] = (0.0, 0.0, 0.0, 0)
-    """Of mean score and answer length as ranks within groups: sum of products, of squares of each, and the answers."""
-    side: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """First-side effects of the `margins` fits: sum of w b, of (w sd)^2, and of w, the calls of each group."""
-    noise: tuple[float, int] = (0.0, 0)
-    """Of margins in verdicts bought again: sum of squares about their mean, and degrees of freedom."""
+    length: LengthSums = LengthSums()
+    side: SideSums = SideSums()
+    noise: NoiseSums = NoiseSums()
     disagreements: Share = field(default_factory=Share)
     """Verdicts bought again that name another winner than the first of their kind."""
     orders: OrderSums = field(default_factory=OrderSums)
 
     def __add__(self, other: "Tally") -> "Tally":
-        plain = (
-            "verdicts",
-            "flips",
-            "first_wins",
-            "ties",
-            "cycles",
-            "claims",
-            "claimed_winners",
-            "repaired",
-            "failed",
-            "disagreements",
-            "orders",
+        return Tally(
+            verdicts=self.verdicts + other.verdicts,
+            flips=self.flips + other.flips,
+            first_wins=self.first_wins + other.first_wins,
+            ties=self.ties + other.ties,
+            cycles=self.cycles + other.cycles,
+            claims=self.claims + other.claims,
+            claimed_winners=self.claimed_winners + other.claimed_winners,
+            repaired=self.repaired + other.repaired,
+            failed=self.failed + other.failed,
+            marks=dict(sorted((Counter(self.marks) + Counter(other.marks)).items())),
+            length=self.length + other.length,
+            side=self.side + other.side,
+            noise=self.noise + other.noise,
+            disagreements=self.disagreements + other.disagreements,
+            orders=self.orders + other.orders,
         )
-        sums = {n: getattr(self, n) + getattr(other, n) for n in plain}
-        pairwise = ("length", "side", "noise")
-        sums |= {n: tuple(a + b for a, b in zip(getattr(self, n), getattr(other, n), strict=True)) for n in pairwise}
-        assert {*sums, "marks"} == {f.name for f in fields(self)}  # noqa: S101 - a field that is forgotten is never added
-        return Tally(**sums, marks=dict(sorted((Counter(self.marks) + Counter(other.marks)).items())))
 
     @property
     def first_side(self) -> tuple[float, float] | None:
         """What standing first is worth in score points, mean over groups by their calls, and its posterior sd."""
-        total, squares, weight = self.side
-        return (total / weight, math.sqrt(squares) / weight) if weight else None
+        weight = self.side.weight
+        return (self.side.effects / weight, math.sqrt(self.side.squares) / weight) if weight else None
 
     @property
     def first_side_is_real(self) -> bool:
@@ -108,14 +150,13 @@ class Tally:
     @property
     def length_correlation(self) -> float | None:
         """Spearman's correlation of score with answer length, ranks within groups; None where either is constant."""
-        products, scores, lengths, _ = self.length
-        return products / math.sqrt(scores * lengths) if scores > 0 and lengths > 0 else None
+        scores, lengths = self.length.score_squares, self.length.length_squares
+        return self.length.products / math.sqrt(scores * lengths) if scores > 0 and lengths > 0 else None
 
     @property
     def self_noise(self) -> float | None:
-        """The standard deviation of a margin when the very same is asked again; None if nothing was."""
-        squares, freedom = self.noise
-        return math.sqrt(squares / freedom) if freedom else None
+        """The standard deviation of a margin when the same question is asked again; None if none was."""
+        return math.sqrt(self.noise.squares / self.noise.freedom) if self.noise.freedom else None
 
     @property
     def flat_mark(self) -> tuple[int, float] | None:
@@ -139,33 +180,33 @@ def judge_calls(
         for m in ranking.matches
         for key, first in zip(m.verdicts, m.shown_first, strict=True)
     }
-    found: dict[str, list[JudgeCall]] = {}
+    by_judge: dict[str, list[JudgeCall]] = {}
     for v in {v.key: v for v in verdicts}.values():
         if v.first == v.second:
             continue
         first, second = shown.get(v.key, (-1, -1))
-        found.setdefault(v.judge, []).append(
+        by_judge.setdefault(v.judge, []).append(
             JudgeCall(
-                v.first,
-                v.second,
-                v.a.combined,
-                v.b.combined,
-                v.repeat,
-                bool(v.claims),
-                "winner" in v.claims,
-                v.repaired,
-                lengths.get(first),
-                lengths.get(second),
+                first=v.first,
+                second=v.second,
+                score_first=v.a.combined,
+                score_second=v.b.combined,
+                repeat=v.repeat,
+                claimed=bool(v.claims),
+                claimed_winner="winner" in v.claims,
+                repaired=v.repaired,
+                length_first=lengths.get(first),
+                length_second=lengths.get(second),
             )
         )
-    return found
+    return by_judge
 
 
 def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
     """Sum up one group's calls of one judge."""
     decided = [c.margin for c in calls if abs(c.margin) > _TINY]
     means = _margins(calls)
-    noise, others = _noise(calls)
+    noise, disagreements = _noise(calls)
     return Tally(
         verdicts=len(calls),
         flips=_flips(means),
@@ -180,17 +221,17 @@ def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
         length=_length(calls),
         side=_side(calls),
         noise=noise,
-        disagreements=others,
+        disagreements=disagreements,
         orders=order_sums(means),
     )
 
 
 def _margins(calls: Iterable[JudgeCall]) -> dict[tuple[str, str], float]:
     """Return the mean margin of each pair in each order, over repeats."""
-    heard: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    margins: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for c in calls:
-        heard[c.first, c.second].append(c.margin)
-    return {pair: round(sum(ms) / len(ms), 9) for pair, ms in sorted(heard.items())}
+        margins[c.first, c.second].append(c.margin)
+    return {pair: round(sum(ms) / len(ms), 9) for pair, ms in sorted(margins.items())}
 
 
 def _flips(means: Mapping[tuple[str, str], float]) -> Share:
@@ -215,7 +256,7 @@ def _marks(calls: Iterable[JudgeCall]) -> dict[int, int]:
     return dict(sorted(Counter(math.floor(s + 0.5) for c in calls for s in (c.score_first, c.score_second)).items()))
 
 
-def _length(calls: Iterable[JudgeCall]) -> tuple[float, float, float, int]:
+def _length(calls: Iterable[JudgeCall]) -> LengthSums:
     scores: defaultdict[str, list[float]] = defaultdict(list)
     lengths: dict[str, int] = {}
     for c in calls:
@@ -227,17 +268,17 @@ def _length(calls: Iterable[JudgeCall]) -> tuple[float, float, float, int]:
                 scores[node].append(score)
                 lengths[node] = length
     if len(lengths) < 2:
-        return 0.0, 0.0, 0.0, 0
+        return LengthSums()
     score_ranks = average_ranks({node: round(sum(scores[node]) / len(scores[node]), 9) for node in lengths})
     length_ranks = average_ranks(lengths)
     ours, theirs = (np.array([float(ranks[node]) for node in lengths]) for ranks in (score_ranks, length_ranks))
     ours, theirs = ours - ours.mean(), theirs - theirs.mean()
-    return float(ours @ theirs), float(ours @ ours), float(theirs @ theirs), len(lengths)
+    return LengthSums(float(ours @ theirs), float(ours @ ours), float(theirs @ theirs), len(lengths))
 
 
-def _side(calls: Sequence[JudgeCall]) -> tuple[float, float, float]:
+def _side(calls: Sequence[JudgeCall]) -> SideSums:
     if not calls:
-        return 0.0, 0.0, 0.0
+        return SideSums()
     nodes = {node: k for k, node in enumerate(dict.fromkeys(node for c in calls for node in (c.first, c.second)))}
     fit = fit_margins(
         Comparisons.of(
@@ -249,20 +290,21 @@ def _side(calls: Sequence[JudgeCall]) -> tuple[float, float, float]:
         )
     )
     weight = float(len(calls))
-    return weight * fit.first_side, (weight * fit.first_side_sd) ** 2, weight
+    return SideSums(weight * fit.first_side, (weight * fit.first_side_sd) ** 2, weight)
 
 
-def _noise(calls: Iterable[JudgeCall]) -> tuple[tuple[float, int], Share]:
-    asked: defaultdict[tuple[str, str], list[JudgeCall]] = defaultdict(list)
+def _noise(calls: Iterable[JudgeCall]) -> tuple[NoiseSums, Share]:
+    """Return the noise of questions asked again, and the share of replies that name another winner than the first."""
+    by_question: defaultdict[tuple[str, str], list[JudgeCall]] = defaultdict(list)
     for c in calls:
-        asked[c.first, c.second].append(c)
-    squares, freedom, others = 0.0, 0, Share()
-    for same in asked.values():
-        told = [c.margin for c in sorted(same, key=lambda c: c.repeat)]
-        mean = sum(told) / len(told)
-        squares, freedom = squares + sum((m - mean) ** 2 for m in told), freedom + len(told) - 1
-        others += Share(sum(_sign(m) != _sign(told[0]) for m in told[1:]), len(told) - 1)
-    return (squares, freedom), others
+        by_question[c.first, c.second].append(c)
+    noise, disagreements = NoiseSums(), Share()
+    for repeats in by_question.values():
+        margins = [c.margin for c in sorted(repeats, key=lambda c: c.repeat)]
+        mean, again = sum(margins) / len(margins), len(margins) - 1
+        noise += NoiseSums(sum((m - mean) ** 2 for m in margins), again)
+        disagreements += Share(sum(_sign(m) != _sign(margins[0]) for m in margins[1:]), again)
+    return noise, disagreements
 
 
 def _sign(margin: float) -> int:
