@@ -11,6 +11,7 @@ from tests.conftest import ROOT, Harness
 from tests.nursery import Nursery
 
 README = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 COMMANDS = (
     "run",
     "best",
@@ -53,6 +54,16 @@ def test_every_file_that_the_readme_points_to_is_there():
         assert (ROOT / target).is_file(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        other = page.parent / path if path else page
+        assert other.is_file(), target
+        headings = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), re.MULTILINE) if anchor else []
+        assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
+
+
 @pytest.fixture(scope="module")
 def helps(nursery: Nursery) -> str:
     """What `--help` prints of every command, and of the ranking benchmark."""
@@ -63,7 +74,7 @@ def helps(nursery: Nursery) -> str:
     return "".join([*commands, benchmark.stdout])
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.name)
 def test_every_option_that_the_docs_name_exists(page: Path, helps: str):
     for option in set(re.findall(r"`(?:[^`]* )?(--[a-z][a-z-]+)", page.read_text("utf-8"))):
         assert option in helps, option

@@ -277,7 +277,7 @@ class Settings:
         Path | None,
         Setting("Search the .txt and .md files of this folder.", default_text="the packaged ones", metavar="DIR"),
     ] = None
-    runs_dir: Annotated[Path, Setting("The folder of the runs.", metavar="DIR")] = Path("runs")
+    runs_dir: Annotated[Path, Setting("Where runs are kept.", metavar="DIR")] = Path("runs")
 
 
 def _declarations() -> Mapping[str, Setting]:

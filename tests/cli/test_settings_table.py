@@ -1,0 +1,46 @@
+"""docs/commands.md lists every setting as it is declared. After a change: `python -m tests.cli.test_settings_table`."""
+
+from pathlib import Path
+
+from harness.core.settings import SETTINGS, Setting
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+BEGIN, END = "<!-- settings: generated -->\n", "<!-- end of settings -->"
+KINDS = {int: "whole number", float: "number", bool: "yes or no", Path: "path"}
+
+
+def values_of(setting: Setting) -> str:
+    """Return what a setting takes: its choices, or its type and bounds."""
+    if setting.choices:
+        return ", ".join(f"`{choice}`" for choice in setting.choices)
+    kind = KINDS.get(setting.types[0], "text") + (", repeatable" if setting.repeatable else "")
+    return f"{kind}, {setting.bounds}" if setting.bounds else kind
+
+
+def settings_table() -> str:
+    rows = ["| option | takes | default | meaning |", "|---|---|---|---|"]
+    for setting in SETTINGS.values():
+        flags = f"`{setting.flag}`" + (f", `{setting.off_flag}`" if setting.off_flag else "")
+        default = setting.default_shown or ("off" if setting.default is False else "none")
+        rows.append(f"| {flags} | {values_of(setting)} | {default} | {setting.help} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_table_of_settings_is_the_one_that_the_declarations_make():
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    table, mark, _ = rest.partition(END)
+    assert before
+    assert mark
+    assert table == settings_table()
+
+
+def test_every_setting_says_in_a_sentence_what_it_is_for():
+    for setting in SETTINGS.values():
+        assert setting.help.endswith(".")
+        assert "|" not in f"{setting.help}{setting.default_shown}"
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text("utf-8")
+    head, tail = page.split(BEGIN)[0], page.split(END)[1]
+    PAGE.write_text(head + BEGIN + settings_table() + END + tail, "utf-8")
