@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
-    from rich.table import Table
 
     from harness.archive import RankingFile, RunReader
-    from harness.report import JudgeQuality, RankingSummary
+    from harness.report import RankingSummary
 
 
 @click.command()
@@ -64,7 +63,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     from rich.text import Text
 
-    from harness.report import counted, is_offline, judge_qualities, summarize
+    from harness.report import counted, is_offline, judge_qualities, quality_table, summarize
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
@@ -78,24 +77,9 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
         why = "a listwise judge's scores have no orders to compare" if listwise else "there was nothing to judge"
         console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n", highlight=False)
     for quality in qualities:
-        console.print(_table(quality))
+        console.print(quality_table(quality))
         for warning in quality.warnings:
             console.print(Text(f"the judge: {warning}", style="bold"), soft_wrap=True)
-
-
-def _table(quality: JudgeQuality) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    verdicts = f"{quality.tally.verdicts} verdicts on different answers"
-    title = escape(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("", "figure", "which says"):
-        table.add_column(name, overflow="fold")
-    for figure in quality.figures:
-        table.add_row(escape(figure.label), escape(figure.value), escape(figure.meaning))
-    return table
 
 
 def _signals(summary: RankingSummary) -> dict[str, int]:

@@ -6,8 +6,9 @@ outputs; none imports another. Only drawing a page loads jinja2.
 
 from harness.report.html.page import write_page
 from harness.report.json import quality_json, run_json, share_json
-from harness.report.judge_quality import JudgeQuality, first_wins_meaning, judge_qualities, share_words
+from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+from harness.report.terminal.judge_quality import quality_table
 from harness.report.terminal.matches import match_lines, matches_table
 from harness.report.terminal.overview import overview
 from harness.report.terminal.rollout import path_lines
@@ -15,7 +16,6 @@ from harness.report.terminal.runs import run_cells, runs_table
 from harness.report.text import beginning, counted, dollars, signed
 
 __all__ = [
-    "JudgeQuality",
     "RankingSummary",
     "beginning",
     "counted",
@@ -29,6 +29,7 @@ __all__ = [
     "overview",
     "path_lines",
     "quality_json",
+    "quality_table",
     "run_cells",
     "run_json",
     "runs_table",
