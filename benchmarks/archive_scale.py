@@ -20,7 +20,16 @@ from pathlib import Path
 from harness.archive import RunInfo, RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
-from harness.judging import Buyer, EmbeddedAsk, PairwiseJudge, Pricing, load_rubric
+from harness.judging import (
+    CachedPairJudge,
+    EmbeddedAsk,
+    JudgeModel,
+    PairJury,
+    PairwiseJudge,
+    Pricing,
+    VerdictCache,
+    load_rubric,
+)
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 
@@ -67,21 +76,21 @@ async def generate(folder: Path, groups: int) -> Path:
     rubric = load_rubric("writing")
     with RunStore.create(folder, info) as store:
         os.fsync = lambda _: None  # type: ignore[assignment] - the generator's own; the commands timed below are real
-        judge = PairwiseJudge(
+        model = JudgeModel(
             EmbeddedAsk(),
-            rubric,
             identity=f"{OFFLINE_JUDGE}@offline",
             clock=lambda: AT,
             pricing=Pricing(OFFLINE_JUDGE, None, free=True),
             keep=lambda _: "0" * 64,
         )
+        jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])
         for g in range(groups):
             query = Query(id=f"q{g}", text=f"What of {g}?")
             found = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))
             store.add_query(query)
             for r in found:
                 store.add_rollout(r)
-            await rank_group(Group(query=query, rollouts=found), Buyer(judge, store), Rules(), random.Random(0))
+            await rank_group(Group(query=query, rollouts=found), jury, Rules(), random.Random(0))
         return store.folder
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from statistics import fmean
 
 from harness.judging import load_rubric
-from harness.judging.prompt import Task, build
+from harness.judging.prompt import Task, make_pair_prompt
 from harness.ranking import OrderPolicy
 from harness.ranking.arena import Arena, match_bounds
 from harness.transcripts.transcript import Transcript
@@ -43,7 +43,7 @@ def main() -> None:
             low, high = (b * (2 if order == "both" else 1) for b in match_bounds(n))
             print(f"{n:>3}  {order:<9} {min(counts):>6} {fmean(counts):>6.1f} {max(counts):>6}   {low} to {high}")
     empty = Transcript("", "")
-    prompt = build(load_rubric("writing"), Task("q", ""), empty, empty)
+    prompt = make_pair_prompt(load_rubric("writing"), Task("q", ""), empty, empty)
     print(f"fixed text in every call of the writing rubric: {len(prompt.system) + len(prompt.user)} characters")
 
 

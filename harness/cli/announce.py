@@ -10,8 +10,8 @@ from harness import pipeline
 from harness.cli.cost_lines import plan_lines
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
+from harness.tournament import METHODS
 
-_OF_PAIRS = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
 _OF_MODELS = ("model", "base_url", "api")
 
 
@@ -40,17 +40,18 @@ def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, st
 
 def announce_design(console: Console, settings: Settings) -> None:
     """Print what a budget of judge calls is spent on."""
-    if plan := pipeline.design(settings):
+    if plan := pipeline.describe_calls(settings):
         console.print(plan, highlight=False)
 
 
 def note_idle_judge_options(console: Console, settings: Settings, values: Mapping[str, Any]) -> None:
-    """Name the settings among `values` that do nothing where a whole group is judged at once."""
-    idle = [SETTINGS[name].flag for name in _OF_PAIRS if name in values]
-    if settings.judge == "ruler" and idle:
+    """Name the settings among `values` that do nothing in this way of judging."""
+    method = METHODS[settings.judge]
+    idle = [SETTINGS[name].flag for name in method.without_effect if name in values]
+    if idle:
         console.print(
-            f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge ruler, which "
-            "scores a whole group at once",
+            f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge {settings.judge}, "
+            f"which {method.summary}",
             highlight=False,
         )
 

@@ -5,7 +5,7 @@ import json
 import click
 
 from harness.endpoints import Bounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline import Prepared, Quote, design
+from harness.pipeline import Prepared, Quote, describe_calls
 from harness.report import counted, dollars
 
 
@@ -31,7 +31,7 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     calls = counted(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
     runs = counted(prepared.settings.n * queries, "agent run")
     by = f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})"
-    design_line = design(prepared.settings)
+    design_line = describe_calls(prepared.settings)
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([design_line] if design_line else []),

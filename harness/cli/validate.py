@@ -38,11 +38,11 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
     if as_json:
         findings = [
             {"kind": finding.kind, "file": str(finding.path), "line": finding.line, "reason": finding.reason}
-            for finding in validation.found
+            for finding in validation.findings
         ]
         click.echo(json.dumps(findings, indent=1))
     else:
-        for finding in validation.found:
+        for finding in validation.findings:
             click.echo(str(finding))
         click.echo(_summary(folder, validation, repair=repair))
     return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
@@ -54,6 +54,6 @@ def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
     if validation.damaged:
         hint = "" if repair else f"; `harness validate {folder} --repair` moves damaged lines aside"
         return f"{folder}: damaged{hint}"
-    if repair and any(finding.kind == "damage" for finding in validation.found):
+    if repair and any(finding.kind == "damage" for finding in validation.findings):
         return f"{folder}: whole, less the lines now in {ASIDE}/; `harness resume {folder}` does what is missing"
     return f"{folder}: whole"

@@ -12,8 +12,8 @@ from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
 from harness.doctor.labelled_pairs import Label, LabelledPair
 from harness.doctor.request import DoctorRequest
-from harness.judging import Buyer, Purse, Rubric, Task
-from harness.pipeline import JudgeSpec, for_each, make_judge
+from harness.judging import CachedPairJudge, PairLedger, Rubric, Task, VerdictCache
+from harness.pipeline import JudgeSpec, Surroundings, for_each, open_judge
 from harness.ranking import JudgeCall, Share, Tally, exact, kappa, tally
 from harness.transcripts import Transcript
 
@@ -215,30 +215,28 @@ async def calibrate(
 
     The verdicts are kept in memory alone. Raises Refused where the first call is refused.
     """
-    store, settings = MemoryStore(), request.settings
-    judge, close = make_judge(spec, rubric, settings, request.environ, store=store, clock=request.clock)
-    buyer = Buyer(judge, store, progress)
-    calibration.judge = judge.identity
+    store, surroundings = MemoryStore(), Surroundings(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
-
-    async def try_pair(numbered: tuple[int, LabelledPair]) -> None:
-        number, pair = numbered
-        trials[number] = await _trial(buyer, pair)
-        calibration.trials = [trials[k] for k in sorted(trials)]
-
     try:
-        await for_each(enumerate(calibration.pairs), try_pair, settings.judge_concurrency)
+        async with open_judge(spec, rubric, request.settings, store, surroundings) as judge:
+            cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
+            calibration.judge = judge.identity
+
+            async def try_pair(numbered: tuple[int, LabelledPair]) -> None:
+                number, pair = numbered
+                trials[number] = await _trial(cached_judge, pair)
+                calibration.trials = [trials[k] for k in sorted(trials)]
+
+            await for_each(enumerate(calibration.pairs), try_pair, request.settings.judge_concurrency)
     except* HarnessError as group:
         error = _first_error(group)
         raise type(error)(printable(str(error), calibration.secrets)) from None
-    finally:
-        await close()
 
 
-async def _trial(buyer: Buyer, pair: LabelledPair) -> Trial:
+async def _trial(judge: CachedPairJudge, pair: LabelledPair) -> Trial:
     a, b = pair.sides
-    task, purse = Task("pair", pair.query), Purse()
-    return Trial(pair, await buyer.get(task, a, b, purse), await buyer.get(task, b, a, purse))
+    task, ledger = Task("pair", pair.query), PairLedger()
+    return Trial(pair, await judge.get(ledger, task, a, b), await judge.get(ledger, task, b, a))
 
 
 def _first_error(group: BaseExceptionGroup[HarnessError]) -> HarnessError:

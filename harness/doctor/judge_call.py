@@ -12,7 +12,7 @@ from harness.doctor.failed_calls import late_reply, unreadable_reply
 from harness.doctor.model_probe import PATIENCE_S
 from harness.doctor.request import DoctorRequest
 from harness.judging import Rubric, Task
-from harness.pipeline import JudgeSpec, make_judge
+from harness.pipeline import JudgeSpec, Surroundings, open_judge
 from harness.transcripts import Transcript
 
 JUDGE_REPLY = "judge reply"
@@ -38,12 +38,9 @@ async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, env
 async def _verdict(
     spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, environ: Mapping[str, str]
 ) -> Judged | Unjudged:
-    store = MemoryStore()
-    judge, close = make_judge(spec, rubric, request.settings, environ, store=store, clock=request.clock)
-    try:
+    surroundings = Surroundings(environ, request.clock)
+    async with open_judge(spec, rubric, request.settings, MemoryStore(), surroundings) as judge:
         return await judge(_TASK, _RIGHT, _WRONG)
-    finally:
-        await close()
 
 
 def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:

@@ -4,37 +4,44 @@ A judge sees transcripts, never rollouts: no index, role, temperature or model n
 know how its verdicts are turned into ranks.
 """
 
-from harness.judging.ask_with_repair import Pricing
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge import Ask, Judge
-from harness.judging.jury import Averaging, Jury, ListJury, average
+from harness.judging.judge_model import JudgeModel, Pricing
+from harness.judging.juror import ListLedger, PairJuror, PairLedger
+from harness.judging.jury import Averaging, Jury, ListJury, PairJury, all_at_once, average
 from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message
 from harness.judging.reply import schema
 from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.judging.ruler import RulerJudge
-from harness.judging.verdict_cache import Buyer, ListBuyer, Purse
+from harness.judging.verdict_cache import CachedListJudge, CachedPairJudge, VerdictCache
 
 __all__ = [
     "Ask",
     "Averaging",
-    "Buyer",
+    "CachedListJudge",
+    "CachedPairJudge",
     "EmbeddedAsk",
     "EndpointAsk",
     "Judge",
+    "JudgeModel",
     "Jury",
-    "ListBuyer",
     "ListJury",
+    "ListLedger",
     "ListRubric",
     "ListTask",
+    "PairJuror",
+    "PairJury",
+    "PairLedger",
     "PairwiseJudge",
     "Pricing",
-    "Purse",
     "Rubric",
     "RulerJudge",
     "Task",
+    "VerdictCache",
+    "all_at_once",
     "average",
     "fixed_message",
     "load_list_rubric",

@@ -1,7 +1,7 @@
 """The embedded judge behind the same door as a model: it answers the same prompts with the same JSON."""
 
 from harness.core.records import Usage
-from harness.judging.judge import Question, Reply
+from harness.judging.judge import ModelReply, Question
 from harness.judging.list_prompt import ListPrompt
 from harness.offline import judge_list, judge_pair
 
@@ -9,12 +9,12 @@ from harness.offline import judge_list, judge_pair
 class EmbeddedAsk:
     """Answers by measured features (harness.offline); calls no one and costs nothing."""
 
-    async def __call__(self, prompt: Question) -> Reply:
+    async def __call__(self, prompt: Question) -> ModelReply:
         """Return the reply."""
         if isinstance(prompt, ListPrompt):
             task = prompt.about.task
             text = judge_list(task.query, task.brief, prompt.shown)
-            return Reply(text, Usage(requests=1), "text", text)
+            return ModelReply(text, Usage(requests=1), "text", text)
         text = judge_pair(
             prompt.task.query,
             prompt.task.brief,
@@ -23,4 +23,4 @@ class EmbeddedAsk:
             path_keys=[d.key for d in prompt.rubric.block("path")],
             answer_keys=[d.key for d in prompt.rubric.block("answer")],
         )
-        return Reply(text, Usage(requests=1), "text", text)
+        return ModelReply(text, Usage(requests=1), "text", text)

@@ -24,7 +24,7 @@ from harness.endpoints import (
     refusal_of,
     usage_of,
 )
-from harness.judging.judge import AskFailed, Question, Reply
+from harness.judging.judge import AskFailed, ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
 _FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
@@ -47,7 +47,7 @@ class EndpointAsk:
         self._form = 0
         self._refusal: Refused | None = None
 
-    async def __call__(self, prompt: Question) -> Reply:
+    async def __call__(self, prompt: Question) -> ModelReply:
         """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
         if self._model in self._first.answered:
             return await self._ask(prompt)
@@ -57,7 +57,7 @@ class EndpointAsk:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, prompt: Question) -> Reply:
+    async def _ask(self, prompt: Question) -> ModelReply:
         async with self._limiter:
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
@@ -68,7 +68,7 @@ class EndpointAsk:
                     self._refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True)
                 raise self._refusal or AskFailed(failure_of(exc)) from exc
 
-    async def _send_allowed(self, prompt: Question) -> Reply:
+    async def _send_allowed(self, prompt: Question) -> ModelReply:
         """Send; where the endpoint refuses the temperature or the form, send again without it or in the next form."""
         while True:
             refused = self._refused_settings.of(self._model)
@@ -88,14 +88,15 @@ class EndpointAsk:
         self._form += 1
         return True
 
-    async def _send_retrying(self, prompt: Question, form: Form, options: dict[str, Any]) -> Reply:
-        send: Callable[..., Awaitable[Reply]] = self._responses if self._endpoint.api == "responses" else self._chat
+    async def _send_retrying(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
+        responses = self._endpoint.api == "responses"
+        send: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
         async for attempt in judge_retries(self._timeout_s):
             with attempt:
                 return await send(prompt, form, options)
         raise AssertionError("stamina either returns or raises")
 
-    async def _chat(self, prompt: Question, form: Form, options: dict[str, Any]) -> Reply:
+    async def _chat(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
         if form == "json_schema":
             schema = {"name": "verdict", "strict": True, "schema": prompt.schema()}
             options = options | {"response_format": {"type": "json_schema", "json_schema": schema}}
@@ -107,11 +108,12 @@ class EndpointAsk:
             return _no_reply(answer, form)
         usage, raw = usage_of(answer.usage), _raw(answer)
         if not answer.choices:
-            return Reply("", usage, form, raw, Failure(kind="api", type="NoChoices", message="a reply without choices"))
+            failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
+            return ModelReply("", usage, form, raw, failure)
         choice = answer.choices[0]
-        return Reply(choice.message.content or "", usage, form, raw, _withheld(choice))
+        return ModelReply(choice.message.content or "", usage, form, raw, _withheld(choice))
 
-    async def _responses(self, prompt: Question, form: Form, options: dict[str, Any]) -> Reply:
+    async def _responses(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
         if form == "json_schema":
             schema = {"type": "json_schema", "name": "verdict", "strict": True, "schema": prompt.schema()}
             options = options | {"text": {"format": schema}}
@@ -122,7 +124,7 @@ class EndpointAsk:
         answer = await create(model=self._model, instructions=system["content"], input=rest, store=False, **options)
         if not hasattr(answer, "output"):
             return _no_reply(answer, form)
-        return Reply(answer.output_text, usage_of(answer.usage), form, _raw(answer))
+        return ModelReply(answer.output_text, usage_of(answer.usage), form, _raw(answer))
 
 
 def _raw(answer: Any) -> str:
@@ -130,11 +132,11 @@ def _raw(answer: Any) -> str:
     return json.dumps(answer.model_dump(mode="python"), default=str)
 
 
-def _no_reply(answer: Any, form: Form) -> Reply:
+def _no_reply(answer: Any, form: Form) -> ModelReply:
     """Return the reply for what is none: the client gives a gateway's error page with status 200 as a text or None."""
     shown = " ".join(str(answer).split())[:100]
     failure = Failure(kind="api", type="NoReply", message=f"the endpoint's answer is no model reply: {shown!r}")
-    return Reply("", Usage(requests=1), form, str(answer), failure)
+    return ModelReply("", Usage(requests=1), form, str(answer), failure)
 
 
 def _withheld(choice: Any) -> Failure | None:

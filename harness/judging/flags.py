@@ -70,8 +70,8 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What both sides were asked. Words of it that an answer takes up are not held against that answer."""
+class Assignment:
+    """What both sides were assignment. Words of it that an answer takes up are not held against that answer."""
 
     query: str
     brief: str = ""
@@ -79,7 +79,7 @@ class Asked:
 
 
 @lru_cache(maxsize=64)  # a transcript meets several others, each in two orders
-def flags_of(asked: Asked, *, path: str | None, answer: str | None) -> tuple[Flag, ...]:
+def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) -> tuple[Flag, ...]:
     """Return the flags of one side, as the judge is shown it; None for a block that it is not shown.
 
     - empty_answer: nothing that can be seen; no other flag of the answer is looked for then;
@@ -91,9 +91,9 @@ def flags_of(asked: Asked, *, path: str | None, answer: str | None) -> tuple[Fla
     """
     found: list[Flag] = []
     if answer is not None:
-        found += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(asked, answer))
+        found += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
     if path is not None:
-        found += (Flag(kind=kind, place="path", detail=detail) for kind, detail in _at_the_judge(asked, path))
+        found += (Flag(kind=kind, place="path", detail=detail) for kind, detail in _at_the_judge(assignment, path))
     return tuple(found)
 
 
@@ -102,39 +102,39 @@ def count_words(text: str) -> int:
     return sum(1 for _ in _WORD.finditer(text))
 
 
-def _in_answer(asked: Asked, answer: str) -> Iterator[tuple[FlagKind, str]]:
+def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(answer)
     if not plain.strip():
         yield "empty_answer", ""
         return
-    said, wanted = _WORD.findall(plain), _WORD.findall(_folded(asked.query))
+    said, wanted = _WORD.findall(plain), _WORD.findall(_folded(assignment.query))
     if said == wanted and wanted:
         yield "echoes_query", ""
-    if leak := _new(_LEAK, _CODE.sub(" ", plain), asked):
+    if leak := _new(_LEAK, _CODE.sub(" ", plain), assignment):
         yield "leaked_reasoning", leak
     if repeated := _repetition(said):
         yield "repetition", repeated
-    if asked.max_words and (count := count_words(answer)) > asked.max_words:
-        yield "too_long", f"{count} words; at most {asked.max_words} are asked for"
-    yield from _at_the_judge(asked, answer)
+    if assignment.max_words and (count := count_words(answer)) > assignment.max_words:
+        yield "too_long", f"{count} words; at most {assignment.max_words} are asked for"
+    yield from _at_the_judge(assignment, answer)
 
 
-def _at_the_judge(asked: Asked, text: str) -> Iterator[tuple[FlagKind, str]]:
+def _at_the_judge(assignment: Assignment, text: str) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(text)
     kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], re.Pattern[str]], ...] = (
         ("addresses_judge", _ADDRESS),
         ("forged_fence", _FENCE),
     )
     for kind, pattern in kinds:
-        if found := _new(pattern, plain, asked):
+        if found := _new(pattern, plain, assignment):
             yield kind, found
 
 
-def _new(pattern: re.Pattern[str], text: str, asked: Asked) -> str | None:
+def _new(pattern: re.Pattern[str], text: str, assignment: Assignment) -> str | None:
     """Return what `pattern` first finds in `text` that stands neither in the request nor in the brief, quoted."""
     given: str | None = None
     for found in pattern.finditer(text):
-        given = _folded(f"{asked.query}\n{asked.brief}") if given is None else given
+        given = _folded(f"{assignment.query}\n{assignment.brief}") if given is None else given
         if found[0] not in given:
             return _quoted(found[0])
     return None

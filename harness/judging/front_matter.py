@@ -77,7 +77,7 @@ def take_apart(source: str) -> Parts:
     )
 
 
-def render(template: str, variables: dict[str, Any]) -> str:
+def render_body(template: str, variables: dict[str, Any]) -> str:
     """Render a rubric's body. Raises whatever a template can run into."""
     return _TEMPLATES.from_string(template).render(**variables)
 
@@ -97,7 +97,7 @@ def template_faults(body: str, first_line: int, variables: dict[str, Any] | Sequ
     if faults or not isinstance(variables, dict):
         return faults
     try:
-        render(body, variables)
+        render_body(body, variables)
     except Exception as exc:  # noqa: BLE001 - whatever a template can run into
         return [Fault(first_line + _line_within(exc) - 1, f"the body cannot be rendered: {_first_line(exc)}")]
     return []

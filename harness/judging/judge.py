@@ -33,7 +33,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelReply:
     """What came back from a model that was asked: text, what it cost, the raw reply."""
 
     text: str
@@ -63,7 +63,7 @@ class Ask(Protocol):
     Raises AskFailed; Refused if the very first call is turned down for key, model or address.
     """
 
-    async def __call__(self, prompt: Question) -> Reply:
+    async def __call__(self, prompt: Question) -> ModelReply:
         """Return the model's reply."""
         ...
 

@@ -4,73 +4,63 @@ import statistics
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import anyio
 
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
+from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
-from harness.judging.verdict_cache import Buyer, ListBuyer, Purse
 from harness.transcripts import Transcript
 
 Averaging = Literal["mean", "median"]
 Number = TypeVar("Number", Fraction, float)
-Said = TypeVar("Said")
+Result = TypeVar("Result")
 
 
-class Jury:
-    """One judge or more, asked about pairs. A judge that fails fails only its own verdict."""
+class Jury(Generic[Ok, Failed, *Material]):
+    """One judge or more. A judge that fails fails only its own verdict."""
 
-    def __init__(self, members: Sequence[Buyer], averaging: Averaging = "mean") -> None:
-        """Seat `members`, in the order in which their verdicts are told."""
+    def __init__(self, members: Sequence[Juror[Ok, Failed, *Material]], averaging: Averaging = "mean") -> None:
+        """Seat `members`, in the order in which their verdicts are returned."""
         self._members = tuple(members)
         self.averaging: Averaging = averaging
 
-    async def hear(
-        self, task: Task, first: Transcript, second: Transcript, purse: Purse
-    ) -> tuple[Judged | Unjudged, ...]:
+    def __len__(self) -> int:
+        return len(self._members)
+
+    async def hear(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok | Failed, ...]:
         """Return each member's verdict, in the members' order; all are asked at once."""
-        return await _all_of(partial(member.get, task, first, second, purse) for member in self._members)
+        return await all_at_once([partial(member.get, ledger, *material) for member in self._members])
 
-    def at_hand(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> tuple[Judged, ...] | None:
-        """Return what `hear` would where the store holds every member's verdict, and None otherwise."""
-        found: list[Judged] = []
+    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok, ...] | None:
+        """Return what `hear` would where every member's verdict is at hand, and None otherwise."""
+        verdicts: list[Ok] = []
         for member in self._members:
-            if (verdict := member.at_hand(task, first, second, purse)) is None:
+            if (verdict := member.at_hand(ledger, *material)) is None:
                 return None
-            found.append(verdict)
-        return tuple(found)
+            verdicts.append(verdict)
+        return tuple(verdicts)
 
 
-class ListJury:
-    """One listwise judge or more. A judge that fails fails only its own verdict."""
-
-    def __init__(self, members: Sequence[ListBuyer], averaging: Averaging = "mean") -> None:
-        """Seat `members`, in the order in which their verdicts are told."""
-        self._members = tuple(members)
-        self.averaging: Averaging = averaging
-
-    async def hear(
-        self, about: ListTask, transcripts: Sequence[Transcript], purse: Purse
-    ) -> tuple[Scored | Unscored, ...]:
-        """Return each member's verdict on a list in this order, in the members' order; all are asked at once."""
-        return await _all_of(partial(member.get, about, transcripts, purse) for member in self._members)
+PairJury = Jury[Judged, Unjudged, Task, Transcript, Transcript]
+ListJury = Jury[Scored, Unscored, ListTask, Sequence[Transcript]]
 
 
-async def _all_of(asks: Iterable[Callable[[], Awaitable[Said]]]) -> tuple[Said, ...]:
-    """Do all at once and return the results in the order given."""
-    if len(waiting := list(asks)) == 1:
+async def all_at_once(jobs: Iterable[Callable[[], Awaitable[Result]]]) -> tuple[Result, ...]:
+    """Do all jobs at the same time and return their results in the order of the jobs."""
+    if len(waiting := list(jobs)) == 1:
         return (await waiting[0](),)
-    found: dict[int, Said] = {}
+    results: dict[int, Result] = {}
 
-    async def one(number: int, ask: Callable[[], Awaitable[Said]]) -> None:
-        found[number] = await ask()
+    async def run(number: int, job: Callable[[], Awaitable[Result]]) -> None:
+        results[number] = await job()
 
-    async with anyio.create_task_group() as asked:
-        for number, ask in enumerate(waiting):
-            asked.start_soon(one, number, ask)
-    return tuple(found[number] for number in sorted(found))
+    async with anyio.create_task_group() as tasks:
+        for number, job in enumerate(waiting):
+            tasks.start_soon(run, number, job)
+    return tuple(results[number] for number in sorted(results))
 
 
 def average(scores: Sequence[Number], averaging: Averaging) -> Number:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import digest
 from harness.judging.list_reply import list_schema
-from harness.judging.prompt import Task, fence_code, packaged_text, render, turns
+from harness.judging.prompt import Task, fence_code, packaged_text, render_template, turns
 from harness.judging.rubric import packaged_rubrics
 from harness.transcripts import Transcript, clean
 
@@ -94,7 +94,7 @@ def load_list_rubric(name: str | None) -> ListRubric:
     return ListRubric(path.stem, text)
 
 
-def build_list(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
+def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
     """Render the prompt, ids counting from 1 in the order given. The nonce is a hash of all that it fences."""
     task = about.task
     material = {
@@ -109,8 +109,8 @@ def build_list(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transc
     shown = tuple((str(number), transcript) for number, transcript in enumerate(transcripts, 1))
     whole = "\n".join([*material.values(), *(t.hash + t.path + t.answer for _, t in shown)])
     nonce = fence_code(whole, whole)
-    system = render(_TEMPLATES[0], rubric=rubric.text, count=len(shown))
-    return ListPrompt(system, render(_TEMPLATES[1], **material, shown=shown, nonce=nonce), about, shown)
+    system = render_template(_TEMPLATES[0], rubric=rubric.text, count=len(shown))
+    return ListPrompt(system, render_template(_TEMPLATES[1], **material, shown=shown, nonce=nonce), about, shown)
 
 
 def list_fingerprint(rubric: ListRubric) -> str:

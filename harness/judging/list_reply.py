@@ -1,6 +1,6 @@
 """A listwise judge's reply: the form asked for, and what is read from it.
 
-Scores are matched by id alone: each trajectory exactly once, each score a number from 0 to 1. Nothing is clipped,
+ScoresById are matched by id alone: each trajectory exactly once, each score a number from 0 to 1. Nothing is clipped,
 guessed or taken from the order of the reply.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from harness.core.unicode import valid_unicode
 from harness.judging.reply import ReplyError, json_objects, strict_object
 
-Scores = Mapping[str, tuple[float, str]]
+ScoresById = Mapping[str, tuple[float, str]]
 """Score and explanation, by id."""
 
 
@@ -27,7 +27,7 @@ def list_schema(ids: Sequence[str]) -> dict[str, Any]:
     return strict_object({"scores": {"type": "array", "items": one}})
 
 
-def read_scores(text: str, ids: Sequence[str]) -> Scores:
+def read_scores(text: str, ids: Sequence[str]) -> ScoresById:
     """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
 
     Raises ReplyError where it does not score each of `ids` exactly once, from 0 to 1.
@@ -46,7 +46,7 @@ def read_scores(text: str, ids: Sequence[str]) -> Scores:
     return _matched([_entry(entry, ids) for entry in cast("list[Any]", listed)], ids)
 
 
-def _matched(entries: Sequence[tuple[str, float, str]], ids: Sequence[str]) -> Scores:
+def _matched(entries: Sequence[tuple[str, float, str]], ids: Sequence[str]) -> ScoresById:
     named = [id_ for id_, _, _ in entries]
     if doubled := sorted({id_ for id_ in named if named.count(id_) > 1}):
         raise ReplyError(f"trajectory_id {', '.join(doubled)} is scored more than once.")

@@ -67,7 +67,7 @@ def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[s
     return said
 
 
-def build(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
+def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
     """Render the prompt. A fence's code is a hash that no fenced text contains, so none can close or open a block.
 
     The code of the pair's blocks is a hash of everything; that of task, reference and query is a hash of these, so
@@ -128,7 +128,7 @@ def _environment() -> Environment:
     return Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
 
 
-def render(template: str, **values: Any) -> str:
+def render_template(template: str, **values: Any) -> str:
     """Render one of our own templates."""
     return _template(template).render(**values)
 

@@ -34,7 +34,7 @@ class ReplyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Reading:
+class PairReply:
     """What a usable reply says: both sides' scores, recomputed; the analysis; claims that do not fit the marks."""
 
     a: SideScores
@@ -67,7 +67,7 @@ def schema(rubric: Rubric) -> dict[str, Any]:
     return strict_object(parts)
 
 
-def read_reply(text: str, rubric: Rubric) -> Reading:
+def read_reply(text: str, rubric: Rubric) -> PairReply:
     """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
 
     Raises ReplyError where it does not hold exactly one usable set of marks.
@@ -83,15 +83,15 @@ def read_reply(text: str, rubric: Rubric) -> Reading:
         raise ReplyError("its JSON is nested too deeply.") from None
 
 
-def winner_of(a: SideScores, b: SideScores) -> Winner:
+def winning_side(a: SideScores, b: SideScores) -> Winner:
     """Return the side with the higher combined score; equal is a tie."""
     return "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
 
 
-def _reading(reply: Mapping[str, Any], rubric: Rubric) -> Reading:
+def _reading(reply: Mapping[str, Any], rubric: Rubric) -> PairReply:
     a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
-    winner = winner_of(a, b)
-    return Reading(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
+    winner = winning_side(a, b)
+    return PairReply(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
 
 
 def _remarks(rubric: Rubric) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
-from harness.judging.front_matter import Fault, Faulty, Parts, render, take_apart, template_faults
+from harness.judging.front_matter import Fault, Faulty, Parts, render_body, take_apart, template_faults
 from harness.transcripts import Transcript
 
 _PACKAGED = files("harness.judging") / "rubrics"
@@ -89,7 +89,7 @@ class Rubric(BaseModel):
     @property
     def instructions(self) -> str:
         """The body as the judge reads it."""
-        return render(self.body, self.variables)
+        return render_body(self.body, self.variables)
 
     @property
     def variables(self) -> dict[str, Any]:

@@ -1,15 +1,14 @@
-"""RULER: a listwise judge that scores several trajectories in one call, each from 0 to 1 (DESIGN §4)."""
+"""RULER: a listwise judge that scores several trajectories in one call, each from 0 to 1."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
-from harness.core.clock import Clock
-from harness.core.records import Failure, Usage, digest
+from harness.core.records import Failure, digest
 from harness.core.verdicts import Scored, Unscored
-from harness.judging.ask_with_repair import SAMPLING, Pricing, ask_and_read
-from harness.judging.judge import Ask, Reply
-from harness.judging.list_prompt import ListRubric, ListTask, build_list, list_fingerprint
-from harness.judging.list_reply import read_scores
+from harness.judging.judge_model import Exchange, JudgeModel
+from harness.judging.list_prompt import ListRubric, ListTask, list_fingerprint, make_list_prompt
+from harness.judging.list_reply import ScoresById, read_scores
 from harness.transcripts import Transcript
 
 
@@ -36,28 +35,12 @@ class ListJudge(Protocol):
 
 
 class RulerJudge:
-    """Scores lists of transcripts by a text rubric through `ask`; one alone on an absolute scale."""
+    """Scores lists of transcripts by a text rubric; a transcript alone on an absolute scale."""
 
-    def __init__(
-        self,
-        ask: Ask,
-        rubric: ListRubric,
-        *,
-        identity: str,
-        pricing: Pricing,
-        keep: Callable[[str], str],
-        clock: Clock,
-        settle: Callable[[], None] | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Set up. `keep` stores a raw reply and names it, `settle` waits until it is on disk (before a repair turn).
-
-        `extra` are request parameters that `ask` adds.
-        """
-        self._settle = settle
-        self._ask, self._rubric, self._pricing, self._keep, self._clock = ask, rubric, pricing, keep, clock
-        self._fixed = [list_fingerprint(rubric), identity, SAMPLING | dict(extra or {})]
-        self.identity = identity
+    def __init__(self, model: JudgeModel, rubric: ListRubric) -> None:
+        self._model, self._rubric = model, rubric
+        self._fixed = [list_fingerprint(rubric), model.identity, model.sampling]
+        self.identity = model.identity
         self.rubric_label = rubric.label
 
     def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
@@ -66,28 +49,43 @@ class RulerJudge:
         return digest([*self._fixed, *map(digest, task), [t.hash for t in transcripts], 0])
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
-        """Ask, read, ask once more if the reply cannot be used. Raises only what `ask` raises as Refused."""
-        started, prompt = self._clock(), build_list(self._rubric, about, transcripts)
-        replies: list[tuple[Reply, str]] = []
-        outcome = await ask_and_read(
-            self._ask, prompt, lambda text: read_scores(text, prompt.ids), self._keep, replies, settle=self._settle
+        """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
+        prompt = make_list_prompt(self._rubric, about, transcripts)
+        exchange = await self._model.exchange(prompt, partial(read_scores, ids=prompt.ids))
+        if isinstance(exchange.result, Failure):
+            return self._unscored(about, transcripts, exchange, exchange.result)
+        scores = [exchange.result[id_] for id_ in prompt.ids]
+        return Scored(
+            key=self.key(about, transcripts),
+            query=about.task.query_id,
+            transcripts=tuple(t.hash for t in transcripts),
+            rubric=self.rubric_label,
+            judge=self.identity,
+            form=exchange.form,
+            raw_replies=exchange.raw_replies,
+            usage=exchange.usage,
+            price_usd=exchange.price_usd,
+            started_at=exchange.started_at,
+            duration_s=exchange.duration_s,
+            scores=tuple(score for score, _ in scores),
+            explanations=tuple(explanation for _, explanation in scores),
+            repaired=exchange.repaired,
         )
-        usage = sum((r.usage for r, _ in replies), Usage())
-        known = {
-            "key": self.key(about, transcripts),
-            "query": about.task.query_id,
-            "transcripts": tuple(t.hash for t in transcripts),
-            "rubric": self.rubric_label,
-            "judge": self.identity,
-            "form": replies[-1][0].form if replies else None,
-            "raw_replies": tuple(kept for _, kept in replies),
-            "usage": usage,
-            "price_usd": self._pricing.of(usage) if replies else None,
-            "started_at": started,
-            "duration_s": (self._clock() - started).total_seconds(),
-        }
-        if isinstance(outcome, Failure):
-            return Unscored.model_validate(known | {"failure": outcome})
-        scores, explanations = zip(*(outcome[id_] for id_ in prompt.ids), strict=True)
-        told = {"scores": scores, "explanations": explanations, "repaired": len(replies) > 1}
-        return Scored.model_validate(known | told)
+
+    def _unscored(
+        self, about: ListTask, transcripts: Sequence[Transcript], exchange: Exchange[ScoresById], failure: Failure
+    ) -> Unscored:
+        return Unscored(
+            key=self.key(about, transcripts),
+            query=about.task.query_id,
+            transcripts=tuple(t.hash for t in transcripts),
+            rubric=self.rubric_label,
+            judge=self.identity,
+            form=exchange.form,
+            raw_replies=exchange.raw_replies,
+            usage=exchange.usage,
+            price_usd=exchange.price_usd,
+            started_at=exchange.started_at,
+            duration_s=exchange.duration_s,
+            failure=failure,
+        )

@@ -5,23 +5,23 @@ This room parses no command line and prints nothing.
 
 from harness.pipeline.api import best_of, best_rollout, for_best, rank, rescore, resume, rollout
 from harness.pipeline.concurrency import for_each
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.messages import TrajectoryScore, ruler
-from harness.pipeline.plan import Prepared, design, prepare
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_judge, member_keys, resolve_agent, resolve_judge
+from harness.pipeline.plan import Prepared, describe_calls, prepare
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent, resolve_judge
 from harness.pipeline.runs import (
     Quote,
     RunResult,
-    import_trajectories,
     quote_rescoring,
     replay_run,
     rescore_run,
     resume_run,
     run_queries,
-    validate_run,
-    what_is_kept,
 )
+from harness.pipeline.stages import open_judge
 from harness.pipeline.surroundings import Surroundings
-from harness.pipeline.validation import Validation
+from harness.pipeline.validation import Validation, validate_run
 
 __all__ = [
     "AgentSpec",
@@ -34,12 +34,12 @@ __all__ = [
     "Validation",
     "best_of",
     "best_rollout",
-    "design",
+    "describe_calls",
     "for_best",
     "for_each",
     "import_trajectories",
-    "make_judge",
     "member_keys",
+    "open_judge",
     "prepare",
     "quote_rescoring",
     "rank",

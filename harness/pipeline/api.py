@@ -1,7 +1,11 @@
-"""Rolling out and ranking from Python, without a run on disk."""
+"""The Python API: rolling out and ranking without a run on disk, and going on with a run that is on disk.
+
+Here, as in a command, the environment and the clock are read once.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +16,19 @@ from harness.core.errors import NothingRankable, UsageError, first_error
 from harness.core.progress import Progress, Silent
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
-from harness.core.settings import OFFLINE_MODEL
+from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import environment, load
 from harness.endpoints import Ceiling
 from harness.formats import query_from
-from harness.judging import Buyer, Judge, Jury
-from harness.pipeline.plan import rubric_of
-from harness.pipeline.rank_groups import judge_counter, rank_by
-from harness.pipeline.resolve import make_jury, open_engine, redactor_of, resolve_agent, resolve_judge
+from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
+from harness.pipeline.plan import JudgingPlan, rubric_of
+from harness.pipeline.rank_groups import rank_part
+from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.runs import RunResult, rescore_run, resume_run
+from harness.pipeline.stages import open_engine, open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import LoadedAgent, from_object, load_agent
-from harness.transcripts import ESTIMATE
+from harness.tournament import Ranker, TournamentRanker, rules_of
 
 _DOUBLE_FROM = 16
 
@@ -46,14 +51,9 @@ async def rollout(
     chosen, surroundings = load({"n": n, **settings}), _surroundings(progress)
     loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
     spec = await resolve_agent(loaded, chosen, surroundings.environ)
+    store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
     try:
-        async with open_engine(
-            spec,
-            chosen,
-            run_id="",
-            store=store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ)),
-            surroundings=surroundings,
-        ) as engine:
+        async with open_engine(spec, chosen, store, surroundings) as engine:
             return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
         raise first_error(group) from None
@@ -73,24 +73,27 @@ async def rank(
     by the embedded judge unless another is named. Raises UsageError.
     """
     chosen, surroundings = load(settings), _surroundings(progress)
-    store, close, counter = store or MemoryStore(), None, ESTIMATE
-    ceiling = Ceiling(chosen.max_cost)
+    cache = VerdictCache(store or MemoryStore(), surroundings.progress, ceiling=Ceiling(chosen.max_cost))
+    opening: AbstractAsyncContextManager[Ranker]
     if judge is None or isinstance(judge, str):
-        models = [m for r in group.rollouts for m in r.effective.models]
-        wanted = replace(chosen, judge_model=judge or chosen.judge_model)
-        agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
-        spec = resolve_judge(wanted, surroundings.environ, agent_model, offline=offline)
-        counter = judge_counter(spec)
-        jury, close = make_jury(spec, rubric_of(chosen), chosen, surroundings, store=store, ceiling=ceiling)
+        opening = open_ranker(_plan(group, judge, chosen, surroundings), cache, surroundings)
     else:
-        jury = Jury([Buyer(judge, store, surroundings.progress, ceiling=ceiling)])
+        jury = PairJury([CachedPairJudge(judge, cache)])
+        opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
     try:
-        return await rank_by(group, jury, chosen, counter)
+        async with opening as ranker:
+            return await rank_part(ranker, group, chosen)
     except* UsageError as errors:
         raise first_error(errors) from None
-    finally:
-        if close:
-            await close()
+
+
+def _plan(group: Group, judge_model: str | None, settings: Settings, surroundings: Surroundings) -> JudgingPlan:
+    """Return who judges a group: the model named, else the model that the group was rolled out on."""
+    models = [model for rollout in group.rollouts for model in rollout.effective.models]
+    with_model = replace(settings, judge_model=judge_model or settings.judge_model)
+    agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
+    spec = resolve_judge(with_model, surroundings.environ, agent_model, offline=offline)
+    return JudgingPlan(spec, rubric_of(settings), settings)
 
 
 async def best_of(
@@ -107,9 +110,9 @@ async def best_of(
     Picked as `harness best` picks: see `for_best`. Raises UsageError; HarnessError where no rollout ended well or
     the judge's verdicts could not be had.
     """
-    known = for_best(n) | settings
-    group = await rollout(agent, query, n, store=store, **known)
-    return answer_of(group, await rank(group, judge, store=store, **known))
+    with_design = for_best(n) | settings
+    group = await rollout(agent, query, n, store=store, **with_design)
+    return answer_of(group, await rank(group, judge, store=store, **with_design))
 
 
 async def resume(

@@ -5,23 +5,35 @@ import random
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.archive import MemoryStore
 from harness.core.clock import now
-from harness.core.errors import JudgeFailed, UsageError
+from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error
 from harness.core.records import Record
-from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
 from harness.core.verdicts import Scored
-from harness.judging import ListBuyer, ListJury, ListRubric, ListTask, Purse, RulerJudge, Task, load_list_rubric
-from harness.pipeline.resolve import make_ask, member_keys, resolve_judge
-from harness.tournament import LIST_BUDGET, Listed, clipped, scale_notes, score_list
+from harness.judging import (
+    CachedListJudge,
+    ListJury,
+    ListLedger,
+    ListRubric,
+    ListTask,
+    RulerJudge,
+    Task,
+    VerdictCache,
+    load_list_rubric,
+)
+from harness.pipeline.resolve import resolve_judge
+from harness.pipeline.stages import open_judge_models
+from harness.pipeline.surroundings import Surroundings
+from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.transcripts import Transcript, clean
 
-Message = Mapping[str, Any]
-Trajectory = Sequence[Message] | Mapping[str, Any]
+ChatMessage = Mapping[str, Any]
+ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
 """Chat messages; or an object with `messages` and, where there is one, a `reward`."""
 
 
@@ -33,60 +45,64 @@ class TrajectoryScore(Record):
     independent_reward: float | None = None
 
 
+class RulerSettings(TypedDict, total=False):
+    """How the judge of `ruler` is asked."""
+
+    base_url: str | Sequence[str] | None
+    """Where the judge is; one address for all of a jury, or one for each."""
+    api: Literal["responses", "chat"] | None
+    jury: Literal["mean", "median"]
+    """How the scores of several judges become one."""
+    timeout: float
+    """Seconds for one call, retries included, as --judge-timeout; 120 unless given."""
+    extra_request: Mapping[str, Any] | None
+    """Parameters that go into every request's body."""
+
+
 async def ruler(
-    message_lists: Sequence[Trajectory],
+    message_lists: Sequence[ChatTrajectory],
     judge_model: str | Sequence[str] | None = None,
     *,
-    base_url: str | Sequence[str] | None = None,
-    api: Literal["responses", "chat"] | None = None,
     rubric: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    extra_request: Mapping[str, Any] | None = None,
-    jury: Literal["mean", "median"] = "mean",
     debug: bool = False,
     swallow_exceptions: bool = False,
     rng: int | random.Random = 0,
     budget: int = LIST_BUDGET,
-    timeout: float = 120.0,  # noqa: ASYNC109 - of one call, retries included, as --judge-timeout
+    **settings: Unpack[RulerSettings],
 ) -> list[TrajectoryScore] | None:
     """Score trajectories of one task against each other, 0 to 1, in their order; they are not changed.
 
     `rubric` is a text in plain words (default: our own). Messages that all begin with are shown once, and so are
     `tools`; equal trajectories too, and they share their score. One alone, or all the same, are scored on an absolute
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
-    (harness.tournament.listwise says how they come to one scale). `extra_request` goes into every request's body.
-    `debug` writes the judge's raw replies to stderr.
+    (harness.tournament.list_scores says how they come to one scale). `debug` writes the judge's raw replies to stderr.
 
     Raises UsageError for what cannot be used and JudgeFailed without a verdict; with `swallow_exceptions` it warns and
     returns None instead.
     """
     try:
-        settings = load(
-            {
-                "judge": "ruler",
-                "judge_model": judge_model,
-                "judge_base_url": base_url,
-                "judge_api": api,
-                "jury": jury,
-                "judge_timeout": timeout,
-            }
-        )
-        goes_by = load_list_rubric(None) if rubric is None else ListRubric("own", rubric.strip())
-        store, given = MemoryStore(), [_parted(one, number) for number, one in enumerate(message_lists)]
-        if not given:
+        list_rubric = load_list_rubric(None) if rubric is None else ListRubric("own", rubric.strip())
+        trajectories = [_parted(trajectory, number) for number, trajectory in enumerate(message_lists)]
+        if not trajectories:
             return []
-        draws = rng if isinstance(rng, random.Random) else random.Random(rng)
-        chats = [messages for messages, _ in given]
-        found, shown = await _judged(chats, goes_by, tools or (), settings, extra_request or {}, store, draws, budget)
+        material = _material([messages for messages, _ in trajectories], tools or ())
+        if len({t.hash for t in material.transcripts}) == 1:
+            alone = f"{len(trajectories)} trajectories, all the same" if trajectories[1:] else "a single trajectory"
+            warnings.warn(f"ruler: {alone}: scored once, on an absolute scale", stacklevel=2)
+        store, draws = MemoryStore(), rng if isinstance(rng, random.Random) else random.Random(rng)
+        scores = await _score(material, list_rubric, judge_model, settings, store, draws, budget)
+        for note in scale_notes(scores):
+            warnings.warn(f"ruler: {note}", stacklevel=2)
         if debug:
             sys.stderr.writelines(f"{store.blobs[name]}\n" for v in store.verdicts for name in v.raw_replies)
         return [
             TrajectoryScore(
-                score=clipped(found.scores[transcript.hash]),
-                explanation=found.explanations.get(transcript.hash, ""),
+                score=clipped(scores.scores[transcript.hash]),
+                explanation=scores.explanations.get(transcript.hash, ""),
                 independent_reward=reward,
             )
-            for transcript, (_, reward) in zip(shown, given, strict=True)
+            for transcript, (_, reward) in zip(material.transcripts, trajectories, strict=True)
         ]
     except Exception as exc:
         if not swallow_exceptions:
@@ -95,56 +111,68 @@ async def ruler(
         return None
 
 
-async def _judged(
-    chats: Sequence[Sequence[Message]],
+@dataclass(frozen=True)
+class _Material:
+    """What the judge gets: what all trajectories have in common, and what each has of its own."""
+
+    about: ListTask
+    transcripts: Sequence[Transcript]
+
+
+def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, Any]]) -> _Material:
+    common = _common(chats)
+    context = chats[0][:common]
+    about = ListTask(Task("ruler", _request(context)), _lines(context), _lines(tools))
+    return _Material(about, [_transcript(messages[common:]) for messages in chats])
+
+
+async def _score(
+    material: _Material,
     rubric: ListRubric,
-    tools: Sequence[Mapping[str, Any]],
-    settings: Settings,
-    extra: Mapping[str, Any],
+    judge_model: str | Sequence[str] | None,
+    options: RulerSettings,
     store: MemoryStore,
     rng: random.Random,
     budget: int,
-) -> tuple[Listed, list[Transcript]]:
-    common = _common(chats)
-    shown = [_transcript(messages[common:]) for messages in chats]
-    if len({t.hash for t in shown}) == 1:
-        alone = "a single trajectory" if len(shown) == 1 else f"{len(shown)} trajectories, all the same"
-        warnings.warn(f"ruler: {alone}: scored once, on an absolute scale", stacklevel=3)
-    context = chats[0][:common]
-    about = ListTask(Task("ruler", _request(context)), _lines(context), _lines(tools))
-    environ = environment()
-    spec = resolve_judge(settings, environ, None, offline=False)
-    members: list[ListBuyer] = []
-    closes: list[Any] = []
+) -> JuryScores:
+    """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
+    for name in options:
+        if name not in RulerSettings.__annotations__:
+            raise UsageError(f"ruler has no option {name!r}{did_you_mean(name, RulerSettings.__annotations__)}")
+    settings = load(
+        {
+            "judge": "ruler",
+            "judge_model": judge_model,
+            "judge_base_url": options.get("base_url"),
+            "judge_api": options.get("api"),
+            "jury": options.get("jury", "mean"),
+            "judge_timeout": options.get("timeout", 120.0),
+        }
+    )
+    surroundings = Surroundings(environment(), now)
+    spec, cache = resolve_judge(settings, surroundings.environ, None, offline=False), VerdictCache(store)
     try:
-        for member, keys in member_keys(spec, settings, environ):
-            ask, pricing, close = make_ask(member, settings, keys, extra)
-            closes.append(close)
-            judge = RulerJudge(
-                ask, rubric, identity=member.identity, pricing=pricing, keep=store.put_blob, clock=now, extra=extra
-            )
-            members.append(ListBuyer(judge, store))
-        found = await score_list(about, shown, shown[0], ListJury(members, settings.jury), Purse(), rng, budget)
-    finally:
-        for close in closes:
-            await close()
-    if not found.scores:
+        async with open_judge_models(spec, settings, store, surroundings, options.get("extra_request")) as models:
+            jury = ListJury([CachedListJudge(RulerJudge(model, rubric), cache) for model in models], settings.jury)
+            texts = material.transcripts
+            scores = await score_list(material.about, texts, texts[0], jury, ListLedger(), rng, budget)
+    except* HarnessError as errors:
+        raise first_error(errors) from None
+    if not scores.scores:
         failed = [v.failure for v in store.verdicts if not isinstance(v, Scored) and v.status == "failed"]
         raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
-    for note in scale_notes(found):
-        warnings.warn(f"ruler: {note}", stacklevel=3)
-    return found, shown
+    return scores
 
 
-def _parted(given: Any, number: int) -> tuple[list[Message], float | None]:
+def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
     """Return a trajectory's messages and the reward that came with it. Raises UsageError for anything else."""
     reward = None
-    if isinstance(given, Mapping):
-        members = cast("Mapping[str, Any]", given)
-        given, reward = members.get("messages"), members.get("reward")
-    if not isinstance(given, list | tuple):
+    if isinstance(trajectory, Mapping):
+        members = cast("Mapping[str, Any]", trajectory)
+        trajectory, reward = members.get("messages"), members.get("reward")
+    if not isinstance(trajectory, list | tuple):
         raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
-    messages = [_plain(m) for m in cast("Sequence[Any]", given)]
+    messages = [_plain(m) for m in cast("Sequence[Any]", trajectory)]
     if not all(isinstance(m, Mapping) for m in messages):
         raise UsageError(f"trajectory {number} holds something that is no chat message")
     return messages, None if reward is None else float(reward)
@@ -155,7 +183,7 @@ def _plain(message: Any) -> Any:
     return message.model_dump(exclude_none=True) if hasattr(message, "model_dump") else message
 
 
-def _common(chats: Sequence[Sequence[Message]]) -> int:
+def _common(chats: Sequence[Sequence[ChatMessage]]) -> int:
     """Return how many messages all begin with, each keeping one of its own; all the same: those before any reply."""
     if all(chat == chats[0] for chat in chats):
         return len(list(takewhile(lambda m: m.get("role") not in {"assistant", "tool"}, chats[0])))
@@ -163,7 +191,7 @@ def _common(chats: Sequence[Sequence[Message]]) -> int:
     return len(list(same))
 
 
-def _transcript(messages: Sequence[Message]) -> Transcript:
+def _transcript(messages: Sequence[ChatMessage]) -> Transcript:
     """Return the closing text as the answer, and what leads to it as the path, a JSON object a line."""
     answer = ""
     if messages and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls"):
@@ -172,18 +200,18 @@ def _transcript(messages: Sequence[Message]) -> Transcript:
     return Transcript(path=clean(_lines(messages)) or "(no steps)", answer=clean(answer).strip())
 
 
-def _request(context: Sequence[Message]) -> str:
+def _request(context: Sequence[ChatMessage]) -> str:
     """Return what was asked: the last words of the user's that all have in common."""
     return next((_text(m) for m in reversed(context) if m.get("role") == "user"), "")
 
 
-def _text(message: Message) -> str:
+def _text(message: ChatMessage) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
     parts = cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
-    told = [str(cast("Mapping[str, Any]", p)["text"]) for p in parts if isinstance(p, Mapping) and "text" in p]
-    return "\n".join(told) if len(told) == len(parts) else ""
+    texts = [str(cast("Mapping[str, Any]", p)["text"]) for p in parts if isinstance(p, Mapping) and "text" in p]
+    return "\n".join(texts) if len(texts) == len(parts) else ""
 
 
 def _lines(objects: Sequence[Mapping[str, Any]]) -> str:

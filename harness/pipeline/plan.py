@@ -7,26 +7,30 @@ from typing import Any
 
 from harness.archive import RankingHead, RunInfo, RunReader
 from harness.core.errors import UsageError, did_you_mean
-from harness.core.records import Group
 from harness.core.settings import Settings, without_credentials
 from harness.core.settings_sources import changed, load
 from harness.endpoints import Bounds, Ceiling, Kind, Priced, agent_tokens, both, bounds, judge_tokens
-from harness.judging import ListRubric, Rubric, load_list_rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
-from harness.ranking import calls_bounds, describe_design
 from harness.rollouts import LoadedAgent
+from harness.tournament import METHODS, AnyRubric, rules_of
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
 
 
 @dataclass(frozen=True)
-class Prepared:
+class JudgingPlan:
+    """How rollouts are to be judged and ranked."""
+
+    judge: JudgeSpec
+    rubric: AnyRubric
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Prepared(JudgingPlan):
     """A run that is fully checked and has cost nothing yet."""
 
     agent: AgentSpec
-    judge: JudgeSpec
-    rubric: Rubric | ListRubric
-    settings: Settings
 
     @property
     def offline(self) -> bool:
@@ -52,28 +56,19 @@ class Prepared:
         return both(self.agent_cost(queries), self.judge_cost(queries))
 
 
-@dataclass(frozen=True)
-class Rescoring:
-    """What ranking needs of a Prepared run, for rollouts that are there already."""
-
-    judge: JudgeSpec
-    rubric: Rubric | ListRubric
-    settings: Settings
-
-
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
     """Check everything that can be checked for free. Raises UsageError."""
     rubric = rubric_of(settings)
-    redactor_of(loaded, settings, environ)("")  # a hook that does not work is found out here
+    redactor_of(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
     agent = await resolve_agent(loaded, settings, environ)
     judge = resolve_judge(settings, environ, agent.model, offline=agent.offline)
     check_prices(settings, [("the agent's model", agent.priced), *judge_prices(judge)])
-    return Prepared(agent, judge, rubric, settings)
+    return Prepared(judge=judge, rubric=rubric, settings=settings, agent=agent)
 
 
 def rescoring(
     reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, free: bool = False
-) -> Rescoring:
+) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
     settings = load(changed(reader.info.settings, changes))
     if not reader.info.judge:  # imported: nothing was judged yet
@@ -85,25 +80,29 @@ def rescoring(
     _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
-    return Rescoring(judge, rubric_of(settings), settings)
+    return JudgingPlan(judge, rubric_of(settings), settings)
 
 
 def _check_parts(reader: RunReader, settings: Settings) -> None:
     """Refuse an --include or --exclude that names no rollout of the run."""
-    rollouts, queries = reader.index.rollouts, reader.index.queries
-    for flag in ("include", "exclude"):
-        for word in getattr(settings, flag):
-            query, _, index = word.rpartition("/")
-            if query and query not in queries:
-                raise UsageError(
-                    f"--{flag} {word}: no query {query!r} in run {reader.info.id}{did_you_mean(query, queries)}"
-                )
-            places = [rollouts.get(query, {})] if query else rollouts.values()
-            if index and not any(int(index) in there for there in places):
-                raise UsageError(f"--{flag} {word}: no rollout {index} in run {reader.info.id}; they count from 0")
+    for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
+        for word in words:
+            _check_part(reader, f"--{flag} {word}", word)
 
 
-def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None, environ: Mapping[str, str]) -> Rescoring:
+def _check_part(reader: RunReader, option: str, word: str) -> None:
+    rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
+    query, _, index = word.rpartition("/")
+    if query and query not in queries:
+        raise UsageError(f"{option}: no query {query!r} in run {run}{did_you_mean(query, queries)}")
+    groups = [rollouts.get(query, {})] if query else rollouts.values()
+    if index and not any(int(index) in indices for indices in groups):
+        raise UsageError(f"{option}: no rollout {index} in run {run}; they count from 0")
+
+
+def as_begun(
+    info: RunInfo, like: RankingHead | None, max_cost: float | None, environ: Mapping[str, str]
+) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
     The addresses are those of then, wherever the environment points now. Raises UsageError if the rubric has changed.
@@ -120,39 +119,23 @@ def as_begun(info: RunInfo, like: RankingHead | None, max_cost: float | None, en
         raise UsageError(
             f"the rubric is no longer {before}, but {rubric.label}: restore it, or judge anew with `harness rescore`"
         )
-    return Rescoring(JudgeSpec.model_validate(like.judge if like else info.judge), rubric, settings)
+    return JudgingPlan(JudgeSpec.model_validate(like.judge if like else info.judge), rubric, settings)
 
 
-def rubric_of(settings: Settings) -> Rubric | ListRubric:
-    """Return what the judge goes by: marks for one of pairs, a plain text for a listwise one. Raises UsageError."""
-    return load_list_rubric(settings.rubric) if settings.judge == "ruler" else load_rubric(settings.rubric)
+def rubric_of(settings: Settings) -> AnyRubric:
+    """Return what the judge goes by. Raises UsageError."""
+    return METHODS[settings.judge].load_rubric(settings.rubric)
 
 
-def design(settings: Settings) -> str | None:
+def describe_calls(settings: Settings) -> str | None:
     """Return in words what a budget of judge calls is spent on, for each query; None where there is no choice."""
-    if settings.judge == "ruler" or settings.topology != "cyclic" or settings.n == 1:
-        return None
-    plan = f"cyclic: {describe_design(settings.n, settings.order, settings.budget)}; ranked by {settings.estimator}"
-    return plan if settings.budget is None else f"--budget {settings.budget} picks {plan}"
+    return METHODS[settings.judge].describe(rules_of(settings), settings.n)
 
 
 def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]:
     """Return the fewest and the most judge calls for a group of n, those of all jurors."""
-    jurors = len(judge.members)
-    if settings.judge == "ruler":
-        return jurors, max(1, n - 1) * jurors
-    low, high = calls_bounds(settings.topology, n, settings.order, settings.budget)
-    if settings.judge_when == "tied":
-        low = 0
-    elif settings.sure:
-        low = min(low, n - 1)
-    return low * settings.judge_repeats * jurors, high * settings.judge_repeats * jurors
-
-
-def most_calls(settings: Settings, group: Group, judge: JudgeSpec, told: int) -> int:
-    """Return how many verdicts a group may take; how many lists a listwise judge needs is `told` beforehand."""
-    ok = sum(r.status == "ok" for r in group.rollouts)
-    return told if settings.judge == "ruler" else call_bounds(settings, max(1, ok), judge)[1]
+    low, high = METHODS[settings.judge].call_bounds(rules_of(settings), n)
+    return low * len(judge.members), high * len(judge.members)
 
 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> Bounds | None:
@@ -198,15 +181,13 @@ def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) ->
     """Keep of the run's own judge what the changes leave alone: its model and its address."""
     if before.offline:
         return settings
-    kept: dict[str, Any] = {}
     if "judge_model" not in changes:
-        kept["judge_model"] = _each(j.model for j in before.members)
-    if "judge_base_url" not in changes:
-        urls = [j.base_url or "" for j in before.members]
-        kept["judge_base_url"] = (_each(urls) if "judge_model" in kept else urls[0]) or None
-        if not before.jurors:
-            kept["judge_api"] = settings.judge_api or before.api
-    return replace(settings, **kept)
+        settings = replace(settings, judge_model=_each(j.model for j in before.members))
+    if "judge_base_url" in changes:
+        return settings
+    urls = [j.base_url or "" for j in before.members]
+    settings = replace(settings, judge_base_url=(urls[0] if "judge_model" in changes else _each(urls)) or None)
+    return settings if before.jurors else replace(settings, judge_api=settings.judge_api or before.api)
 
 
 def _each(values: Iterable[str]) -> str | tuple[str, ...]:

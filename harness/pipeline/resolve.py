@@ -1,66 +1,22 @@
-"""From settings and environment to an engine and a judge: which endpoint, which model, embedded or not."""
+"""From settings and environment to an agent and a judge: which endpoint, which model, embedded or not."""
 
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import anyio
 from agents import Agent
 from agents.models import get_default_model
 
-from harness.archive import RunInfo, RunReader, Store
-from harness.core.clock import Clock
+from harness.archive import RunInfo
 from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
-from harness.endpoints import (
-    Ceiling,
-    Endpoint,
-    EndpointState,
-    Priced,
-    agent_endpoint,
-    host_of,
-    judge_endpoint,
-    jurors,
-    secrets_in,
-)
-from harness.judging import (
-    Ask,
-    Buyer,
-    EmbeddedAsk,
-    EndpointAsk,
-    Judge,
-    Jury,
-    ListBuyer,
-    ListJury,
-    ListRubric,
-    PairwiseJudge,
-    Pricing,
-    Rubric,
-    RulerJudge,
-)
-from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import (
-    AgentEnv,
-    Engine,
-    FirstCall,
-    LoadedAgent,
-    ModelSource,
-    RawCall,
-    RunContext,
-    connect,
-    has_own_model,
-    load_agent,
-    provider_for,
-    servers_to_connect,
-)
-
-Close = Callable[[], Any]
-"""Closes the connections that were opened."""
+from harness.endpoints import Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
+from harness.rollouts import AgentEnv, LoadedAgent, RawCall, has_own_model, load_agent
+from harness.transcripts import ESTIMATE, counter_for
 
 
 class JudgeSpec(Record):
@@ -92,6 +48,11 @@ class JudgeSpec(Record):
         return self.label or f"{self.model}@{host}"
 
     @property
+    def counter(self) -> str:
+        """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
+        return ESTIMATE if self.offline else counter_for(self.members[0].model)
+
+    @property
     def priced(self) -> Priced:
         """Where its tokens are priced; of a jury see each of `members`."""
         return Priced(self.model, self.base_url, free=self.offline)
@@ -115,7 +76,7 @@ class AgentSpec:
 
 
 async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
-    """Decide what the agent runs on. The agent is made once, to look at: what is no Agent is found out here.
+    """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
     Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings.
     """
@@ -141,18 +102,19 @@ def resolve_judge(
 
     Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
     """
-    found = [_resolve_one(own, env, agent_model, offline=offline) for own, env in jurors(settings, environ)]
-    if len(found) == 1:
-        return found[0]
+    seats = jurors(settings, environ)
+    specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
+    if len(specs) == 1:
+        return specs[0]
     if settings.judge_label:
         raise UsageError("--judge-label names one judge; the members of a jury are told apart as model@host")
-    identities = [spec.identity for spec in found]
+    identities = [spec.identity for spec in specs]
     if twice := next((name for name in identities if identities.count(name) > 1), None):
         raise UsageError(f"--judge-model: {twice} sits in the jury twice, and would be asked only once")
-    return JudgeSpec(model=", ".join(spec.model for spec in found), jurors=tuple(found))
+    return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))
 
 
-def _resolve_one(
+def _resolve_juror(
     settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool
 ) -> JudgeSpec:
     named = settings.judge_model if isinstance(settings.judge_model, str) else None
@@ -170,111 +132,6 @@ def _resolve_one(
     return JudgeSpec(
         model=model, base_url=without_credentials(endpoint.base_url), api=endpoint.api, label=settings.judge_label
     )
-
-
-@asynccontextmanager
-async def open_engine(
-    spec: AgentSpec,
-    settings: Settings,
-    *,
-    run_id: str,
-    store: Store,
-    surroundings: Surroundings,
-    ceiling: Ceiling | None = None,
-) -> AsyncGenerator[Engine]:
-    """Give an engine, with the connections that the whole run shares; they are closed at the end."""
-    provider, client = provider_for(spec.endpoint)
-    state = EndpointState(surroundings.progress.note, strict=settings.strict_temperature)
-    run_context = RunContext(
-        loaded=spec.loaded,
-        settings=settings,
-        models=ModelSource(spec.endpoint, provider, spec.offline, state),
-        run_id=run_id,
-        store=store,
-        progress=surroundings.progress,
-        clock=surroundings.clock,
-        ceiling=ceiling or Ceiling(),
-    )
-    async with AsyncExitStack() as connections:
-        if client:
-            connections.push_async_callback(client.close)
-        source: Any = spec.loaded.source
-        if spec.loaded.shared_mcp and isinstance(source, Agent):
-            for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
-                await connect(server, connections)
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall())
-
-
-def make_judge(
-    spec: JudgeSpec, rubric: Rubric, settings: Settings, environ: Mapping[str, str], *, store: Store, clock: Clock
-) -> tuple[Judge, Close]:
-    """Return the judge of pairs that `spec` names, which is no jury, and how to close its connections."""
-    ask, pricing, close = make_ask(spec, settings, environ)
-    judge = PairwiseJudge(
-        ask, rubric, identity=spec.identity, pricing=pricing, keep=store.put_blob, clock=clock, settle=store.settle
-    )
-    return judge, close
-
-
-def make_jury(
-    spec: JudgeSpec,
-    rubric: Rubric | ListRubric,
-    settings: Settings,
-    surroundings: Surroundings,
-    *,
-    store: Store,
-    lenders: Sequence[RunReader] = (),
-    ceiling: Ceiling | None = None,
-    free: bool = False,
-) -> tuple[Jury | ListJury, Close]:
-    """Return the judges that `spec` names, of pairs or of lists as `rubric` is, and how to close their connections.
-
-    They buy as a Buyer does by `lenders`, `ceiling` and `free`.
-    """
-    ceiling = ceiling or Ceiling()  # one for all members
-    limits: Any = {"lenders": lenders, "ceiling": ceiling, "free": free}
-    closes: list[Close] = []
-    pairs: list[Buyer] = []
-    lists: list[ListBuyer] = []
-    for member, keys in member_keys(spec, settings, surroundings.environ):
-        ask, pricing, close = make_ask(member, settings, keys)
-        closes.append(close)
-        about: Any = {
-            "identity": member.identity,
-            "pricing": pricing,
-            "keep": store.put_blob,
-            "clock": surroundings.clock,
-            "settle": store.settle,
-        }
-        if isinstance(rubric, ListRubric):
-            lists.append(ListBuyer(RulerJudge(ask, rubric, **about), store, surroundings.progress, **limits))
-        else:
-            pairs.append(Buyer(PairwiseJudge(ask, rubric, **about), store, surroundings.progress, **limits))
-
-    async def close_all() -> None:
-        for close in closes:
-            await close()
-
-    return ListJury(lists, settings.jury) if lists else Jury(pairs, settings.jury), close_all
-
-
-def make_ask(
-    spec: JudgeSpec, settings: Settings, environ: Mapping[str, str], extra: Mapping[str, Any] | None = None
-) -> tuple[Ask, Pricing, Close]:
-    """Return how to ask the model that `spec` names, what it costs, and how to close its connections.
-
-    `extra` are parameters added to every request. Raises UsageError without a key.
-    """
-    if spec.offline:
-        return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True), _nothing
-    there = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
-    endpoint = judge_endpoint(there, dict(environ) | _default_address(spec))
-    if endpoint is None:
-        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
-    ask = EndpointAsk(
-        endpoint, spec.model, timeout_s=settings.judge_timeout, limit=settings.judge_concurrency, extra=extra
-    )
-    return ask, Pricing(spec.model, endpoint.base_url), ask.aclose
 
 
 def member_keys(
@@ -326,12 +183,3 @@ def _model_name(agent: Agent[Any], settings: Settings) -> str | None:
     if agent.model is None:
         return get_default_model()
     return agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", None)
-
-
-def _default_address(spec: JudgeSpec) -> dict[str, str]:
-    """A judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now."""
-    return {"OPENAI_BASE_URL": ""} if spec.base_url is None else {}
-
-
-async def _nothing() -> None:
-    """Nothing was opened."""

@@ -1,29 +1,27 @@
-"""Is a run's archive whole, and do its ranks follow from its matches? check_run(folder, rank, clock).
+"""Is a run's archive whole, and do its ranks follow from its matches? validate_run(folder, clock).
 
-How a group is ranked is handed in, so that a ranking is played again by the very code that made it.
+A ranking is played again by the very code that made it, on the verdicts that its matches name.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
 
-from harness.archive import Blobs, Finding, RunReader, RunStore, findings, move_aside
+from harness.archive import Blobs, Finding, RankingFile, RunReader, RunStore, findings, move_aside
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Buyer, Jury, Purse, Task
+from harness.judging import PairJuror, PairJury, PairLedger, Task
+from harness.pipeline.rank_groups import rank_part
 from harness.rollouts import parts
+from harness.tournament import METHODS, TournamentRanker, rules_of
 from harness.transcripts import ESTIMATE, Transcript, is_at_hand
-
-Rank = Callable[[Group, Any, Settings, str], Awaitable[GroupRanking]]
-"""Ranks a group with the verdicts that a Buyer gets, transcripts being cut by the counter named."""
 
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
@@ -31,95 +29,111 @@ _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 
 @dataclass(frozen=True)
 class Validation:
-    """What was found; and after a repair what is still damaged."""
+    """The findings; and after a repair those that remain."""
 
-    found: tuple[Finding, ...]
-    left: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    remaining: tuple[Finding, ...]
 
     @property
     def damaged(self) -> int:
         """How many things are still damaged."""
-        return _damage(self.left)
+        return _damage(self.remaining)
 
 
-def check_run(folder: Path, rank: Rank, clock: Clock, *, repair: bool = False) -> Validation:
-    """Look at everything in a run's archive.
+def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
+    """Look at everything in a run's archive, and play its rankings again.
 
     With `repair` damaged lines are moved aside, and then those that refer to them. Raises CannotWrite, ArchiveLocked.
     """
-    left = found = _look(folder, rank)
-    if repair and any(f.line for f in found if f.kind == "damage"):
+    remaining = before = _look(folder)
+    if repair and _damaged_lines(before):
         with RunStore(folder, clock()):
-            while any(f.line for f in left if f.kind == "damage"):
-                move_aside(folder, [f for f in left if f.kind == "damage"])
-                left = _look(folder, rank)
-    return Validation(found, left)
+            while _damaged_lines(remaining):
+                move_aside(folder, [f for f in remaining if f.kind == "damage"])
+                remaining = _look(folder)
+    return Validation(before, remaining)
 
 
-def _damage(found: tuple[Finding, ...]) -> int:
-    return sum(f.kind == "damage" for f in found)
+def _damage(of_run: tuple[Finding, ...]) -> int:
+    return sum(f.kind == "damage" for f in of_run)
 
 
-def _look(folder: Path, rank: Rank) -> tuple[Finding, ...]:
+def _damaged_lines(of_run: tuple[Finding, ...]) -> bool:
+    return any(f.line for f in of_run if f.kind == "damage")
+
+
+def _look(folder: Path) -> tuple[Finding, ...]:
     blobs = Blobs(folder / "blobs")
-    found = tuple(findings(folder, lambda name: parts(blobs.get(name))))
-    if _damage(found):
-        return found  # ranks are compared once the records are whole
-    return (*found, *_wrong_ranks(RunReader(folder), rank))
+    of_records = tuple(findings(folder, lambda name: parts(blobs.get(name))))
+    if _damage(of_records):
+        return of_records  # ranks are compared once the records are whole
+    with RunReader(folder) as reader:
+        return (*of_records, *(f for ranking in reader.rankings() for f in _wrong_ranks(reader, ranking)))
 
 
-def _wrong_ranks(reader: RunReader, rank: Rank) -> Iterator[Finding]:
-    """Play every ranking again on the verdicts that its matches name, and compare the places."""
-    for ranking in reader.rankings():
-        # rankings from before there was a budget had no limit
-        settings = load({"judge_budget": 0} | dict(ranking.head.settings))
-        counter = str(ranking.head.judge.get("counter", ESTIMATE))
-        path = reader.folder / "rankings" / f"{ranking.head.id}.jsonl"
-        if settings.judge != "pairwise":
-            continue  # no matches
-        if not is_at_hand(counter):
-            yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
+def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
+    """Play a ranking again on the verdicts that its matches name, and compare the places."""
+    # rankings from before there was a budget had no limit
+    settings = load({"judge_budget": 0} | dict(ranking.head.settings))
+    if not METHODS[settings.judge].ranks_from_matches:
+        return
+    path = reader.folder / "rankings" / f"{ranking.head.id}.jsonl"
+    counter = str(ranking.head.judge.get("counter", ESTIMATE))
+    if not is_at_hand(counter):
+        yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
+        return
+    for line, stored in enumerate(ranking.groups, 2):
+        group = _ranked_group(reader, stored)
+        if group is None:
             continue
-        for number, stored in enumerate(ranking.groups, 2):
-            query = reader.query(stored.query)
-            group = query and reader.group(query)
-            if group is None or stored.basis not in {"", group.basis}:
-                continue  # a newer record of a rollout: the one that it rests on is no longer read
-            if not stored.matches and all(r.rank is None for r in stored.rollouts):
-                continue  # left unranked: it claims nothing
-            again = anyio.run(rank, group, _jury(reader, stored, settings), settings, counter)
-            if [_place(r) for r in again.rollouts] != [_place(r) for r in stored.rollouts]:
-                yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", number)
+        ranker = TournamentRanker(_jury(reader, stored, settings), rules_of(settings, counter))
+        again = anyio.run(rank_part, ranker, group, settings)
+        if [_place(r) for r in again.rollouts] != [_place(r) for r in stored.rollouts]:
+            yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
+
+
+def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
+    """Return the group that a stored ranking claims something of; None where there is nothing to compare."""
+    if not stored.matches and all(r.rank is None for r in stored.rollouts):
+        return None  # left unranked: it claims nothing
+    query = reader.query(stored.query)
+    group = query and reader.group(query)
+    if group is None or stored.basis not in {"", group.basis}:
+        return None  # a newer record of a rollout: the one that it rests on is no longer read
+    return group
 
 
 def _place(ranked: Ranked) -> tuple[float | None, ...]:
-    told = (ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score)
-    return tuple(None if value is None else round(value, 6) for value in told)
+    numbers = (ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score)
+    return tuple(None if number is None else round(number, 6) for number in numbers)
 
 
-def _jury(reader: RunReader, stored: GroupRanking, settings: Settings) -> Jury:
+def _jury(reader: RunReader, stored: GroupRanking, settings: Settings) -> PairJury:
     """Seat each juror that has a verdict in the ranking's matches."""
     verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
     judges = dict.fromkeys(v.judge for v in verdicts)
-    return Jury([_OnRecord([v for v in verdicts if v.judge == judge]) for judge in judges], settings.jury)
+    jurors = [RecordedJuror([v for v in verdicts if v.judge == judge]) for judge in judges]
+    return PairJury(jurors, settings.jury)
 
 
-class _OnRecord(Buyer):
-    """Has one judge's verdicts in a ranking's matches, by the transcripts in the order shown; buys nothing."""
+class RecordedJuror(PairJuror):
+    """Has one judge's verdicts in a ranking's matches, by the transcripts in the order shown; asks nobody."""
 
     def __init__(self, verdicts: Sequence[Judged]) -> None:
-        self._known = {(v.first, v.second, v.repeat): v for v in verdicts}
+        self._verdicts = {(v.first, v.second, v.repeat): v for v in verdicts}
 
-    def at_hand(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | None:
-        del purse
+    def at_hand(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
+        """Return the recorded verdict; None where the ranking's matches have none."""
+        del ledger
         for hidden in _HIDDEN:
             shown = replace(first, **hidden).hash, replace(second, **hidden).hash
-            if known := self._known.get((*shown, task.repeat)):
-                return known
+            if verdict := self._verdicts.get((*shown, task.repeat)):
+                return verdict
         return None
 
-    async def get(self, task: Task, first: Transcript, second: Transcript, purse: Purse) -> Judged | Unjudged:
-        return self.at_hand(task, first, second, purse) or Unjudged(
+    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Return the recorded verdict, or a failed one."""
+        return self.at_hand(ledger, task, first, second) or Unjudged(
             key=f"{first.hash}/{second.hash}",
             query="",
             first=first.hash,

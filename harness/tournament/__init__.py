@@ -3,28 +3,20 @@
 It asks judges and ranks what they say. It must not know how rollouts are made, nor where rankings are kept.
 """
 
-from harness.tournament.group import Rules
-from harness.tournament.listwise import (
-    ESTIMATOR,
-    LIST_BUDGET,
-    TOPOLOGY,
-    Listed,
-    clipped,
-    rank_list,
-    scale_notes,
-    score_list,
-)
-from harness.tournament.pairwise import rank_group
+from harness.tournament.group import rules_of
+from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.ranker import METHODS, AnyRubric, Ranker
 
 __all__ = [
-    "ESTIMATOR",
     "LIST_BUDGET",
-    "TOPOLOGY",
-    "Listed",
-    "Rules",
+    "METHODS",
+    "AnyRubric",
+    "JuryScores",
+    "Ranker",
+    "TournamentRanker",
     "clipped",
-    "rank_group",
-    "rank_list",
+    "rules_of",
     "scale_notes",
     "score_list",
 ]

@@ -1,15 +1,17 @@
-"""What both ways of ranking a group share: the rules, what the judge is told, failed rollouts, the bill, notes."""
+"""What all ways of ranking a group share: the rules, who takes part, what the judge is told, and the notes."""
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.core.records import AGENT_FAILURES, Group
-from harness.core.sums import sum_if_known
-from harness.judging import Purse, Task
+from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
+from harness.core.settings import Settings
+from harness.core.verdicts import AnyVerdict
+from harness.judging import Averaging, Task
 from harness.ranking import Estimator, OrderPolicy, RewardFrom, TopologyName
-from harness.transcripts import TokenBudget, Transcript
+from harness.transcripts import ESTIMATE, TokenBudget, Transcript, transcribe, transcript_budget
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,65 @@ class Rules:
     """What each transcript may take; None for no limit."""
     repeats: int = 1
     """Verdicts a pair and order, of which the mean counts."""
+    averaging: Averaging = "mean"
+    """How the scores of several jurors become one."""
+    seed: int = 0
+    """What chance is drawn from, together with a query's id."""
+
+    def rng(self, query: Query) -> random.Random:
+        """Return the chance of one query's ranking: the same for the same seed and query."""
+        return random.Random(f"{self.seed}/{query.id}")
+
+
+def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
+    """Return what a ranking takes from the settings; `counter` names how the judge budget is counted."""
+    return Rules(
+        topology=settings.topology,
+        budget=settings.budget,
+        order=settings.order,
+        estimator=settings.estimator,
+        reward=settings.reward,
+        failed=settings.failed,
+        anchor_failed=settings.anchor_failed,
+        show_instructions=settings.show_instructions,
+        judge_when=settings.judge_when,
+        sure=settings.sure,
+        text_budget=transcript_budget(settings.judge_budget, counter),
+        repeats=settings.judge_repeats,
+        averaging=settings.jury,
+        seed=settings.seed,
+    )
+
+
+@dataclass(frozen=True)
+class Entrants:
+    """The rollouts of a group that ended well, with what the judge reads of them, and what it is told of the task."""
+
+    ok: tuple[Rollout, ...]
+    anchor: Rollout | None
+    """The anchor, if it ended well."""
+    stopped: bool
+    """Whether nothing is ranked because the anchor failed (--anchor-failed stop)."""
+    texts: Mapping[int, Transcript]
+    task: Task
+
+
+def entrants_of(group: Group, rules: Rules) -> Entrants:
+    """Return who can be ranked."""
+    ok = tuple(r for r in group.rollouts if r.status == "ok")
+    anchor = next((r for r in ok if r.role == "anchor"), None)
+    return Entrants(
+        ok=ok,
+        anchor=anchor,
+        stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group),
+        texts={r.index: transcribe(r.trajectory, rules.text_budget) for r in ok},
+        task=task_of(group, rules),
+    )
+
+
+def has_anchor(group: Group) -> bool:
+    """Tell whether a rollout of the group is its anchor, failed or not."""
+    return any(r.role == "anchor" for r in group.rollouts)
 
 
 def task_of(group: Group, rules: Rules) -> Task:
@@ -51,18 +112,13 @@ def failed_last(group: Group, rules: Rules) -> list[int]:
     return [] if rules.failed == "exclude" else [r.index for r in failed]
 
 
-def bill(purse: Purse) -> float | None:
-    """Return the price of what was bought, None where a part of it is unknown."""
-    return sum_if_known(v.price_usd for v in purse.bought.values() if v.usage.requests)
-
-
-def jurors_missing(absent: Sequence[str], purse: Purse) -> tuple[str, ...]:
+def jurors_missing(absent: Sequence[str], bought: Mapping[str, AnyVerdict]) -> tuple[str, ...]:
     """Return a note for each juror some of whose verdicts failed, where the others' stand; and on those not bought."""
-    counted = Counter(purse.bought[key].judge for key in absent if key in purse.bought)
-    told = [f"{_verdicts(n)} of juror {judge} failed: the other jurors' stand" for judge, n in sorted(counted.items())]
-    if unbought := len(absent) - counted.total():
-        told.append(f"{_verdicts(unbought)} of jurors not bought: the other jurors' stand")
-    return tuple(told)
+    failed = Counter(bought[key].judge for key in absent if key in bought)
+    notes = [f"{_verdicts(n)} of juror {judge} failed: the other jurors' stand" for judge, n in sorted(failed.items())]
+    if unbought := len(absent) - failed.total():
+        notes.append(f"{_verdicts(unbought)} of jurors not bought: the other jurors' stand")
+    return tuple(notes)
 
 
 def _verdicts(number: int) -> str:
@@ -72,8 +128,6 @@ def _verdicts(number: int) -> str:
 def cuts(texts: Mapping[int, Transcript]) -> tuple[str, ...]:
     """Return a note on the answers that were cut to fit, if any."""
     cut = ", ".join(str(i) for i, text in texts.items() if text.answer_cut)
-    return (
-        (f"longer than --judge-budget allows, so the judge saw these answers without their middle: {cut}",)
-        if cut
-        else ()
-    )
+    if not cut:
+        return ()
+    return (f"longer than --judge-budget allows, so the judge saw these answers without their middle: {cut}",)

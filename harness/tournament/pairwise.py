@@ -1,16 +1,25 @@
-"""From a group of rollouts to its ranking: who meets whom, what the judge is told, what the outcome says."""
+"""Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group."""
 
-import random
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
 
-import anyio
-
-from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Group, Rollout, Usage
+from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
+from harness.core.records import Group, Rollout
 from harness.core.verdicts import Judged
-from harness.judging import Averaging, Buyer, Jury, Purse
+from harness.judging import (
+    Averaging,
+    CachedPairJudge,
+    JudgeModel,
+    PairJury,
+    PairLedger,
+    PairwiseJudge,
+    Rubric,
+    VerdictCache,
+    all_at_once,
+    load_rubric,
+)
 from harness.ranking import (
     NEED_ANCHOR,
     Conclusion,
@@ -19,18 +28,82 @@ from harness.ranking import (
     Rule,
     Topology,
     agreement,
+    calls_bounds,
     classes_of,
     conclude,
+    describe_design,
     make_topology,
     match_margins,
     stack_classes,
 )
-from harness.tournament.group import Rules, bill, cuts, failed_last, jurors_missing, task_of
-from harness.tournament.play import Ask, AtHand, Bench, Outcome, play
-from harness.transcripts import transcribe
+from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
+from harness.tournament.play import OrderVerdicts, PlayedTournament, play
 
 
-async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: random.Random) -> GroupRanking:
+class PairwiseMethod:
+    """`--judge pairwise`: a tournament of matches, each judged by a rubric with dimensions."""
+
+    summary = "compares two rollouts at a time"
+    without_effect: tuple[str, ...] = ()
+    ranks_from_matches = True
+
+    def load_rubric(self, name: str) -> Rubric:
+        """Return the rubric of that name or file. Raises UsageError."""
+        return load_rubric(name)
+
+    def describe(self, rules: Rules, n: int) -> str | None:
+        """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""
+        if rules.topology != "cyclic" or n == 1:
+            return None
+        plan = f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
+        return plan if rules.budget is None else f"--budget {rules.budget} picks {plan}"
+
+    def call_bounds(self, rules: Rules, n: int) -> tuple[int, int]:
+        """Return the fewest and the most calls of one juror for n rollouts."""
+        low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
+        if rules.judge_when == "tied":
+            low = 0
+        elif rules.sure:
+            low = min(low, n - 1)
+        return low * rules.repeats, high * rules.repeats
+
+    def ranker(
+        self, models: Sequence[JudgeModel], rubric: Rubric, cache: VerdictCache, rules: Rules
+    ) -> "TournamentRanker":
+        """Seat a judge for each model."""
+        jurors = [CachedPairJudge(PairwiseJudge(model, rubric), cache) for model in models]
+        return TournamentRanker(PairJury(jurors, rules.averaging), rules)
+
+
+@dataclass(frozen=True)
+class TournamentRanker:
+    """Ranks groups by tournaments that a jury judges."""
+
+    jury: PairJury
+    rules: Rules
+    adaptive = True
+
+    @property
+    def topology(self) -> str:
+        """The tournament's design."""
+        return self.rules.topology
+
+    @property
+    def estimator(self) -> str:
+        """What turns matches into scores."""
+        return self.rules.estimator
+
+    def call_bounds(self, n: int) -> tuple[int, int]:
+        """Return the fewest and the most judge calls for a group of n, those of all jurors."""
+        low, high = PairwiseMethod().call_bounds(self.rules, n)
+        return low * len(self.jury), high * len(self.jury)
+
+    async def __call__(self, group: Group) -> GroupRanking:
+        """Return the group's ranking; see rank_group."""
+        return await rank_group(group, self.jury, self.rules, self.rules.rng(group.query))
+
+
+async def rank_group(group: Group, jury: PairJury, rules: Rules, rng: Random) -> GroupRanking:
     """Rank a group's rollouts by tournament.
 
     Where the topology needs an anchor and there is none, the others play a single elimination seeded by `rng`. A
@@ -38,55 +111,83 @@ async def rank_group(group: Group, buyer: Buyer | Jury, rules: Rules, rng: rando
     is "none" where no two scores of any match differ and no rollout is ranked last for failing: all then share one
     rank and have advantage 0.
     """
-    ok = [r for r in group.rollouts if r.status == "ok"]
-    texts = {r.index: transcribe(r.trajectory, rules.text_budget) for r in ok}
-    task, purse = task_of(group, rules), Purse()
-    jury = buyer if isinstance(buyer, Jury) else Jury([buyer])
-    classes = _classes(ok, rules)
-    fields = [f for f in (_topology(group, members, ok, rules, rng) for members in classes) if f]
+    entrants, ledger = entrants_of(group, rules), PairLedger()
+    classes = _classes(entrants.ok, rules)
+    topologies = _topologies(classes, entrants, rules, rng)
+    group_jury = _GroupJury(jury, entrants, ledger, rules.repeats)
+    played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
+    tournament = _Tournament(entrants, classes, topologies, played, failed_last(group, rules))
+    return _ranking(group, tournament, ledger, rules)
 
-    def asking(repeat: int) -> Ask:
-        question = replace(task, repeat=repeat)
 
-        async def ask(first: int, second: int) -> Bench:
-            return await jury.hear(question, texts[first], texts[second], purse)
+@dataclass(frozen=True)
+class _GroupJury:
+    """A jury on the rollouts of one group, named by their indices."""
 
-        return ask
+    jury: PairJury
+    entrants: Entrants
+    ledger: PairLedger
+    repeats: int
 
-    def at_hand(first: int, second: int, repeat: int) -> Bench | None:
-        return jury.at_hand(replace(task, repeat=repeat), texts[first], texts[second], purse)
+    @property
+    def averaging(self) -> Averaging:
+        return self.jury.averaging
 
-    asks = [asking(repeat) for repeat in range(rules.repeats)]
-    played = await _play_all(fields, *asks, averaging=jury.averaging, at_hand=at_hand)
-    matches, open_keys = tuple(m for own, _, _ in played for m in own), tuple(k for _, keys, _ in played for k in keys)
-    absent = tuple(k for *_, keys in played for k in keys)
-    last = failed_last(group, rules)
-    found = _conclude(fields, played, last, rules)
-    later = rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
+    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
+        texts, task = self.entrants.texts, replace(self.entrants.task, repeat=repeat)
+        return await self.jury.hear(self.ledger, task, texts[first], texts[second])
+
+    def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
+        texts, task = self.entrants.texts, replace(self.entrants.task, repeat=repeat)
+        return self.jury.at_hand(self.ledger, task, texts[first], texts[second])
+
+
+@dataclass(frozen=True)
+class _Tournament:
+    """A group's tournament, over: one for each class of rollouts that may meet."""
+
+    entrants: Entrants
+    classes: Sequence[Sequence[int]]
+    topologies: Sequence[Topology]
+    played: Sequence[PlayedTournament]
+    last: Sequence[int]
+    """The failed rollouts that rank below all others."""
+
+
+def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: Rules) -> GroupRanking:
+    topologies, played = tournament.topologies, tournament.played
+    matches = tuple(match for p in played for match in p.matches)
+    open_verdicts = sorted(key for p in played for key in p.open_verdicts)
+    absent = tuple(key for p in played for key in p.absent_verdicts)
+    conclusion = _conclude(tournament, rules)
+    noise = _noise(conclusion)
     return GroupRanking(
         query=group.query.id,
-        topology=fields[0].name if fields else rules.topology,
+        topology=topologies[0].name if topologies else rules.topology,
         estimator=rules.estimator,
-        status="incomplete" if open_keys or later else "complete",
-        signal=found.signal,
+        status="incomplete" if open_verdicts or _judged_later(tournament.classes, rules) else "complete",
+        signal=conclusion.signal,
         matches=matches,
-        failed_verdicts=tuple(sorted(open_keys)),
-        rollouts=tuple(_with_verified(found.ranked.get(r.index, Ranked(index=r.index)), r) for r in group.rollouts),
-        judged=sum(isinstance(v, Judged) for v in purse.bought.values()),
-        reused=len(purse.reused),
-        judge_usage=sum((v.usage for v in purse.bought.values()), Usage()),
-        judge_usd=bill(purse),
+        rollouts=_places(group, conclusion),
+        failed_verdicts=tuple(open_verdicts),
+        judged=ledger.judged,
+        reused=len(ledger.reused),
+        spared=_spared(topologies),
+        judge_usage=ledger.usage,
+        judge_usd=ledger.price_usd,
         notes=(
-            *_notes(group, ok, classes, last, rules),
-            *([found.note] if found.note else []),
-            *jurors_missing(absent, purse),
-            *cuts(texts),
+            *_notes(group, tournament, rules),
+            *([conclusion.note] if conclusion.note else []),
+            *jurors_missing(absent, ledger.bought),
+            *cuts(tournament.entrants.texts),
         ),
-        absent_verdicts=absent,
-        agreement=agreement(match_margins(matches, lambda key: _found(purse, key))),
         reward_from=rules.reward,
-        spared=sum(f.spared for f in fields if isinstance(f, EarlyStop)),
-        **_noise(found),
+        first_side=noise.first_side,
+        first_side_sd=noise.first_side_sd,
+        sigma=noise.sigma,
+        reliability=noise.reliability,
+        absent_verdicts=absent,
+        agreement=_agreement(matches, ledger),
     )
 
 
@@ -97,66 +198,97 @@ def _classes(ok: Sequence[Rollout], rules: Rules) -> list[list[int]]:
     return [[r.index for r in ok]]
 
 
-def _topology(
-    group: Group, members: Sequence[int], ok: Sequence[Rollout], rules: Rules, rng: random.Random
-) -> Topology | None:
-    anchor = next((r.index for r in ok if r.role == "anchor"), None)
-    if not members or (anchor is None and rules.anchor_failed == "stop" and _has_anchor(group)):
-        return None
-    made = make_topology(rules.topology, members, anchor if anchor in members else None, rules.order, rng, rules.budget)
-    return EarlyStop(made, members, rules.sure) if rules.sure and isinstance(made, Cyclic) else made
+def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rules, rng: Random) -> list[Topology]:
+    """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
+    if entrants.stopped:
+        return []
+    return [_topology(members, entrants.anchor, rules, rng) for members in classes if members]
 
 
-def _conclude(
-    fields: Sequence[Topology],
-    played: Sequence[Outcome],
-    last: Sequence[int],
-    rules: Rules,
-) -> Conclusion:
-    if not fields or (rules.topology == "none" and len(fields) == 1):
+def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng: Random) -> Topology:
+    index = anchor.index if anchor and anchor.index in members else None
+    topology = make_topology(rules.topology, members, index, rules.order, rng, rules.budget)
+    return EarlyStop(topology, members, rules.sure) if rules.sure and isinstance(topology, Cyclic) else topology
+
+
+def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
+    topologies, last = tournament.topologies, tournament.last
+    alone = len(topologies) == 1
+    if not topologies or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
-    rule, alone = Rule(rules.estimator, rules.reward), len(fields) == 1
-    found = [
-        conclude(f.standings(), matches, rule=rule, failed_last=last if alone else (), finished=not keys)
-        for f, (matches, keys, _) in zip(fields, played, strict=True)
+    rule = Rule(rules.estimator, rules.reward)
+    conclusions = [
+        conclude(
+            topology.standings(),
+            played.matches,
+            rule=rule,
+            failed_last=last if alone else (),
+            finished=not played.open_verdicts,
+        )
+        for topology, played in zip(topologies, tournament.played, strict=True)
     ]
-    return found[0] if alone else stack_classes(found, last)
+    return conclusions[0] if alone else stack_classes(conclusions, last)
 
 
-def _with_verified(ranked: Ranked, rollout: Rollout) -> Ranked:
-    return ranked.model_copy(update={"verified": rollout.verified})
+def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:
+    """Tell whether the topology `none` leaves something to judge."""
+    return rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
 
 
-def _noise(found: Conclusion) -> dict[str, Any]:
+def _places(group: Group, conclusion: Conclusion) -> tuple[Ranked, ...]:
+    places = [conclusion.ranked.get(r.index, Ranked(index=r.index)) for r in group.rollouts]
+    return tuple(
+        place.model_copy(update={"verified": rollout.verified})
+        for place, rollout in zip(places, group.rollouts, strict=True)
+    )
+
+
+def _spared(topologies: Sequence[Topology]) -> int:
+    return sum(topology.spared for topology in topologies if isinstance(topology, EarlyStop))
+
+
+@dataclass(frozen=True)
+class _JudgeNoise:
+    """What the margins tell of the judge, as a GroupRanking has it."""
+
+    first_side: float | None = None
+    first_side_sd: float | None = None
+    sigma: float | None = None
+    reliability: float | None = None
+
+
+def _noise(conclusion: Conclusion) -> _JudgeNoise:
     """Return what the margins tell of the judge; nothing where no call was made."""
-    fit = found.fit
+    fit = conclusion.fit
     if fit is None or not fit.calls:
-        return {}
-    return {
-        "first_side": round(fit.first_side, 6),
-        "first_side_sd": round(fit.first_side_sd, 6),
-        "sigma": round(fit.sigma or 0.0, 6),
-        "reliability": round(fit.reliability, 6),
-    }
+        return _JudgeNoise()
+    return _JudgeNoise(
+        first_side=round(fit.first_side, 6),
+        first_side_sd=round(fit.first_side_sd, 6),
+        sigma=round(fit.sigma or 0.0, 6),
+        reliability=round(fit.reliability, 6),
+    )
 
 
-def _found(purse: Purse, key: str) -> Judged | None:
-    verdict = purse.bought.get(key) or purse.reused.get(key)
-    return verdict if isinstance(verdict, Judged) else None
+def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:
+    def judged(key: str) -> Judged | None:
+        verdict = ledger.bought.get(key) or ledger.reused.get(key)
+        return verdict if isinstance(verdict, Judged) else None
+
+    return agreement(match_margins(matches, judged))
 
 
-def _notes(
-    group: Group, ok: Sequence[Rollout], classes: Sequence[Sequence[int]], last: Sequence[int], rules: Rules
-) -> tuple[str, ...]:
+def _notes(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:
+    ok, classes = tournament.entrants.ok, tournament.classes
     if not ok:
         return ("no rollout ended well: nothing to rank",)
     if len(classes) > 1:
         return (_by_class(classes, rules),)
     if rules.topology == "none":
         return ("not judged, as --topology none asks; `harness rescore --topology arena` judges and ranks",)
-    if len(ok) == 1 and not last:
+    if len(ok) == 1 and not tournament.last:
         return ("a single rollout carries no signal: there is nothing to compare it with",)
-    return () if any(r.role == "anchor" for r in ok) else (_without_anchor(group, rules),)
+    return () if tournament.entrants.anchor else (_without_anchor(group, rules),)
 
 
 def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
@@ -165,27 +297,10 @@ def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
     return f"ranked by verifiable reward first: {len(classes)} classes; {judged}"
 
 
-def _has_anchor(group: Group) -> bool:
-    return any(r.role == "anchor" for r in group.rollouts)
-
-
 def _without_anchor(group: Group, rules: Rules) -> str:
     how = "by single elimination with drawn seeds" if rules.topology in NEED_ANCHOR else "without it"
-    if not _has_anchor(group):
+    if not has_anchor(group):
         return f"there is no anchor: ranked {how}"
     if rules.anchor_failed == "stop":
         return "the anchor failed: left unranked, as --anchor-failed stop asks"
     return f"the anchor failed: the others were ranked {how}"
-
-
-async def _play_all(fields: Sequence[Topology], *asks: Ask, averaging: Averaging, at_hand: AtHand) -> list[Outcome]:
-    """Play tournaments side by side; they share no entrant."""
-    found: dict[int, Outcome] = {}
-
-    async def one(at: int) -> None:
-        found[at] = await play(fields[at], *asks, averaging=averaging, at_hand=at_hand)
-
-    async with anyio.create_task_group() as tasks:
-        for at in range(len(fields)):
-            tasks.start_soon(one, at)
-    return [found[at] for at in range(len(fields))]

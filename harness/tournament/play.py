@@ -1,9 +1,10 @@
-"""One tournament played: a topology names the pairs, whoever is asked gives verdicts, matches come out."""
+"""One tournament played: a topology names the pairs, a jury gives verdicts, and matches are the result."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, takewhile
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,38 +14,61 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Averaging, average
 from harness.ranking import Pairing, Played, Topology, exact
 
-Bench = tuple[Judged | Unjudged, ...]
-"""What each juror said of one order of a pair; a single judge is a jury of one."""
-Ask = Callable[[int, int], Awaitable[Bench]]
-"""Judges two rollouts, the first named shown first."""
-AtHand = Callable[[int, int, int], Bench | None]
-"""Tells without waiting what an order's first and second, in a repeat (the last), were judged before; None: ask."""
-_Found = dict[tuple[tuple[int, int], int], Bench]
-"""What was said, by order and repeat."""
-_Whole = Mapping[tuple[int, int], Sequence[tuple[Judged, ...]]]
+Order = tuple[int, int]
+"""Two rollouts, the first shown first."""
+OrderVerdicts = tuple[Judged | Unjudged, ...]
+"""What each juror gave in one order of a pair; a single judge is a jury of one."""
+_VerdictsByOrder = dict[tuple[Order, int], OrderVerdicts]
+"""The verdicts by order and repeat."""
+_CountedByOrder = Mapping[Order, Sequence[tuple[Judged, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
 
 
-Outcome = tuple[tuple[Match, ...], tuple[str, ...], tuple[str, ...]]
-"""What a tournament left: its matches, the keys of the failed verdicts that left a match open, and of those of jurors
-that others stood in for."""
+class OrderJury(Protocol):
+    """Judges two rollouts in an order, each order `repeats` times."""
+
+    @property
+    def repeats(self) -> int:
+        """How often each order is judged."""
+        ...
+
+    @property
+    def averaging(self) -> Averaging:
+        """How the scores of several jurors become one."""
+        ...
+
+    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
+        """Return each juror's verdict."""
+        ...
+
+    def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
+        """Return each juror's verdict if that needs no waiting; None otherwise."""
+        ...
 
 
-async def play(topology: Topology, *asks: Ask, averaging: Averaging = "mean", at_hand: AtHand | None = None) -> Outcome:
+@dataclass(frozen=True)
+class PlayedTournament:
+    """What a tournament left."""
+
+    matches: tuple[Match, ...]
+    """In the design's own order."""
+    open_verdicts: tuple[str, ...]
+    """Keys of the failed verdicts that left a match open."""
+    absent_verdicts: tuple[str, ...]
+    """Keys of jurors' failed verdicts where the other jurors' stand."""
+
+
+async def play(topology: Topology, jury: OrderJury) -> PlayedTournament:
     """Play `topology` to its end, or as far as verdicts can be had.
 
-    Each of `asks` judges every pair and order; the means of their scores count, averaged over jurors by `averaging`.
-    Returns the matches in the design's own order. A pair on which no juror gave every verdict leaves its match open,
-    and only what depends on that match is not played. The outcome does not depend on which reply comes first.
+    The scores of a match are means over orders and repeats, averaged over jurors. A pair on which no juror gave every
+    verdict leaves its match open, and only what depends on that match is not played. What is returned does not depend
+    on which reply comes first.
     """
-    playing = _Playing(topology, asks, averaging, at_hand or _nothing, anyio.create_task_group())
+    playing = _Playing(topology, jury, anyio.create_task_group())
     async with playing.tasks:
         playing.go_on()
-    return playing.outcome()
-
-
-def _nothing(_first: int, _second: int, _repeat: int) -> None:
-    return None
+    return playing.result()
 
 
 @dataclass
@@ -52,11 +76,9 @@ class _Playing:
     """A tournament under way."""
 
     topology: Topology
-    asks: Sequence[Ask]
-    averaging: Averaging
-    at_hand: AtHand
+    jury: OrderJury
     tasks: TaskGroup
-    verdicts: _Found = field(default_factory=dict[tuple[tuple[int, int], int], Bench])
+    verdicts: _VerdictsByOrder = field(default_factory=dict[tuple[Order, int], OrderVerdicts])
     opened: set[str] = field(default_factory=set[str])
     started: set[Pairing] = field(default_factory=set[Pairing])
     recorded: int = 0
@@ -64,10 +86,10 @@ class _Playing:
     def go_on(self) -> None:
         """Begin every match that can be played now; those settled at once may open others."""
         while True:
-            found = self.topology.pairings()
-            if len(found) == len(self.started) - self.recorded:  # all under way: there may be thousands
+            playable = self.topology.pairings()
+            if len(playable) == len(self.started) - self.recorded:  # all under way: there may be thousands
                 return
-            if not (fresh := [pairing for pairing in found if pairing not in self.started]):
+            if not (fresh := [pairing for pairing in playable if pairing not in self.started]):
                 return
             self.started.update(fresh)
             for pairing in fresh:
@@ -75,11 +97,11 @@ class _Playing:
 
     def _begin(self, pairing: Pairing) -> None:
         """Settle a match whose verdicts are at hand; a task, which costs more than all the rest, is for the others."""
-        missing: list[tuple[tuple[int, int], int]] = []
+        missing: list[tuple[Order, int]] = []
         for order in pairing.orders:
-            for repeat in range(len(self.asks)):
-                if known := self.at_hand(*order, repeat):
-                    self.verdicts[order, repeat] = known
+            for repeat in range(self.jury.repeats):
+                if verdicts := self.jury.at_hand(*order, repeat):
+                    self.verdicts[order, repeat] = verdicts
                 else:
                     missing.append((order, repeat))
         if missing:
@@ -87,119 +109,120 @@ class _Playing:
         else:
             self._settle(pairing)
 
-    async def _play(self, pairing: Pairing, missing: Sequence[tuple[tuple[int, int], int]]) -> None:
+    async def _play(self, pairing: Pairing, missing: Sequence[tuple[Order, int]]) -> None:
         async with anyio.create_task_group() as both:
             for order, repeat in missing:
                 both.start_soon(self._judge, order, repeat)
         self._settle(pairing)
         self.go_on()
 
-    async def _judge(self, order: tuple[int, int], repeat: int) -> None:
-        self.verdicts[order, repeat] = await self.asks[repeat](*order)
+    async def _judge(self, order: Order, repeat: int) -> None:
+        self.verdicts[order, repeat] = await self.jury.hear(*order, repeat)
 
     def _settle(self, pairing: Pairing) -> None:
-        said = {order: [self.verdicts[order, k] for k in range(len(self.asks))] for order in pairing.orders}
-        means = _means(pairing, _whole(said), self.averaging)
+        by_order = {order: [self.verdicts[order, k] for k in range(self.jury.repeats)] for order in pairing.orders}
+        means = _means(pairing, _counted(by_order), self.jury.averaging)
         if means is None:
-            self.opened.update(v.key for benches in said.values() for v in _failed(benches))
+            self.opened.update(v.key for repeats in by_order.values() for v in _failed(repeats))
         else:
             self.topology.record(pairing, *means)
             self.recorded += 1
 
-    def outcome(self) -> Outcome:
+    def result(self) -> PlayedTournament:
         """Return what was played."""
         failed = {v.key for v in _failed(self.verdicts.values())}
-        matches = tuple(_match(played, self.verdicts, self.averaging) for played in self.topology.matches)
-        return matches, tuple(sorted(self.opened)), tuple(sorted(failed - self.opened))
+        return PlayedTournament(
+            matches=tuple(_match(played, self.verdicts, self.jury.averaging) for played in self.topology.matches),
+            open_verdicts=tuple(sorted(self.opened)),
+            absent_verdicts=tuple(sorted(failed - self.opened)),
+        )
 
 
-def _failed(benches: Iterable[Bench]) -> list[Unjudged]:
-    return [v for bench in benches for v in bench if isinstance(v, Unjudged)]
+def _failed(repeats: Iterable[OrderVerdicts]) -> list[Unjudged]:
+    return [v for verdicts in repeats for v in verdicts if isinstance(v, Unjudged)]
 
 
-def _whole(said: Mapping[tuple[int, int], Sequence[Bench]]) -> _Whole:
+def _counted(by_order: Mapping[Order, Sequence[OrderVerdicts]]) -> _CountedByOrder:
     """Return the verdicts of the jurors that gave every one.
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
     """
-    seats = [
-        n
-        for n, own in enumerate(zip(*(bench for benches in said.values() for bench in benches), strict=True))
-        if all(isinstance(v, Judged) for v in own)
-    ]
+    by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
+    seats = [n for n, verdicts in enumerate(by_juror) if all(isinstance(v, Judged) for v in verdicts)]
     return {
-        order: [tuple(v for n in seats if isinstance(v := bench[n], Judged)) for bench in benches]
-        for order, benches in said.items()
+        order: [tuple(v for n in seats if isinstance(v := verdicts[n], Judged)) for verdicts in repeats]
+        for order, repeats in by_order.items()
     }
 
 
-def _means(pairing: Pairing, whole: _Whole, averaging: Averaging) -> tuple[Fraction, Fraction] | None:
+def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> tuple[Fraction, Fraction] | None:
     """Return each side's score, exact: a juror's mean over orders and repeats, averaged over jurors.
 
     None without a juror.
     """
-    rows = [_scores(pairing, first, bench) for (first, _), benches in whole.items() for bench in benches]
+    rows = [_scores(pairing, first, verdicts) for (first, _), repeats in counted.items() for verdicts in repeats]
     jurors = list(zip(*rows, strict=True))  # by juror, then by verdict: the scores of a and b
     if not jurors:
         return None
-    a, b = ([sum((pair[side] for pair in said), Fraction()) / len(said) for said in jurors] for side in (0, 1))
+    a, b = ([sum((pair[side] for pair in pairs), Fraction()) / len(pairs) for pairs in jurors] for side in (0, 1))
     return average(a, averaging), average(b, averaging)
 
 
-def _scores(pairing: Pairing, first: int, bench: Sequence[Judged]) -> list[tuple[Fraction, Fraction]]:
+def _scores(pairing: Pairing, first: int, verdicts: Sequence[Judged]) -> list[tuple[Fraction, Fraction]]:
     """Return the scores of the pairing's a and b by each juror, in one order."""
-    shown = [(exact(v.a.combined), exact(v.b.combined)) for v in bench]
+    shown = [(exact(v.a.combined), exact(v.b.combined)) for v in verdicts]
     return shown if first == pairing.a else [(b, a) for a, b in shown]
 
 
-def _match(played: Played, verdicts: _Found, averaging: Averaging) -> Match:
-    pairing = played.pairing
-    found = _judged(played, verdicts)
-    used = [(v, first) for (first, _), benches in found.items() for bench in benches for v in bench]
-    winners = [_winner(pairing, order, benches, averaging) for order, benches in found.items()]
-    a, b = played.score_a, played.score_b
+def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> Match:
+    pairing, counted = played.pairing, _rests_on(played, verdicts)
+    used = [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
+    winners = [_winner(pairing, order, repeats, averaging) for order, repeats in counted.items()]
     return Match(
         round=pairing.round,
         a=pairing.a,
         b=pairing.b,
         verdicts=tuple(v.key for v, _ in used),
         shown_first=tuple(first for _, first in used),
-        score_a=float(a),
-        score_b=float(b),
-        winner=None if a == b else pairing.a if a > b else pairing.b,
-        flipped=_differ(found) and len({w for w in winners if w is not None}) > 1,
-        inconsistent=None in winners and any(w is not None for w in winners),
+        score_a=float(played.score_a),
+        score_b=float(played.score_b),
+        winner=_higher(pairing, played.score_a, played.score_b),
+        flipped=_differ(counted) and len(set(winners) - {None}) > 1,
+        inconsistent=None in winners and set(winners) != {None},
         repeated=played.repeated,
         scores=tuple((v.a.combined, v.b.combined) for v, _ in used),
         cut=any(v.cut for v, _ in used),
     )
 
 
-def _judged(played: Played, verdicts: _Found) -> _Whole:
+def _higher(pairing: Pairing, score_a: Fraction, score_b: Fraction) -> int | None:
+    """Return the rollout with the higher score; None for a tie."""
+    if score_a == score_b:
+        return None
+    return pairing.a if score_a > score_b else pairing.b
+
+
+def _rests_on(played: Played, verdicts: _VerdictsByOrder) -> _CountedByOrder:
     """Return the verdicts that a match rests on: a repeated pair may have met the other way round before."""
     pairing = played.pairing
     both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
-    said = dict[tuple[int, int], list[Bench]]()
+    by_order = dict[Order, list[OrderVerdicts]]()
     for order in dict.fromkeys((*pairing.orders, *(both if played.repeated else ()))):
-        benches = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
-        if any(_whole({order: benches})[order]):
-            said[order] = benches
-    return _whole(said)
+        repeats = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
+        if any(_counted({order: repeats})[order]):
+            by_order[order] = repeats
+    return _counted(by_order)
 
 
-def _differ(found: _Whole) -> bool:
+def _differ(counted: _CountedByOrder) -> bool:
     """Tell whether the orders rest on different verdicts: two identical transcripts have the same in both."""
-    return len({tuple(v.key for bench in benches for v in bench) for benches in found.values()}) > 1
+    return len({tuple(v.key for row in repeats for v in row) for repeats in counted.values()}) > 1
 
 
-def _winner(
-    pairing: Pairing, order: tuple[int, int], benches: Sequence[tuple[Judged, ...]], averaging: Averaging
-) -> int | None:
+def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Judged, ...]], averaging: Averaging) -> int | None:
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
-    if len(benches) == len(benches[0]) == 1:
-        score_first, score_second = benches[0][0].a.combined, benches[0][0].b.combined
+    if len(repeats) == len(repeats[0]) == 1:
+        score_first, score_second = repeats[0][0].a.combined, repeats[0][0].b.combined
         return None if score_first == score_second else order[score_first < score_second]
-    means = _means(pairing, {order: benches}, averaging)
-    if means is None or means[0] == means[1]:
-        return None
-    return pairing.a if means[0] > means[1] else pairing.b
+    means = _means(pairing, {order: repeats}, averaging)
+    return _higher(pairing, *means) if means else None

@@ -34,7 +34,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def damage(checked: Validation) -> list[tuple[str, int | None]]:
-    return [(f.path.parent.name, f.line) for f in checked.found if f.kind == "damage"]
+    return [(f.path.parent.name, f.line) for f in checked.findings if f.kind == "damage"]
 
 
 def records(folder: Path) -> set[bytes]:
@@ -44,7 +44,7 @@ def records(folder: Path) -> set[bytes]:
 def test_the_run_of_version_1_is_read_whole():
     reader = RunReader(V1)
     checked = pipeline.validate_run(V1, now)
-    assert checked.found == ()
+    assert checked.findings == ()
     assert reader.info.schema_version == 1
     (query,) = reader.queries()
     group, ranking = reader.group(query), reader.ranking()
@@ -83,7 +83,7 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
     path = next(p for p in files_of(folder) if p.parent.name == segment)
     path.write_bytes(path.read_bytes()[:-7])
     checked = pipeline.validate_run(folder, now)
-    torn = [f for f in checked.found if f.path == path]
+    torn = [f for f in checked.findings if f.path == path]
     assert torn[0].kind == "notice"
     assert "never counted" in torn[0].reason
 
@@ -133,7 +133,7 @@ def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
     path.write_bytes(head + encode("group", json.dumps(body)) + footer)
     checked = pipeline.validate_run(folder, now)
     assert damage(checked) == [("rankings", 2)]
-    assert "do not follow" in checked.found[0].reason
+    assert "do not follow" in checked.findings[0].reason
 
 
 def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
@@ -151,4 +151,4 @@ def test_an_unreadable_run_json_is_damage(tmp_path: Path):
     folder = copied(tmp_path)
     (folder / "run.json").write_text("{")
     checked = pipeline.validate_run(folder, now)
-    assert any(f.path.name == "run.json" and f.kind == "damage" for f in checked.found)
+    assert any(f.path.name == "run.json" and f.kind == "damage" for f in checked.findings)

@@ -37,7 +37,7 @@ def test_rollouts_that_are_left_out_have_no_place_and_nothing_is_bought_for_the_
     assert [i for i, rank in ranks(second).items() if rank is None] == [2, 3]
     assert "left out, as --include or --exclude asks: rollouts 2, 3" in second["notes"]
     assert sum(r for r in ranks(first).values() if r is not None) == 0 + 1 + 2  # ties share the mean
-    assert pipeline.validate_run(tmp_path / two.json["path"], now).found == ()
+    assert pipeline.validate_run(tmp_path / two.json["path"], now).findings == ()
     again = harness("resume")
     assert (again.code, "is finished" in again.out) == (0, True)
     page = (tmp_path / two.json["path"] / "report.html").read_text()

@@ -61,7 +61,9 @@ def test_a_run_stopped_by_its_ceiling_while_rolling_out_is_stopped_by_it_again_a
 def test_ranks_of_every_design_follow_from_their_matches(how: tuple[str, ...], harness: Harness, tmp_path: Path):
     done = harness("run", "Why is the sky blue?", "--offline", "-n", "4", "--json", *how)
     assert done.code == 0, done.err
-    assert [str(f) for f in pipeline.validate_run(tmp_path / done.json["path"], now).found if f.kind == "damage"] == []
+    assert [
+        str(f) for f in pipeline.validate_run(tmp_path / done.json["path"], now).findings if f.kind == "damage"
+    ] == []
     assert "nothing to do" in harness("resume").out
 
 

@@ -9,8 +9,19 @@ import anyio
 from harness.archive import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import PairwiseJudge, Pricing, Rubric, Task
-from harness.judging.judge import Question, Reply
+from harness.judging import (
+    Averaging,
+    CachedPairJudge,
+    Judge,
+    JudgeModel,
+    PairJury,
+    PairwiseJudge,
+    Pricing,
+    Rubric,
+    Task,
+    VerdictCache,
+)
+from harness.judging.judge import ModelReply, Question
 from harness.judging.prompt import Prompt
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
@@ -23,18 +34,18 @@ ONE, TWO = a_transcript("Because of scattering."), a_transcript("It just is.")
 class ScriptedAsk:
     """A model at the door that says its lines, in order."""
 
-    def __init__(self, *lines: str | Reply | Exception) -> None:
+    def __init__(self, *lines: str | ModelReply | Exception) -> None:
         self._lines = list(lines)
         self.prompts: list[Prompt] = []
 
-    async def __call__(self, prompt: Question) -> Reply:
+    async def __call__(self, prompt: Question) -> ModelReply:
         assert isinstance(prompt, Prompt)
         self.prompts.append(prompt)
         line = self._lines.pop(0)
         if isinstance(line, Exception):
             raise line
         return (
-            Reply(line, Usage(requests=1, input=100, output=10), "json_schema", f"raw:{line}")
+            ModelReply(line, Usage(requests=1, input=100, output=10), "json_schema", f"raw:{line}")
             if isinstance(line, str)
             else line
         )
@@ -48,14 +59,20 @@ def judge(
 ) -> tuple[Judged | Unjudged, MemoryStore]:
     """Ask for one verdict on `pair`; return it with the store that kept the raw replies."""
     store, ticks = MemoryStore(), count()
-    pairwise = PairwiseJudge(
+    model = JudgeModel(
         ask,
-        rubric,
         identity="m@host",
         pricing=pricing or Pricing("m", None, free=True),
         keep=store.put_blob,
         clock=lambda: AT + timedelta(seconds=next(ticks)),
     )
+    pairwise = PairwiseJudge(model, rubric)
     verdict = anyio.run(pairwise, TASK, *pair)
     assert verdict.key == pairwise.key(TASK, *pair)
     return verdict, store
+
+
+def a_jury(*judges: Judge, store: MemoryStore | None = None, averaging: Averaging = "mean") -> PairJury:
+    """Seat judges who keep their verdicts in one store."""
+    cache = VerdictCache(store or MemoryStore())
+    return PairJury([CachedPairJudge(judge, cache) for judge in judges], averaging)

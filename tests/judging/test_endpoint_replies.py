@@ -9,7 +9,7 @@ from harness.core.clock import now
 from harness.core.settings import Api
 from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints.address import Endpoint
-from harness.judging import EndpointAsk, PairwiseJudge, Pricing
+from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge, Pricing
 from tests.fake_endpoint import FakeEndpoint, Say, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
@@ -22,9 +22,9 @@ def ask(endpoint: FakeEndpoint, api: Api = "chat") -> tuple[Judged | Unjudged, M
         there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
         door = EndpointAsk(there, "m", timeout_s=10, limit=1)
         pricing = Pricing("m", None, free=True)
-        judge = PairwiseJudge(door, WRITING, identity="m@host", pricing=pricing, keep=store.put_blob, clock=now)
+        model = JudgeModel(door, identity="m@host", pricing=pricing, keep=store.put_blob, clock=now)
         try:
-            return await judge(TASK, ONE, TWO)
+            return await PairwiseJudge(model, WRITING)(TASK, ONE, TWO)
         finally:
             await door.aclose()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.records import Step
 from harness.judging import Rubric, Task
-from harness.judging.prompt import Prompt, build
+from harness.judging.prompt import Prompt, make_pair_prompt
 from harness.transcripts.clean_text import clean
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric
@@ -44,7 +44,7 @@ def take_apart(user: str) -> tuple[str, list[tuple[str, str]]]:
     return "\n".join(outside), blocks
 
 
-OLD = build(
+OLD = make_pair_prompt(
     WRITING, Task("q", "An earlier question", "Its brief", "Its answer"), a_transcript("one"), a_transcript("two")
 )
 CODE = re.findall(r"[0-9a-f]{16}", OLD.user)[-1]
@@ -108,20 +108,20 @@ def test_each_text_stands_whole_in_its_own_block_and_nowhere_else(
 ) -> None:
     step = Step(kind="tool", reasoning=tool, tool_name=tool, tool_input=tool, tool_output=tool, error=tool, agent=tool)
     a, b = a_transcript(first, (step,)), a_transcript(second)
-    prompt = build(rubric, Task("q", query, brief, reference), a, b)
+    prompt = make_pair_prompt(rubric, Task("q", query, brief, reference), a, b)
     material = {"PATH_A": a.path, "PATH_B": b.path, "ANSWER_A": a.answer, "ANSWER_B": b.answer}
     given_too = [(n, clean(t)) for n, t in (("TASK", brief), ("REFERENCE", reference)) if clean(t)]
     outside, blocks = take_apart(prompt.user)
     assert blocks == [*given_too, ("QUERY", clean(query)), *((name, material[name]) for name in names)]
     plain = Task("q", "Why?", "x" if clean(brief) else None, "x" if clean(reference) else None)
-    assert outside == take_apart(build(rubric, plain, a_transcript("one"), a_transcript("two")).user)[0]
+    assert outside == take_apart(make_pair_prompt(rubric, plain, a_transcript("one"), a_transcript("two")).user)[0]
     prompt.user.encode()
 
 
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_swapping_the_sides_swaps_their_blocks_and_changes_nothing_else(tool: str, first: str, second: str) -> None:
     pair = (a_transcript(first, (Step(kind="tool", tool_name="search", tool_output=tool),)), a_transcript(second))
-    one, other = (build(WRITING, Task("q", "Why?"), *order) for order in (pair, pair[::-1]))
+    one, other = (make_pair_prompt(WRITING, Task("q", "Why?"), *order) for order in (pair, pair[::-1]))
     swapped = {"PATH_A": "PATH_B", "PATH_B": "PATH_A", "ANSWER_A": "ANSWER_B", "ANSWER_B": "ANSWER_A"}
     assert {swapped.get(name, name): text for name, text in shown(one)} == dict(shown(other))
     assert take_apart(one.user)[0] == take_apart(other.user)[0]
@@ -132,7 +132,7 @@ def test_swapping_the_sides_swaps_their_blocks_and_changes_nothing_else(tool: st
 def test_a_megabyte_of_it_stands_in_its_block_as_well(filler: str) -> None:
     answer = filler * (1_000_000 // len(filler))
     a, b = a_transcript(answer), a_transcript("short")
-    prompt = build(WRITING, Task("q", "Why?"), a, b)
+    prompt = make_pair_prompt(WRITING, Task("q", "Why?"), a, b)
     assert shown(prompt)[-2:] == [("ANSWER_A", a.answer), ("ANSWER_B", "short")]
     assert len(shown(prompt)) == 5
 
@@ -140,7 +140,7 @@ def test_a_megabyte_of_it_stands_in_its_block_as_well(filler: str) -> None:
 @pytest.mark.parametrize(("rubric", "hidden"), [(PATHS, "the answer"), (ANSWERS, "the tool's output")])
 def test_what_is_not_marked_is_not_shown_in_any_form(rubric: Rubric, hidden: str) -> None:
     step = Step(kind="tool", tool_name="search", tool_output="the tool's output")
-    prompt = build(
+    prompt = make_pair_prompt(
         rubric, Task("q", "Why?", "Be brief.", "Because."), a_transcript("the answer", (step,)), a_transcript("b")
     )
     assert hidden not in "".join(m["content"] for m in prompt.messages())

@@ -10,11 +10,12 @@ import pytest
 from harness.archive import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Buyer, Jury, Task, average
+from harness.judging import Task, average
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.transcript import Transcript
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, an_unjudged, by_strength
+from tests.judging.scripted import a_jury
 
 STRENGTH = {str(i): float(9 - 2 * i) for i in range(4)}
 
@@ -37,8 +38,7 @@ class Juror(ScriptedJudge):
 def ranked(
     *jurors: Juror, n: int = 4, averaging: Literal["mean", "median"] = "mean", store: MemoryStore | None = None
 ) -> GroupRanking:
-    kept = store or MemoryStore()
-    jury = Jury([Buyer(j, kept) for j in jurors], averaging)
+    jury = a_jury(*jurors, store=store, averaging=averaging)
 
     async def go() -> GroupRanking:
         return await rank_group(a_group(a_rollout(i) for i in range(n)), jury, Rules(), random.Random(0))
@@ -126,7 +126,7 @@ def test_one_judge_is_a_jury_of_one() -> None:
     group = a_group(a_rollout(i) for i in range(4))
 
     async def go() -> GroupRanking:
-        return await rank_group(group, Buyer(judge, MemoryStore()), Rules(), random.Random(0))
+        return await rank_group(group, a_jury(judge), Rules(), random.Random(0))
 
     found = anyio.run(go)
     assert found.agreement == ()
@@ -144,8 +144,7 @@ def test_jurors_and_repeats_multiply_and_a_juror_lacking_one_repeat_is_left_out_
             return an_unjudged(found.key) if lost else found
 
     def counted(*names: str) -> list[int]:
-        store = MemoryStore()
-        jury = Jury([Buyer(Repeating(name, lambda a, b: (STRENGTH[a], STRENGTH[b])), store) for name in names])
+        jury = a_jury(*(Repeating(name, lambda a, b: (STRENGTH[a], STRENGTH[b])) for name in names))
         found = anyio.run(
             lambda: rank_group(a_group(a_rollout(i) for i in range(3)), jury, Rules(repeats=2), random.Random(0))
         )

@@ -10,8 +10,8 @@ from harness.archive import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import EmbeddedAsk, PairwiseJudge, Pricing, Rubric
-from harness.judging.judge import AskFailed, Question, Reply
+from harness.judging import EmbeddedAsk, JudgeModel, PairwiseJudge, Pricing, Rubric
+from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
@@ -62,7 +62,7 @@ def test_a_second_bad_reply_is_a_failed_verdict_with_both_replies_and_no_third_q
 
 
 def test_a_reply_that_was_withheld_is_a_failed_verdict_that_was_paid_for() -> None:
-    withheld = Reply("", Usage(requests=1), "text", "raw", withheld=a_failure("refusal"))
+    withheld = ModelReply("", Usage(requests=1), "text", "raw", withheld=a_failure("refusal"))
     ask = ScriptedAsk(withheld, text_of())
     verdict, store = judge(ask)
     assert isinstance(verdict, Unjudged)
@@ -147,7 +147,7 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
     events: list[str] = []
 
     class Telling(ScriptedAsk):
-        async def __call__(self, prompt: Question) -> Reply:
+        async def __call__(self, prompt: Question) -> ModelReply:
             events.append("asked")
             return await super().__call__(prompt)
 
@@ -160,29 +160,28 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
             events.append("settled")
 
     store = Safe()
-    pairwise = PairwiseJudge(
+    model = JudgeModel(
         Telling("", text_of(4, 6)),
-        WRITING,
         identity="m@host",
         pricing=Pricing("m", None, free=True),
         keep=store.put_blob,
         clock=lambda: AT,
         settle=store.settle,
     )
-    anyio.run(pairwise, TASK, ONE, TWO)
+    anyio.run(PairwiseJudge(model, WRITING), TASK, ONE, TWO)
     assert events == ["asked", "kept", "settled", "asked", "kept"]
 
 
 def test_a_verdict_states_its_repeat_and_whose_answer_was_cut() -> None:
     cut = transcribe(Trajectory(query="?", answer="long " * 999), TokenBudget(50, estimate_tokens))
-    pairwise = PairwiseJudge(
+    model = JudgeModel(
         ScriptedAsk(text_of(4, 6)),
-        WRITING,
         identity="m@host",
         pricing=Pricing("m", None, free=True),
         keep=MemoryStore().put_blob,
         clock=lambda: AT,
     )
+    pairwise = PairwiseJudge(model, WRITING)
     verdict = anyio.run(pairwise, replace(TASK, repeat=2), ONE, cut)
     assert (verdict.repeat, verdict.cut) == (2, ("B",))
     assert len({pairwise.key(replace(TASK, repeat=k), ONE, TWO) for k in range(3)}) == 3

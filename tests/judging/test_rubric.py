@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.records import Step
-from harness.judging import PairwiseJudge, Pricing, Rubric, Task, load_rubric, packaged_rubrics
-from harness.judging.prompt import build, fixed_message
+from harness.judging import JudgeModel, PairwiseJudge, Pricing, Rubric, Task, load_rubric, packaged_rubrics
+from harness.judging.prompt import fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import read_rubric
 from harness.transcripts.transcript import Transcript
@@ -162,7 +162,7 @@ def test_a_body_that_cannot_be_rendered_is_a_usage_error_before_anything_is_spen
 
 def test_a_body_may_speak_of_its_own_dimensions() -> None:
     rubric = a_rubric(body="{{ name }}:{% for d in dimensions %} {{ d.key }}{% endfor %}", path=1, answer=2)
-    prompt = build(rubric, Task("q", "Why?"), a_transcript("one"), a_transcript("two"))
+    prompt = make_pair_prompt(rubric, Task("q", "Why?"), a_transcript("one"), a_transcript("two"))
     assert prompt.system.startswith("own: p0 a0 a1\n")
 
 
@@ -292,7 +292,7 @@ def test_a_block_of_weight_0_is_not_asked_for_though_the_file_names_its_dimensio
     other = {"path": "answer", "answer": "path"}[block]
     assert [d.key for d in rubric.dimensions] == [f"{block[0]}0", f"{block[0]}1"]
     assert rubric.left_out == (f"{other[0]}0", f"{other[0]}1")
-    prompt = build(rubric, Task("q", "Why?"), a_transcript("one"), a_transcript("two"))
+    prompt = make_pair_prompt(rubric, Task("q", "Why?"), a_transcript("one"), a_transcript("two"))
     for told in (prompt.system, json.dumps(schema(rubric))):
         assert f"{block}_scores" in told
         assert f"{other}_scores" not in told
@@ -310,8 +310,8 @@ def test_where_only_answers_count_transcripts_with_equal_answers_are_one_questio
 
     def key(rubric: Rubric, first: Transcript, second: Transcript) -> str:
         pricing = Pricing("m", None, free=True)
-        judge = PairwiseJudge(ScriptedAsk(), rubric, identity="m", pricing=pricing, keep=str, clock=lambda: AT)
-        return judge.key(Task("q", "Why?"), first, second)
+        model = JudgeModel(ScriptedAsk(), identity="m", pricing=pricing, keep=str, clock=lambda: AT)
+        return PairwiseJudge(model, rubric).key(Task("q", "Why?"), first, second)
 
     assert key(answers, same, other) == key(answers, longer, other)
     assert key(answers, same, longer) == key(answers, longer, same)

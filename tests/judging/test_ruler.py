@@ -16,18 +16,20 @@ from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
 from harness.judging import (
+    CachedListJudge,
     EmbeddedAsk,
-    ListBuyer,
+    JudgeModel,
+    ListLedger,
     ListRubric,
     ListTask,
     Pricing,
-    Purse,
     RulerJudge,
     Task,
+    VerdictCache,
     load_list_rubric,
 )
-from harness.judging.judge import AskFailed, Reply
-from harness.judging.list_prompt import ListPrompt, build_list
+from harness.judging.judge import AskFailed, ModelReply
+from harness.judging.list_prompt import ListPrompt, make_list_prompt
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript
 
@@ -42,12 +44,16 @@ class ScriptedAsk:
         self._lines = list(lines)
         self.prompts: list[ListPrompt] = []
 
-    async def __call__(self, prompt: Any) -> Reply:
+    async def __call__(self, prompt: Any) -> ModelReply:
         self.prompts.append(prompt)
         line = self._lines.pop(0)
         if isinstance(line, Exception):
             raise line
-        return line if isinstance(line, Reply) else Reply(line, Usage(requests=1, input=100), "text", f"raw:{line}")
+        return (
+            line
+            if isinstance(line, ModelReply)
+            else ModelReply(line, Usage(requests=1, input=100), "text", f"raw:{line}")
+        )
 
 
 def said(*scores: float) -> str:
@@ -63,7 +69,7 @@ def a_judge(ask: Any, rubric: ListRubric | None = None, store: MemoryStore | Non
         "keep": (store or MemoryStore()).put_blob,
         "clock": lambda: AT + timedelta(seconds=next(ticks)),
     }
-    return RulerJudge(ask, rubric or load_list_rubric(None), **about | more)
+    return RulerJudge(JudgeModel(ask, **about | more), rubric or load_list_rubric(None))
 
 
 def judged(ask: Any, transcripts: list[Transcript] = THREE) -> tuple[Scored | Unscored, MemoryStore]:
@@ -107,7 +113,7 @@ def test_no_reply_and_a_withheld_one_are_failed_verdicts() -> None:
     verdict, _ = judged(ScriptedAsk(AskFailed(a_failure("network"))))
     assert (verdict.status, verdict.raw_replies, verdict.usage.requests) == ("failed", (), 0)
     refusal = Failure(kind="refusal", type="refusal", message="I would rather not.")
-    verdict, _ = judged(ScriptedAsk(Reply("", Usage(requests=1), "text", "raw", refusal)))
+    verdict, _ = judged(ScriptedAsk(ModelReply("", Usage(requests=1), "text", "raw", refusal)))
     assert isinstance(verdict, Unscored)
     assert verdict.failure == refusal
 
@@ -130,26 +136,26 @@ def test_the_key_is_another_for_another_order_task_rubric_judge_or_request() -> 
 
 def test_a_list_is_bought_once() -> None:
     store, ask = MemoryStore(), ScriptedAsk(said(0.9, 0.1, 0.5))
-    buyer = ListBuyer(a_judge(ask, store=store), store)
-    first, again = Purse(), Purse()
-    assert anyio.run(buyer.get, ABOUT, THREE, first) == anyio.run(buyer.get, ABOUT, THREE, again)
+    judge = CachedListJudge(a_judge(ask, store=store), VerdictCache(store))
+    first, again = ListLedger(), ListLedger()
+    assert anyio.run(judge.get, first, ABOUT, THREE) == anyio.run(judge.get, again, ABOUT, THREE)
     assert (len(first.bought), len(first.reused), len(again.bought), len(again.reused)) == (1, 0, 0, 1)
 
 
 def test_the_prompt_shows_the_common_once_and_each_trajectory_in_a_block_of_its_own() -> None:
-    prompt = build_list(load_list_rubric(None), ListTask(ABOUT.task, tools='{"name": "search"}'), THREE)
+    prompt = make_list_prompt(load_list_rubric(None), ListTask(ABOUT.task, tools='{"name": "search"}'), THREE)
     for once in ("Be brief.", "Scattering.", "Why is the sky blue?", '{"name": "search"}'):
         assert prompt.user.count(once) == 1
     assert prompt.user.count("<trajectory id=") == 3
     assert prompt.ids == ["1", "2", "3"]
     assert "absolute scale" not in prompt.system
-    assert "absolute scale" in build_list(load_list_rubric(None), ABOUT, THREE[:1]).system
+    assert "absolute scale" in make_list_prompt(load_list_rubric(None), ABOUT, THREE[:1]).system
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.booleans())
 def test_no_text_can_close_its_block_or_open_another(texts: list[str], forging: bool) -> None:
     def build(answers: list[str]) -> ListPrompt:
-        return build_list(load_list_rubric(None), ABOUT, [Transcript("(no steps)", a) for a in answers])
+        return make_list_prompt(load_list_rubric(None), ABOUT, [Transcript("(no steps)", a) for a in answers])
 
     if forging:
         seen = build(texts).user

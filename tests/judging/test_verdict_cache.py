@@ -14,7 +14,7 @@ from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
-from harness.judging import Buyer, Purse, Task
+from harness.judging import CachedPairJudge, PairLedger, Task, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.archive.making import an_info
 from tests.builders import ScriptedJudge, a_judged, a_transcript, an_unjudged
@@ -45,17 +45,19 @@ class Counting(Silent):
         self.ended += count
 
 
-def buy(buyer: Buyer, *purses: Purse, pair: tuple[Transcript, Transcript] = (ONE, TWO)) -> list[Judged | Unjudged]:
-    """Ask for the same verdict once a purse, all at the same time."""
+def buy(
+    judge: CachedPairJudge, *ledgers: PairLedger, pair: tuple[Transcript, Transcript] = (ONE, TWO)
+) -> list[Judged | Unjudged]:
+    """Ask for the same verdict once a ledger, all at the same time."""
     found: list[Judged | Unjudged] = []
 
-    async def one(purse: Purse) -> None:
-        found.append(await buyer.get(TASK, pair[0], pair[1], purse))
+    async def one(ledger: PairLedger) -> None:
+        found.append(await judge.get(ledger, TASK, pair[0], pair[1]))
 
     async def go() -> None:
         async with anyio.create_task_group() as group:
-            for purse in purses:
-                group.start_soon(one, purse)
+            for ledger in ledgers:
+                group.start_soon(one, ledger)
 
     anyio.run(go)
     return found
@@ -63,18 +65,18 @@ def buy(buyer: Buyer, *purses: Purse, pair: tuple[Transcript, Transcript] = (ONE
 
 @pytest.mark.parametrize("seed", range(5))
 def test_identical_questions_at_the_same_time_are_one_call(seed: int) -> None:
-    judge, store, purse = ScriptedJudge(lambda _f, _s: (6.0, 5.0), random.Random(seed)), MemoryStore(), Purse()
-    found = buy(Buyer(judge, store), *[purse] * 9)
+    judge, store, ledger = ScriptedJudge(lambda _f, _s: (6.0, 5.0), random.Random(seed)), MemoryStore(), PairLedger()
+    found = buy(CachedPairJudge(judge, VerdictCache(store)), *[ledger] * 9)
     assert len(judge.calls) == len(store.verdicts) == 1
     assert len(set(map(id, found))) == 1
-    assert (len(purse.bought), len(purse.reused)) == (1, 0)
+    assert (len(ledger.bought), len(ledger.reused)) == (1, 0)
 
 
 def test_of_groups_that_ask_at_the_same_time_one_pays_and_the_others_reuse() -> None:
-    judge, purses = fair(), [Purse() for _ in range(4)]
-    buy(Buyer(judge, MemoryStore()), *purses)
+    judge, ledgers = fair(), [PairLedger() for _ in range(4)]
+    buy(CachedPairJudge(judge, VerdictCache(MemoryStore())), *ledgers)
     assert len(judge.calls) == 1
-    assert sorted((len(p.bought), len(p.reused)) for p in purses) == [(0, 1)] * 3 + [(1, 0)]
+    assert sorted((len(p.bought), len(p.reused)) for p in ledgers) == [(0, 1)] * 3 + [(1, 0)]
 
 
 class SlowDisk(MemoryStore):
@@ -91,61 +93,61 @@ class SlowDisk(MemoryStore):
 
 @pytest.mark.anyio
 async def test_a_verdict_that_is_not_on_disk_yet_is_not_at_hand() -> None:
-    store, purse, other = SlowDisk(), Purse(), Purse()
-    buyer = Buyer(fair(), store)
+    store, ledger, other = SlowDisk(), PairLedger(), PairLedger()
+    cached = CachedPairJudge(fair(), VerdictCache(store))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(buyer.get, TASK, ONE, TWO, purse)
+        tasks.start_soon(cached.get, ledger, TASK, ONE, TWO)
         await store.writing.wait()
-        assert buyer.at_hand(TASK, ONE, TWO, purse) is None
-        assert buyer.at_hand(TASK, ONE, TWO, other) is None
+        assert cached.at_hand(ledger, TASK, ONE, TWO) is None
+        assert cached.at_hand(other, TASK, ONE, TWO) is None
         store.written.set()
-    assert (len(purse.bought), len(purse.reused)) == (1, 0)
-    assert buyer.at_hand(TASK, ONE, TWO, purse) is None  # it was bought here: `get` returns it
-    assert buyer.at_hand(TASK, ONE, TWO, other) is not None
+    assert (len(ledger.bought), len(ledger.reused)) == (1, 0)
+    assert cached.at_hand(ledger, TASK, ONE, TWO) is None  # it was bought here: `get` returns it
+    assert cached.at_hand(other, TASK, ONE, TWO) is not None
     assert len(other.reused) == 1
 
 
 def test_the_other_order_is_another_question() -> None:
-    judge, purse = fair(), Purse()
-    buyer = Buyer(judge, MemoryStore())
-    buy(buyer, purse)
-    buy(buyer, purse, pair=(TWO, ONE))
+    judge, ledger = fair(), PairLedger()
+    cached = CachedPairJudge(judge, VerdictCache(MemoryStore()))
+    buy(cached, ledger)
+    buy(cached, ledger, pair=(TWO, ONE))
     assert judge.calls == [("one", "two"), ("two", "one")]
 
 
 def test_a_verdict_in_the_store_is_never_bought_again() -> None:
-    judge, store, purse = fair(), MemoryStore(), Purse()
+    judge, store, ledger = fair(), MemoryStore(), PairLedger()
     store.add_verdict(known := a_judged(judge.key(TASK, ONE, TWO), 3.0, 9.0))
-    assert buy(Buyer(judge, store), purse) == [known]
-    assert (judge.calls, list(purse.bought), list(purse.reused)) == ([], [], [known.key])
-    assert buy(Buyer(judge, store), Purse()) == [known]
+    assert buy(CachedPairJudge(judge, VerdictCache(store)), ledger) == [known]
+    assert (judge.calls, list(ledger.bought), list(ledger.reused)) == ([], [], [known.key])
+    assert buy(CachedPairJudge(judge, VerdictCache(store)), PairLedger()) == [known]
 
 
 def test_a_failed_verdict_is_kept_and_asked_for_again_by_a_new_buyer() -> None:
     judge, store = failing(1), MemoryStore()
-    assert [v.status for v in buy(Buyer(judge, store), Purse())] == ["failed"]
-    assert [v.status for v in buy(Buyer(judge, store), Purse())] == ["ok"]
+    assert [v.status for v in buy(CachedPairJudge(judge, VerdictCache(store)), PairLedger())] == ["failed"]
+    assert [v.status for v in buy(CachedPairJudge(judge, VerdictCache(store)), PairLedger())] == ["ok"]
     assert [v.status for v in store.verdicts] == ["failed", "ok"]
     assert len(judge.calls) == 2
 
 
 def test_a_failed_verdict_is_asked_for_once_a_ranking_however_often_it_is_wanted() -> None:
-    judge, purse = failing(9), Purse()
-    buyer = Buyer(judge, MemoryStore())
-    assert [v.status for v in buy(buyer, *[purse] * 5)] == ["failed"] * 5
-    assert [v.status for v in buy(buyer, purse)] == ["failed"]
+    judge, ledger = failing(9), PairLedger()
+    cached = CachedPairJudge(judge, VerdictCache(MemoryStore()))
+    assert [v.status for v in buy(cached, *[ledger] * 5)] == ["failed"] * 5
+    assert [v.status for v in buy(cached, ledger)] == ["failed"]
     assert len(judge.calls) == 1
 
 
 def test_a_verdict_is_stored_before_anyone_gets_it() -> None:
     class Watched(MemoryStore):
         def add_verdict(self, verdict: AnyVerdict) -> None:
-            assert not purse.bought
+            assert not ledger.bought
             super().add_verdict(verdict)
 
-    purse = Purse()
-    buy(Buyer(fair(), Watched()), *[purse] * 3)
-    assert purse.bought
+    ledger = PairLedger()
+    buy(CachedPairJudge(fair(), VerdictCache(Watched())), *[ledger] * 3)
+    assert ledger.bought
 
 
 def test_a_judge_that_raises_bars_no_one_from_asking_again() -> None:
@@ -158,11 +160,11 @@ def test_a_judge_that_raises_bars_no_one_from_asking_again() -> None:
             return await super().__call__(task, first, second)
 
     judge, progress = Refusing(lambda _f, _s: (6.0, 5.0)), Counting()
-    buyer = Buyer(judge, MemoryStore(), progress)
+    cached = CachedPairJudge(judge, VerdictCache(MemoryStore(), progress))
 
     async def one(outcomes: list[str]) -> None:
         try:
-            outcomes.append((await buyer.get(TASK, ONE, TWO, Purse())).status)
+            outcomes.append((await cached.get(PairLedger(), TASK, ONE, TWO)).status)
         except Refused:
             outcomes.append("refused")
 
@@ -178,10 +180,10 @@ def test_a_judge_that_raises_bars_no_one_from_asking_again() -> None:
 
 
 def test_only_what_is_bought_is_announced_as_work() -> None:
-    progress, purse = Counting(), Purse()
-    buyer = Buyer(fair(), MemoryStore(), progress)
-    buy(buyer, *[purse] * 4)
-    buy(buyer, purse)
+    progress, ledger = Counting(), PairLedger()
+    cached = CachedPairJudge(fair(), VerdictCache(MemoryStore(), progress))
+    buy(cached, *[ledger] * 4)
+    buy(cached, ledger)
     assert progress.expected == progress.ended == 1
 
 
@@ -197,26 +199,26 @@ def lent(tmp_path: Path, *verdicts: Judged | Unjudged, name: str = "run-1", repl
 
 
 def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_counts_as_reused(tmp_path: Path) -> None:
-    judge, store, purse = fair(), MemoryStore(), Purse()
+    judge, store, ledger = fair(), MemoryStore(), PairLedger()
     reply = MemoryStore().put_blob("the reply")
     known = a_judged(judge.key(TASK, ONE, TWO), 3.0, 9.0, raw_replies=(reply,), price_usd=0.5)
-    (found,) = buy(Buyer(judge, store, lenders=[lent(tmp_path, known)]), purse)
+    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), ledger)
     assert found == known.model_copy(update={"source": "run-1"})
-    assert (judge.calls, purse.bought, list(purse.reused)) == ([], {}, [known.key])
+    assert (judge.calls, ledger.bought, list(ledger.reused)) == ([], {}, [known.key])
     assert (store.verdicts, store.blobs) == ([found], {reply: "the reply"})
 
 
 def test_a_verdict_lent_on_keeps_the_run_that_it_was_bought_in(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     known = a_judged(judge.key(TASK, ONE, TWO), source="run-0")
-    buy(Buyer(judge, store, lenders=[lent(tmp_path, known)]), Purse())
+    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), PairLedger())
     assert [v.source for v in store.verdicts] == ["run-0"]
 
 
 def test_what_another_run_failed_to_get_is_bought(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     failed = an_unjudged(judge.key(TASK, ONE, TWO))
-    buy(Buyer(judge, store, lenders=[lent(tmp_path, failed)]), Purse())
+    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, failed)])), PairLedger())
     assert [(v.status, v.source) for v in store.verdicts] == [("ok", None)]
 
 
@@ -228,28 +230,28 @@ def test_each_repeat_is_a_purchase_of_its_own_and_is_bought_once() -> None:
         def key(self, task: Task, first: Transcript, second: Transcript) -> str:
             return f"{super().key(task, first, second)}/{task.repeat}"
 
-    judge, purse = Repeating(lambda _f, _s: (6.0, 5.0)), Purse()
-    buyer = Buyer(judge, MemoryStore())
+    judge, ledger = Repeating(lambda _f, _s: (6.0, 5.0)), PairLedger()
+    cached = CachedPairJudge(judge, VerdictCache(MemoryStore()))
 
     async def go() -> None:
         for repeat in (0, 1, 2, 1, 0):
-            await buyer.get(replace(TASK, repeat=repeat), ONE, TWO, purse)
+            await cached.get(ledger, replace(TASK, repeat=repeat), ONE, TWO)
 
     anyio.run(go)
-    assert len(judge.calls) == len(purse.bought) == 3
+    assert len(judge.calls) == len(ledger.bought) == 3
 
 
 @pytest.mark.parametrize(
     ("limits", "why"), [({"free": True}, "--free"), ({"ceiling": Ceiling(0.0)}, "--max-cost")], ids=["free", "ceiling"]
 )
 def test_what_may_not_be_bought_comes_back_as_failed_and_is_not_kept(limits: dict[str, Any], why: str) -> None:
-    judge, store, purse = fair(), MemoryStore(), Purse()
-    (found,) = buy(Buyer(judge, store, **limits), purse)
+    judge, store, ledger = fair(), MemoryStore(), PairLedger()
+    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, **limits)), ledger)
     assert isinstance(found, Unjudged)
     assert why in found.failure.message
-    assert (judge.calls, store.verdicts, purse.bought) == ([], [], {})
+    assert (judge.calls, store.verdicts, ledger.bought) == ([], [], {})
     store.add_verdict(a_judged(judge.key(TASK, ONE, TWO)))
-    assert [v.status for v in buy(Buyer(judge, store, **limits), purse)] == ["ok"]
+    assert [v.status for v in buy(CachedPairJudge(judge, VerdictCache(store, **limits)), ledger)] == ["ok"]
 
 
 def test_a_ceiling_hears_what_each_verdict_cost() -> None:
@@ -258,5 +260,5 @@ def test_a_ceiling_hears_what_each_verdict_cost() -> None:
             return (await super().__call__(task, first, second)).model_copy(update={"price_usd": 0.25})
 
     ceiling = Ceiling(1.0)
-    buy(Buyer(Dear(lambda _f, _s: (6.0, 5.0)), MemoryStore(), ceiling=ceiling), Purse())
+    buy(CachedPairJudge(Dear(lambda _f, _s: (6.0, 5.0)), VerdictCache(MemoryStore(), ceiling=ceiling)), PairLedger())
     assert ceiling.spent == 0.25

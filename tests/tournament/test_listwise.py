@@ -15,9 +15,10 @@ from harness.archive import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.verdicts import Scored, Unscored
-from harness.judging import ListBuyer, ListJury, ListTask
+from harness.judging import CachedListJudge, ListJury, ListTask, VerdictCache
 from harness.tournament.group import Rules
-from harness.tournament.listwise import in_chunks, on_one_scale, rank_list
+from harness.tournament.list_scores import in_chunks, on_one_scale
+from harness.tournament.listwise import rank_list
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_group, a_rollout, a_transcript
 
@@ -67,8 +68,8 @@ def ranked(
     store: MemoryStore | None = None,
     rules: Rules | None = None,
 ) -> GroupRanking:
-    kept = store or MemoryStore()
-    jury = ListJury([ListBuyer(j, kept) for j in judges])
+    cache = VerdictCache(store or MemoryStore())
+    jury = ListJury([CachedListJudge(j, cache) for j in judges])
 
     async def go() -> GroupRanking:
         return await rank_list(found, jury, rules or Rules(), random.Random(seed), budget)

@@ -13,12 +13,13 @@ from harness.archive import MemoryStore
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Buyer, Task
+from harness.judging import Task
 from harness.tournament.group import Rules, task_of
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
 from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
+from tests.judging.scripted import a_jury
 
 BOTH = Rules()
 
@@ -27,8 +28,7 @@ def rank(
     rollouts: Sequence[Rollout], judge: ScriptedJudge, rules: Rules = BOTH, *, seed: int = 0, store: Any = None
 ) -> GroupRanking:
     async def go() -> GroupRanking:
-        buyer = Buyer(judge, store or MemoryStore())
-        return await rank_group(a_group(rollouts), buyer, rules, random.Random(seed))
+        return await rank_group(a_group(rollouts), a_jury(judge, store=store), rules, random.Random(seed))
 
     return anyio.run(go)
 

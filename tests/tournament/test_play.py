@@ -1,6 +1,7 @@
 """play(topology, ask): the same outcome whatever the order of the replies, for every topology."""
 
 import random
+from collections.abc import Awaitable, Callable
 from typing import get_args
 
 import anyio
@@ -10,13 +11,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.rankings import Match
+from harness.judging import Averaging
 from harness.ranking import OrderPolicy, TopologyName, calls_bounds, make_topology
 from harness.ranking.topology import Standing
-from harness.tournament.play import Bench, play
+from harness.tournament.play import OrderVerdicts, PlayedTournament, play
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
 Outcome = tuple[tuple[Match, ...], tuple[str, ...], tuple[Standing, ...], frozenset[tuple[int, int]]]
+
+
+class OneJuror:
+    """A jury of one, nothing of which is at hand."""
+
+    repeats = 1
+    averaging: Averaging = "mean"
+
+    def __init__(self, ask: Callable[[int, int], Awaitable[OrderVerdicts]]) -> None:
+        self._ask = ask
+
+    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
+        return await self._ask(first, second)
+
+    def at_hand(self, first: int, second: int, repeat: int) -> None:
+        return None
 
 
 def outcome(
@@ -32,7 +50,7 @@ def outcome(
     replies, asked = random.Random(delay), list[tuple[int, int]]()
     topology = make_topology(name, range(n), 0, order, random.Random(seed), budget)
 
-    async def ask(first: int, second: int) -> Bench:
+    async def ask(first: int, second: int) -> OrderVerdicts:
         asked.append((first, second))
         for _ in range(replies.randrange(15)):
             await anyio.lowlevel.checkpoint()
@@ -41,8 +59,8 @@ def outcome(
         return (an_unjudged(key) if rng.random() < fails else a_judged(key, *scores),)
 
     async def go() -> Outcome:
-        matches, failed, _ = await play(topology, ask)
-        return matches, failed, tuple(topology.standings()), frozenset(asked)
+        played = await play(topology, OneJuror(ask))
+        return played.matches, played.open_verdicts, tuple(topology.standings()), frozenset(asked)
 
     found = anyio.run(go)
     assert len(set(asked)) == len(asked), "a pair was asked twice in one order"
@@ -73,17 +91,17 @@ def test_a_failed_match_stops_only_what_depends_on_it(name: TopologyName) -> Non
     whole = outcome(name, 8, "both", 3, 0.0, 0)[0]
     for broken in (m for m in whole if not m.repeated):
 
-        def without(match: Match = broken) -> tuple[tuple[Match, ...], tuple[str, ...], tuple[str, ...]]:
+        def without(match: Match = broken) -> PlayedTournament:
             topology = make_topology(name, range(8), 0, "both", random.Random(3))
 
-            async def ask(first: int, second: int) -> Bench:
+            async def ask(first: int, second: int) -> OrderVerdicts:
                 rng, key = random.Random(f"3/{first}/{second}"), f"{first}-{second}"
                 scores = float(rng.randint(3, 7)), float(rng.randint(3, 7))
                 return (an_unjudged(key) if {first, second} == {match.a, match.b} else a_judged(key, *scores),)
 
-            return anyio.run(play, topology, ask)
+            return anyio.run(play, topology, OneJuror(ask))
 
-        matches, failed, _ = without()
+        matches, failed = (played := without()).matches, played.open_verdicts
         assert sorted(failed) == sorted(f"{a}-{b}" for a, b in ((broken.a, broken.b), (broken.b, broken.a)))
         follows = {broken.a, broken.b} if name in {"single", "double"} else set[int]()
         missing = [m for m in whole if m not in matches]

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
 from harness.core.rankings import GroupRanking
-from harness.judging import Buyer
 from harness.ranking import classes_of
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import ScriptedJudge, a_group, a_rollout, by_strength
+from tests.judging.scripted import a_jury
 
 TIED = Rules(judge_when="tied")
 
@@ -26,7 +25,7 @@ def rank(
     judge = ScriptedJudge(by_strength({str(i): i / 10 for i in range(40)}))
     rollouts = [a_rollout(i).model_copy(update={"verified": v}) for i, v in enumerate(verified)]
     rollouts += [a_rollout(len(verified) + i, failed="max_turns") for i in range(len(failing))]
-    found = anyio.run(lambda: rank_group(a_group(rollouts), Buyer(judge, MemoryStore()), rules, random.Random(0)))
+    found = anyio.run(lambda: rank_group(a_group(rollouts), a_jury(judge), rules, random.Random(0)))
     return found, judge
 
 

@@ -1,0 +1,119 @@
+"""A model that judges: asked once, and once more if the reply cannot be used. Every judge asks its model this way."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from harness.core.clock import Clock
+from harness.core.records import Failure, Usage
+from harness.core.unicode import valid_unicode
+from harness.endpoints import price_usd
+from harness.judging.judge import Ask, AskFailed, ModelReply, Question
+from harness.judging.reply import ReplyError
+
+SAMPLING = {"temperature": 0.0}
+"""What a judge is asked for; left out of the request, not of the key, where the endpoint refuses it."""
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """What a judge's tokens are priced by. `free` for the embedded judge."""
+
+    model: str
+    base_url: str | None
+    free: bool = False
+
+    def of(self, usage: Usage) -> float | None:
+        """Return the price in USD, None where it is not known."""
+        return 0.0 if self.free else price_usd(usage, self.model, self.base_url)
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[Read]):
+    """A question to a judge's model and what came back: what was read, or why nothing could be read."""
+
+    result: Read | Failure
+    replies: tuple[ModelReply, ...]
+    """The model's reply; before it the reply that needed repair, if one did."""
+    raw_replies: tuple[str, ...]
+    """The names under which the replies are kept."""
+    price_usd: float | None
+    started_at: datetime
+    duration_s: float
+
+    @property
+    def form(self) -> str | None:
+        """How the last reply was asked for; None without a reply."""
+        return self.replies[-1].form if self.replies else None
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all replies."""
+        return sum((reply.usage for reply in self.replies), Usage())
+
+    @property
+    def repaired(self) -> bool:
+        """Whether the model was asked a second time."""
+        return len(self.replies) > 1
+
+
+@dataclass(frozen=True)
+class JudgeModel:
+    """A model that judges: how it is asked, its name in verdicts, its price, where its replies are kept."""
+
+    ask: Ask
+    identity: str
+    """`--judge-label`, else `model@host`."""
+    pricing: Pricing
+    keep: Callable[[str], str]
+    """Stores a raw reply and names it."""
+    clock: Clock
+    settle: Callable[[], None] | None = None
+    """Waits until what was kept is on disk. It is called before a repair turn; otherwise the verdict's own record,
+    which is written before anything else can run, sees to that."""
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Parameters that `ask` adds to every request."""
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The options of every request, as they stand in a verdict's key."""
+        return {**SAMPLING, **self.extra}
+
+    async def exchange(self, prompt: Question, read: Callable[[str], Read]) -> Exchange[Read]:
+        """Ask and return what `read` makes of the reply; one repair turn quotes what its ReplyError says.
+
+        Raises only what `ask` raises as Refused.
+        """
+        started_at, replies, names = self.clock(), list[ModelReply](), list[str]()
+        result: Read | Failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
+        for turn in (1, 2):
+            try:
+                reply = await self.ask(prompt)
+            except AskFailed as exc:
+                result = exc.failure
+                break
+            replies.append(reply)
+            names.append(self.keep(reply.raw))  # paid for: on disk before it is read
+            if reply.withheld:
+                result = reply.withheld
+                break
+            try:
+                result = read(reply.text)
+                break
+            except ReplyError as exc:
+                if self.settle:
+                    self.settle()
+                prompt = replace(prompt, repair=(valid_unicode(reply.text), str(exc)))
+                result = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
+        usage = sum((reply.usage for reply in replies), Usage())
+        return Exchange(
+            result=result,
+            replies=tuple(replies),
+            raw_replies=tuple(names),
+            price_usd=self.pricing.of(usage) if replies else None,
+            started_at=started_at,
+            duration_s=(self.clock() - started_at).total_seconds(),
+        )

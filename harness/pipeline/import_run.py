@@ -1,0 +1,51 @@
+"""A run made of trajectories from elsewhere."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.archive import RunInfo, RunStore, new_run_id
+from harness.core.settings import Settings, as_written
+from harness.formats import Format, ImportedRun, read_trajectories
+from harness.pipeline.resolve import redactor_of
+from harness.pipeline.run_info import package_versions
+from harness.pipeline.surroundings import Surroundings
+
+
+def import_trajectories(
+    files: Sequence[Path],
+    settings: Settings,
+    surroundings: Surroundings,
+    *,
+    format: Format | None = None,  # noqa: A002 - the option's name
+    first_is_anchor: bool = False,
+    name: str = "imported",
+) -> tuple[Path, Mapping[str, int]]:
+    """Make a run of trajectories made elsewhere; return its folder and how many rollouts each query has.
+
+    All files are read once before anything is written. Raises UsageError naming file and line.
+    """
+    at = surroundings.clock()
+    counting = ImportedRun("", at)
+    for foreign in read_trajectories(files, format):
+        counting.rollout(foreign)
+    settings = replace(settings, n=min(max(counting.counts.values()), 256))
+    info = RunInfo(
+        schema_version=1,
+        id=new_run_id(name, at, secrets.token_hex(8)),
+        created_at=at,
+        agent=name,
+        judge={},
+        settings=as_written(settings),
+        offline=False,
+        versions=package_versions(),
+    )
+    redact = redactor_of(None, settings, surroundings.environ)
+    with RunStore.create(settings.runs_dir, info, redact=redact) as store:
+        importing = ImportedRun(info.id, at, first_is_anchor)
+        for foreign in read_trajectories(files, format):
+            if query := importing.query(foreign):
+                store.add_query(query)
+            store.add_rollout(importing.rollout(foreign))
+        return store.folder, importing.counts

@@ -1,0 +1,132 @@
+"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from agents import Agent
+
+from harness.archive import Store
+from harness.core.errors import UsageError
+from harness.core.settings import OFFLINE_JUDGE, Settings
+from harness.endpoints import Ceiling, EndpointState, judge_endpoint
+from harness.judging import (
+    Ask,
+    EmbeddedAsk,
+    EndpointAsk,
+    Judge,
+    JudgeModel,
+    PairwiseJudge,
+    Pricing,
+    Rubric,
+    VerdictCache,
+)
+from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts import Engine, FirstCall, ModelSource, RunContext, connect, provider_for, servers_to_connect
+from harness.tournament import METHODS, Ranker, rules_of
+
+
+@asynccontextmanager
+async def open_engine(
+    spec: AgentSpec,
+    settings: Settings,
+    store: Store,
+    surroundings: Surroundings,
+    *,
+    run_id: str = "",
+    ceiling: Ceiling | None = None,
+) -> AsyncGenerator[Engine]:
+    """Give an engine, with the connections that the whole run shares; they are closed at the end."""
+    provider, client = provider_for(spec.endpoint)
+    state = EndpointState(surroundings.progress.note, strict=settings.strict_temperature)
+    run_context = RunContext(
+        loaded=spec.loaded,
+        settings=settings,
+        models=ModelSource(spec.endpoint, provider, spec.offline, state),
+        run_id=run_id,
+        store=store,
+        progress=surroundings.progress,
+        clock=surroundings.clock,
+        ceiling=ceiling or Ceiling(),
+    )
+    async with AsyncExitStack() as connections:
+        if client:
+            connections.push_async_callback(client.close)
+        source: Any = spec.loaded.source
+        if spec.loaded.shared_mcp and isinstance(source, Agent):
+            for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
+                await connect(server, connections)
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall())
+
+
+@asynccontextmanager
+async def open_ranker(plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings) -> AsyncGenerator[Ranker]:
+    """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end."""
+    rules = rules_of(plan.settings, plan.judge.counter)
+    async with open_judge_models(plan.judge, plan.settings, cache.store, surroundings) as models:
+        yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
+
+
+@asynccontextmanager
+async def open_judge(
+    spec: JudgeSpec, rubric: Rubric, settings: Settings, store: Store, surroundings: Surroundings
+) -> AsyncGenerator[Judge]:
+    """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
+    async with open_judge_models(spec, settings, store, surroundings) as (model,):
+        yield PairwiseJudge(model, rubric)
+
+
+@asynccontextmanager
+async def open_judge_models(
+    spec: JudgeSpec,
+    settings: Settings,
+    store: Store,
+    surroundings: Surroundings,
+    extra: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[list[JudgeModel]]:
+    """Give the models that `spec` names; their raw replies are kept in `store`.
+
+    `extra` are parameters added to every request. Raises UsageError without a key.
+    """
+    async with AsyncExitStack() as connections:
+        models: list[JudgeModel] = []
+        for member, environ in member_keys(spec, settings, surroundings.environ):
+            ask, pricing = _ask(member, settings, environ, extra or {}, connections)
+            models.append(
+                JudgeModel(
+                    ask=ask,
+                    identity=member.identity,
+                    pricing=pricing,
+                    keep=store.put_blob,
+                    clock=surroundings.clock,
+                    settle=store.settle,
+                    extra=extra or {},
+                )
+            )
+        yield models
+
+
+def _ask(
+    spec: JudgeSpec,
+    settings: Settings,
+    environ: Mapping[str, str],
+    extra: Mapping[str, Any],
+    connections: AsyncExitStack,
+) -> tuple[Ask, Pricing]:
+    """Return how to ask the model that `spec` names, and what it costs. Raises UsageError without a key."""
+    if spec.offline:
+        return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True)
+    at_judge = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
+    # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
+    endpoint = judge_endpoint(at_judge, environ if spec.base_url else {**environ, "OPENAI_BASE_URL": ""})
+    if endpoint is None:
+        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
+    ask = EndpointAsk(
+        endpoint, spec.model, timeout_s=settings.judge_timeout, limit=settings.judge_concurrency, extra=extra
+    )
+    connections.push_async_callback(ask.aclose)
+    return ask, Pricing(spec.model, endpoint.base_url)

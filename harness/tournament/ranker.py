@@ -1,0 +1,94 @@
+"""Ways of judging, by the name that --judge takes. A further way is a file beside this one, and a line in METHODS."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
+from harness.judging import JudgeModel, VerdictCache
+from harness.tournament.group import Rules
+from harness.tournament.listwise import ListwiseMethod
+from harness.tournament.pairwise import PairwiseMethod
+
+
+class Ranker(Protocol):
+    """Ranks groups by what its judges say of them."""
+
+    @property
+    def topology(self) -> str:
+        """What its rankings name as their topology."""
+        ...
+
+    @property
+    def estimator(self) -> str:
+        """What its rankings name as their estimator."""
+        ...
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether verdicts decide which calls follow, so that a group's calls can only be bounded beforehand."""
+        ...
+
+    def call_bounds(self, n: int) -> tuple[int, int]:
+        """Return the fewest and the most judge calls for a group of n rollouts that ended well, repair turns aside."""
+        ...
+
+    async def __call__(self, group: Group) -> GroupRanking:
+        """Judge and rank a group. Verdicts that cannot be had leave the ranking incomplete; raises Refused."""
+        ...
+
+
+class AnyRubric(Protocol):
+    """What judges go by."""
+
+    @property
+    def name(self) -> str:
+        """The rubric's name."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Name and fingerprint, as archives hold them."""
+        ...
+
+
+RubricT = TypeVar("RubricT", bound=AnyRubric)
+
+
+class JudgingMethod(Protocol[RubricT]):
+    """A way of judging: its rubric, what it costs, and how a ranker is made of models that judge."""
+
+    @property
+    def summary(self) -> str:
+        """What it does, as the end of a sentence."""
+        ...
+
+    @property
+    def without_effect(self) -> Sequence[str]:
+        """Settings that change nothing here."""
+        ...
+
+    @property
+    def ranks_from_matches(self) -> bool:
+        """Whether a tournament played again on the verdicts that its matches name gives the same ranks."""
+        ...
+
+    def load_rubric(self, name: str) -> RubricT:
+        """Return the rubric of that name or file. Raises UsageError."""
+        ...
+
+    def describe(self, rules: Rules, n: int) -> str | None:
+        """Return in words how calls are spent on n rollouts; None where there is no choice."""
+        ...
+
+    def call_bounds(self, rules: Rules, n: int) -> tuple[int, int]:
+        """Return the fewest and the most calls of one juror for n rollouts, repair turns aside."""
+        ...
+
+    def ranker(self, models: Sequence[JudgeModel], rubric: RubricT, cache: VerdictCache, rules: Rules) -> Ranker:
+        """Seat a judge for each model."""
+        ...
+
+
+METHODS: Mapping[str, JudgingMethod[Any]] = {"pairwise": PairwiseMethod(), "ruler": ListwiseMethod()}
+"""By the value of the setting `judge`. Any: each takes the rubric that it has loaded."""
