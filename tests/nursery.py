@@ -1,8 +1,8 @@
 """Starts `harness` processes that have imported everything already: a test that starts many must not wait for imports.
 
 `python -m tests.nursery` reads a JSON line for each, forks, and prints the child's pid; the child does what
-`python -m harness ARGS` does, with the folder, environment and streams that it was told. On {"ended": PID} the answer
-is how that one ended, or null.
+`python -m harness ARGS` does, with the folder, environment and streams of that line. On {"ended": PID} the answer
+is that child's exit code, or null while the child runs.
 """
 
 import gc
@@ -25,6 +25,16 @@ from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("OPENAI_", "HARNESS_")
+LAZY = (
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "numpy.random",
+    "openai.resources.chat",
+    "openai.resources.responses",
+    "rich._emoji_codes",
+    "tiktoken.model",
+)
+"""What other packages import only when a command uses them."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,8 @@ class Nursery:
         at = Path(self._folder.name) / str(next(self._numbers))
         streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]
         streams[0].write_text(stdin or "")
-        told = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
-        return Born(self._ask(told | {"env": clean_environment() | dict(env or {})}), *streams[1:])
+        order = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
+        return Born(self._ask(order | {"env": clean_environment() | dict(env or {})}), *streams[1:])
 
     def wait(self, born: Born, timeout_s: float = 120) -> Done:
         """Wait for the end of a command; one that takes too long is killed, and that fails the test."""
@@ -96,10 +106,10 @@ class Nursery:
             time.sleep(0.005)
         return Done(code, born.out.read_text(), born.err.read_text())
 
-    def _ask(self, told: Mapping[str, Any]) -> Any:
+    def _ask(self, order: Mapping[str, Any]) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(told) + "\n")
+        self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
@@ -109,42 +119,57 @@ def clean_environment() -> dict[str, str]:
     return {n: v for n, v in os.environ.items() if not n.startswith(OURS)} | {"PYTHONPATH": str(ROOT)}
 
 
-def child(told: Mapping[str, Any]) -> None:
+def child(order: Mapping[str, Any]) -> None:
     """Be `python -m harness`; ends by SystemExit, as that does."""
-    os.chdir(told["cwd"])
+    os.chdir(order["cwd"])
     os.environ.clear()
-    os.environ.update(told["env"])
+    os.environ.update(order["env"])
     modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)
-    for number, (name, mode) in enumerate(zip(told["streams"], modes, strict=True)):
+    for number, (name, mode) in enumerate(zip(order["streams"], modes, strict=True)):
         os.dup2(os.open(name, mode, 0o600), number)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the old one has read ahead in the nursery's orders
-    if told["room"]:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (told["room"], resource.RLIM_INFINITY))
-    sys.argv = ["harness", *told["args"]]
-    sys.path[0] = told["cwd"]
+    if order["room"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["room"], resource.RLIM_INFINITY))
+    sys.argv = ["harness", *order["args"]]
+    sys.path[0] = order["cwd"]
     sys.path[1:1] = [p for p in os.environ["PYTHONPATH"].split(os.pathsep) if p not in sys.path]
     runpy.run_module("harness", run_name="__main__", alter_sys=True)
 
 
-def serve() -> None:
-    """Import what commands import, then fork one a line."""
-    import harness  # noqa: PLC0415
+def import_everything() -> None:
+    import harness  # noqa: PLC0415 - the test's side of the nursery needs none of it
 
-    for found in pkgutil.walk_packages(harness.__path__, "harness."):
-        if found.name != "harness.__main__":
-            importlib.import_module(found.name)
+    modules = [module.name for module in pkgutil.walk_packages(harness.__path__, "harness.")]
+    for name in [*modules, *LAZY]:
+        if name != "harness.__main__":
+            importlib.import_module(name)
+
+
+def compile_templates() -> None:
+    """Fill the cache of the report's templates: to compile them takes half the time of a small run."""
+    from harness.report.html.templates import page_template  # noqa: PLC0415 - as above
+
+    environment = page_template().environment
+    for name in environment.list_templates(extensions=["j2"]):
+        environment.get_template(name)
+
+
+def serve() -> None:
+    """Import what commands import and compile the report's templates, then fork one a line."""
+    import_everything()
+    compile_templates()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for line in sys.stdin:
-        told = json.loads(line)
+        order = json.loads(line)
         answer: Any = True
-        if "args" in told:
+        if "args" in order:
             answer = os.fork()
             if answer == 0:
-                return child(told)
-        elif "ended" in told:
-            pid, status = os.waitpid(told["ended"], os.WNOHANG)
+                return child(order)
+        elif "ended" in order:
+            pid, status = os.waitpid(order["ended"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if pid else None
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
