@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+
 from harness.archive import RunReader, find_run
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import Query
@@ -15,8 +17,13 @@ def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader:
-    """Return a reader of the run that a user named. Raises UsageError."""
-    return RunReader(find_run(run, runs_folder(runs_dir, environ)))
+    """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError."""
+    return open_folder(find_run(run, runs_folder(runs_dir, environ)))
+
+
+def open_folder(folder: Path) -> RunReader:
+    """Return a reader of the run in a folder; it is closed when the command ends."""
+    return click.get_current_context().with_resource(RunReader(folder))
 
 
 def find_query(reader: RunReader, query_id: str | None) -> Query:

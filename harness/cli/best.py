@@ -53,8 +53,8 @@ def best(
     even if other runs failed; 3 without.
     """
     from harness import pipeline
-    from harness.archive import RunReader
     from harness.cli import announce, cost_lines, process
+    from harness.cli.archived_run import open_folder
     from harness.cli.output import print_run, stderr
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
@@ -72,7 +72,7 @@ def best(
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
         result = process.run_interruptible(lambda: pipeline.run_queries(prepared, queries, around), bars)
-    reader = RunReader(result.path)
+    reader = open_folder(result.path)
     ranking = reader.ranking(result.ranking_id)
     write_page(reader, ranking, result.path / "report.html")
     group, group_ranking = reader.group(queries[0]), ranking.groups[0]

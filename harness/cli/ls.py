@@ -32,9 +32,9 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     damaged: dict[Path, ArchiveDamaged] = {}
     for path in list_runs(folder):
         try:
-            reader = RunReader(path)
-            rows.append([*run_cells(reader)])
-            infos.append(reader.info.model_dump(mode="json"))
+            with RunReader(path) as reader:
+                rows.append([*run_cells(reader)])
+                infos.append(reader.info.model_dump(mode="json"))
         except ArchiveDamaged as exc:  # one damaged run must not hide the rest
             damaged[path] = exc
     if as_json:

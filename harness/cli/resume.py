@@ -50,9 +50,9 @@ def resume(
     The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing.
     """
     from harness import pipeline
-    from harness.archive import RunReader, find_run, last_unfinished, missing_of
+    from harness.archive import find_run, last_unfinished, missing_of
     from harness.cli import process
-    from harness.cli.archived_run import runs_folder
+    from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.output import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
@@ -65,7 +65,7 @@ def resume(
     if folder is None:
         click.echo("nothing to do: every run is finished", err=as_json)
         return ExitCode.DONE
-    reader = RunReader(folder)
+    reader = open_folder(folder)
     missing = missing_of(reader, retry_failed=retry_failed)
     if missing.nothing:
         return _already_finished(reader, as_json=as_json)
@@ -85,7 +85,7 @@ def resume(
             bars,
         )
     if result is None:  # another process has just finished the run
-        return _already_finished(RunReader(folder), as_json=as_json)
+        return _already_finished(open_folder(folder), as_json=as_json)
     return deliver(result, max_failures=load(dict(reader.info.settings)).max_failures, as_json=as_json)
 
 

@@ -15,7 +15,13 @@ def deliver(
     result: RunResult, *, max_failures: int, as_json: bool, rescored: bool = False, several: bool = False
 ) -> ExitCode:
     """Write the page, print the result, and return the exit code. The JSON of `several` runs is a line each."""
-    reader = RunReader(result.path)
+    with RunReader(result.path) as reader:
+        return _deliver(reader, result, max_failures, as_json=as_json, rescored=rescored, several=several)
+
+
+def _deliver(
+    reader: RunReader, result: RunResult, max_failures: int, *, as_json: bool, rescored: bool, several: bool
+) -> ExitCode:
     ranking = reader.ranking(result.ranking_id)
     summary = summarize(reader, ranking)
     write_page(reader, ranking, result.path / "report.html", summary)
