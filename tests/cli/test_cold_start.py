@@ -49,3 +49,19 @@ def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_help_loads_neither_pydantic_nor_the_sdk(tmp_path: Path) -> None:
+    for command in ("--help", "run --help", "rescore --help"):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "harness", *command.split()],
+            cwd=tmp_path,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+        assert "click" in loaded
+        assert not loaded & {"pydantic", "pydantic_core", "agents", "openai", "numpy", "rich", "yaml"}
