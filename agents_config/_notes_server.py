@@ -23,10 +23,10 @@ def search_notes(words: str) -> str:
     Args:
         words: What to look for.
     """
-    wanted = {w for w in words.lower().split() if len(w) > 2}
-    hits = [(sum(w in note.lower() for w in wanted), note) for note in NOTES]
-    found = [note for count, note in sorted(hits, key=lambda h: -h[0]) if count]
-    return "\n\n".join(found) or f"No results for {words!r}."
+    wanted = {word for word in words.lower().split() if len(word) > 2}
+    counts = [(sum(word in note.lower() for word in wanted), note) for note in NOTES]
+    matches = [note for count, note in sorted(counts, key=lambda pair: -pair[0]) if count]
+    return "\n\n".join(matches) or f"No results for {words!r}."
 
 
 @server.tool()

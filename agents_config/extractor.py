@@ -2,8 +2,9 @@
 
 python -m harness run --agent extractor --model NAME "Please send 12 crates of Boskoop to Ms Aydin by Friday."
 
-The answer is JSON. One guardrail stops messages without an amount before anything is spent, another stops orders that
-list what the message does not. This one needs a model: the embedded one writes prose only, and so fails with `output`.
+The answer is JSON. An input guardrail stops messages without a number before the model is called; an output
+guardrail stops orders with items that the message does not name. This agent needs a real model: the embedded model
+writes prose only, so its rollouts fail with `output`.
 """
 
 from agents import Agent, GuardrailFunctionOutput, RunContextWrapper, input_guardrail, output_guardrail
@@ -41,7 +42,7 @@ class Order(BaseModel):
 def has_an_amount(
     context: RunContextWrapper, agent: Agent, message: str | list[TResponseInputItem]
 ) -> GuardrailFunctionOutput:
-    """Trip on a message in which there is nothing to count."""
+    """Trip on a message without a number."""
     del context, agent
     return GuardrailFunctionOutput(None, tripwire_triggered=not any(c.isdigit() for c in str(message)))
 

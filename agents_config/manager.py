@@ -2,7 +2,7 @@
 
 python -m harness run --agent manager "How did garbage collection reach everyday languages?"
 
-A run's temperatures reach both helpers too, and what they did is archived inside the step that called them.
+The run's temperatures hold for both helpers too. Their steps are archived inside the step that called them.
 """
 
 from agents import Agent

@@ -2,7 +2,7 @@
 
 python -m harness run --agent mcp_notes "What is still open before the concert?"
 
-Each rollout starts a server of its own and stops it at its end, so that no rollout finds what another one noted.
+Each rollout starts its own server and stops it at the end, so that no rollout reads what another rollout noted.
 """
 
 import sys
@@ -30,7 +30,7 @@ tell.
 async def build(env: AgentEnv) -> AsyncGenerator[Agent]:
     """Yield the agent while its server runs."""
     server = MCPServerStdio(
-        # -P keeps this folder, and whatever lies in it, from hiding a module that the server imports.
+        # -P: a file in this folder must not hide a module that the server imports.
         {"command": sys.executable, "args": ["-P", str(SERVER)]},
         name="notes",
         client_session_timeout_seconds=60,  # sixteen rollouts start sixteen servers at once

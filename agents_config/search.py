@@ -22,10 +22,13 @@ comment on your search or on the summary.
 
 
 def build(env: AgentEnv) -> Agent:
-    """Return the agent. Hosted web search exists only on the Responses API; elsewhere it searches a local corpus."""
+    """Return the agent, with hosted web search on the Responses API and a local corpus elsewhere."""
     hosted = env.api == "responses" and not env.offline
     tool: Tool = WebSearchTool() if hosted else search_tool(env.corpus)
-    settings = env.model_settings(MODEL)
     return Agent(
-        name="search", instructions=INSTRUCTIONS, tools=[tool], model=env.model or MODEL, model_settings=settings
+        name="search",
+        instructions=INSTRUCTIONS,
+        tools=[tool],
+        model=env.model or MODEL,
+        model_settings=env.model_settings(MODEL),
     )

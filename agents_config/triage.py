@@ -2,7 +2,7 @@
 
 python -m harness run --agent triage "My station shows E07 since this morning. What now?"
 
-The embedded model cannot hand over: without a model the triage agent is left to say that it found nothing.
+The embedded model cannot hand over, so with --offline the triage agent only says that it found nothing.
 """
 
 from agents import Agent, function_tool
@@ -49,7 +49,7 @@ def find_fault(code: str) -> str:
 
 
 def build(env: AgentEnv) -> Agent:
-    """Return the triage agent. What a run sets (temperatures, --model) holds for the specialists as well."""
+    """Return the triage agent. The run's temperature and --model hold for the specialists as well."""
     model, settings = env.model or MODEL, env.model_settings(MODEL)
     billing = Agent(
         name="billing",

@@ -4,7 +4,7 @@
 
 Writes a run of GROUPS (10,000) groups of 8 with `arena` verdicts into a temporary folder, then times real commands,
 each in a process of its own: seconds, and the most memory that it held (resident). The first one also builds the index.
-A plain `rescore` looks first what it would buy, and so goes over the run twice.
+A plain `rescore` first counts what it would buy, so it reads the run twice.
 """
 
 import asyncio
@@ -86,11 +86,11 @@ async def generate(folder: Path, groups: int) -> Path:
         jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])
         for g in range(groups):
             query = Query(id=f"q{g}", text=f"What of {g}?")
-            found = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))
+            rollouts = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))
             store.add_query(query)
-            for r in found:
+            for r in rollouts:
                 store.add_rollout(r)
-            await rank_group(Group(query=query, rollouts=found), jury, Rules(), random.Random(0))
+            await rank_group(Group(query=query, rollouts=rollouts), jury, Rules(), random.Random(0))
         return store.folder
 
 
@@ -118,7 +118,7 @@ def main() -> None:
             ("rescore", str(run), "--free", "-q"),
             ("rescore", str(run), "--free", "-q"),
             ("rescore", str(run)),
-            ("show", str(run), "--query", "q7"),
+            ("show", str(run), "--query", f"q{min(7, groups - 1)}"),
             ("ls", "--runs-dir", folder),
         ]
         for args in commands:

@@ -20,12 +20,12 @@ SEED = 0
 
 def calls(n: int, order: OrderPolicy, rng: random.Random) -> int:
     """Play one tournament of n entrants whose scores are random, and return its judge calls."""
-    arena, asked = Arena(range(n), 0, order), 0
+    arena, count = Arena(range(n), 0, order), 0
     while pairings := arena.pairings():
         for pairing in pairings:
-            asked += len(pairing.orders)
+            count += len(pairing.orders)
             arena.record(pairing, Fraction(rng.randint(0, 100), 10), Fraction(rng.randint(0, 100), 10))
-    return asked
+    return count
 
 
 def main() -> None:

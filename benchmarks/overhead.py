@@ -6,8 +6,8 @@ Both sides run the same agent (three tool turns, then an answer) against the sam
 same concurrency, and neither reads the certificates anew. They take turns (bare, captured, captured, bare), and the
 ratio is taken pair by pair. CPU is this process's own, user and system.
 
-After a warm-up pair the garbage collector is told to pass over what was imported (`gc.freeze`): to walk all of that
-takes a tenth of a side's time, is due about once a side, and would fall on one side by chance.
+After a warm-up pair the garbage collector passes over all that was imported (`gc.freeze`). A walk over it takes a tenth
+of a side's time and is due about once a side, so that it would fall on one side by chance.
 """
 
 import gc

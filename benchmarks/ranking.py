@@ -125,11 +125,11 @@ def play(topology: Topology, table: Table) -> None:
 
 def estimates(topology: Topology, table: Table, n: int) -> dict[str, list[float]]:
     """Return what each estimator makes of one tournament: a number an entrant, the higher the better."""
-    found = {"tiers": _ranks(tiers(topology.standings()), n), "wins": _ranks(_wins(topology, n), n)}
+    scores = {"tiers": _ranks(tiers(topology.standings()), n), "wins": _ranks(_wins(topology, n), n)}
     if table.made:
         calls = Comparisons.of(n, *zip(*table.made, strict=True))
-        found |= {name: fit(calls).estimates.tolist() for name, fit in (("margins", fit_margins), ("bt", fit_bt))}
-    return found
+        scores |= {name: fit(calls).estimates.tolist() for name, fit in (("margins", fit_margins), ("bt", fit_bt))}
+    return scores
 
 
 def _wins(topology: Topology, n: int) -> dict[int, Fraction]:
@@ -148,15 +148,17 @@ def _ranks(keys: Any, n: int) -> list[float]:
 def cell(design: Design, groups: Groups, regime: str, seed: int) -> list[Row]:
     """Play every group by one design; a row an estimator."""
     size, n = groups.quality.shape
-    found: dict[str, list[list[float]]] = {e: [] for e in ESTIMATORS}
+    by_estimator: dict[str, list[list[float]]] = {e: [] for e in ESTIMATORS}
     calls = 0
     for g in range(size):
         topology, table = design.start(n, random.Random(f"{seed}/{g}")), Table(groups.calls[g])
         play(topology, table)
         calls += len(table.made)
         for estimator, scores in estimates(topology, table, n).items():
-            found[estimator].append(scores)
-    return [_row(regime, n, design.name, e, calls / size, np.array(s), groups.quality) for e, s in found.items() if s]
+            by_estimator[estimator].append(scores)
+    return [
+        _row(regime, n, design.name, e, calls / size, np.array(s), groups.quality) for e, s in by_estimator.items() if s
+    ]
 
 
 def ruler_rows(regime: Regime, groups: Groups, rng: np.random.Generator) -> Iterator[Row]:
@@ -182,14 +184,14 @@ def job(task: tuple[int, int, int, int]) -> list[Row]:
     return cell(designs(n)[design], groups, regime.name, seed)
 
 
-def simulate(sizes: Sequence[int], groups: int, seed: int, told: Callable[[str], object]) -> list[Row]:
+def simulate(sizes: Sequence[int], groups: int, seed: int, show: Callable[[str], object]) -> list[Row]:
     """Run every cell, on all cores."""
     tasks = [(w, n, groups, seed) for n in sizes for w in range(len(REGIMES) * (len(designs(n)) + 1))]
     rows: list[Row] = []
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for done, found in enumerate(pool.imap_unordered(job, tasks), 1):
-            rows += found
-            told(f"\r{done}/{len(tasks)} cells")
+        for done, cell_rows in enumerate(pool.imap_unordered(job, tasks), 1):
+            rows += cell_rows
+            show(f"\r{done}/{len(tasks)} cells")
     return rows
 
 
@@ -203,9 +205,9 @@ def print_table(rows: Sequence[Row], n: int) -> None:
     for design in names:
         for estimator in (*ESTIMATORS, "mean"):
             cells = [at.get((design, estimator, r.name)) for r in REGIMES]
-            if found := [c for c in cells if c]:
-                told = "".join(f"  {c.rho:6.3f} +-{c.error:.3f} {c.top:5.3f}" for c in found)
-                print(f"{design:24}{estimator:10}{np.mean([c.calls for c in found]):7.1f}{told}")
+            if filled := [c for c in cells if c]:
+                figures = "".join(f"  {c.rho:6.3f} +-{c.error:.3f} {c.top:5.3f}" for c in filled)
+                print(f"{design:24}{estimator:10}{np.mean([c.calls for c in filled]):7.1f}{figures}")
 
 
 def print_check(rows: Sequence[Row]) -> None:
@@ -216,8 +218,8 @@ def print_check(rows: Sequence[Row]) -> None:
         for regime, figure in zip(REGIMES, figures, strict=True):
             if row := at.get((design, estimator, regime.name)):
                 fits = abs(row.rho - figure) <= 0.01 + 2 * row.error
-                said = "agrees" if fits else "DIFFERS"
-                print(f"  {design:14}{estimator:9}{regime.name:10} published {figure:.3f}  here {row.rho:.3f}  {said}")
+                published = f"published {figure:.3f}  here {row.rho:.3f}  {'agrees' if fits else 'DIFFERS'}"
+                print(f"  {design:14}{estimator:9}{regime.name:10} {published}")
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
@@ -245,28 +247,28 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def main() -> None:
     """Simulate, print, and draw if asked."""
-    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("--quick", action="store_true", help=f"N = 8 and {QUICK:,} groups a cell")
-    ask.add_argument("--groups", type=int, help=f"groups a cell ({FULL:,})")
-    ask.add_argument("--sizes", default="4,8,16,32", help="numbers of rollouts a group")
-    ask.add_argument("--rng", type=int, default=0, help="seed of all chance")
-    ask.add_argument("--plot", type=Path, metavar="FILE.png")
-    ask.add_argument("--csv", type=Path, metavar="FILE.csv")
-    given = ask.parse_args()
-    sizes = [8] if given.quick else [int(s) for s in given.sizes.split(",")]
-    groups, began = given.groups or (QUICK if given.quick else FULL), time.monotonic()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"N = 8 and {QUICK:,} groups a cell")
+    parser.add_argument("--groups", type=int, help=f"groups a cell ({FULL:,})")
+    parser.add_argument("--sizes", default="4,8,16,32", help="numbers of rollouts a group")
+    parser.add_argument("--rng", type=int, default=0, help="seed of all chance")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png")
+    parser.add_argument("--csv", type=Path, metavar="FILE.csv")
+    options = parser.parse_args()
+    sizes = [8] if options.quick else [int(s) for s in options.sizes.split(",")]
+    groups, began = options.groups or (QUICK if options.quick else FULL), time.monotonic()
     shown = partial(print, end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else str
-    rows = simulate(sizes, groups, given.rng, shown)
-    print(f"{groups:,} groups a cell, rng {given.rng}, {time.monotonic() - began:.0f} s\n{ASSUMPTION}")
+    rows = simulate(sizes, groups, options.rng, shown)
+    print(f"{groups:,} groups a cell, rng {options.rng}, {time.monotonic() - began:.0f} s\n{ASSUMPTION}")
     for n in sizes:
         print_table(rows, n)
     print_check(rows)
-    if given.csv:
-        with given.csv.open("w", newline="") as file:
+    if options.csv:
+        with options.csv.open("w", newline="") as file:
             out = csv.writer(file)
             out.writerows([Row.__annotations__, *([*vars(r).values()] for r in rows)])
-    if given.plot:
-        plot(rows, given.plot)
+    if options.plot:
+        plot(rows, options.plot)
 
 
 if __name__ == "__main__":

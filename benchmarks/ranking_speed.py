@@ -31,21 +31,22 @@ Matches = Sequence[Match]
 
 def stored(groups: int, n: int) -> list[Matches]:
     """Return the matches of arenas among rollouts of normal quality, judged in both orders by a noisy judge."""
-    rng, found = np.random.default_rng(SEED), list[Matches]()
+    rng, by_group = np.random.default_rng(SEED), list[Matches]()
     for _ in range(groups):
         quality = rng.normal(size=n)
         margin = quality[:, None] - quality + rng.normal(size=(n, n))
         shown = np.clip(6 + margin / 2, 0, 10).round(1).tolist(), np.clip(6 - margin / 2, 0, 10).round(1).tolist()
-        found.append(rank_scores(lambda i, j, s=shown: (s[0][i][j], s[1][i][j]), n=n).matches)
-    return found
+        by_group.append(rank_scores(lambda i, j, s=shown: (s[0][i][j], s[1][i][j]), n=n).matches)
+    return by_group
 
 
 def replayed(matches: Matches, n: int) -> Sequence[Standing]:
     """Return the standings after playing an arena again by its stored matches."""
-    arena, known = Arena(range(n), 0), {(m.round, m.a, m.b): m for m in matches}
+    arena = Arena(range(n), 0)
+    by_pairing = {(m.round, m.a, m.b): m for m in matches}
     while pairings := arena.pairings():
         for pairing in pairings:
-            match = known[pairing.round, pairing.a, pairing.b]
+            match = by_pairing[pairing.round, pairing.a, pairing.b]
             arena.record(pairing, exact(match.score_a), exact(match.score_b))
     return arena.standings()
 
@@ -75,7 +76,9 @@ def seconds(rank: Callable[[Estimator, Matches, int], object], name: Estimator, 
 
 
 def main() -> None:
-    groups, n = (int(given) for given in (*sys.argv[1:], *("10000", "8")[len(sys.argv) - 1 :]))
+    """Print the table."""
+    groups = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    n = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     all_of = stored(groups, n)
     print(f"{groups} groups of {n}, {sum(map(len, all_of))} stored matches, seed {SEED}; seconds on one core")
     print(f"{'estimator':<10}{'ranks alone':>12}{'as stored':>12}")

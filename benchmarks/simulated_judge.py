@@ -70,13 +70,15 @@ def draw(regime: Regime, groups: int, n: int, rng: np.random.Generator, *, times
 
 def listwise(regime: Regime, quality: Array, rng: np.random.Generator, calls: int) -> Array:
     """Return the mean score [G, N] of `calls` listwise calls, under the assumption stated in `ASSUMPTION`."""
-    own = rng.standard_normal(quality.shape) * regime.u / np.sqrt(2)
-    found: list[Array] = []
+    of_rollout = rng.standard_normal(quality.shape) * regime.u / np.sqrt(2)
+    scores: list[Array] = []
     for _ in range(calls):
         place = np.argsort(rng.random(quality.shape), axis=1) / (quality.shape[1] - 1) - 0.5
-        level = 6 + regime.gamma * quality + own - regime.b * place + rng.standard_normal(quality.shape) * regime.e
-        found.append(np.clip(np.rint(level / 10 / RULER_STEP) * RULER_STEP, 0, 1))
-    return np.asarray(np.stack(found).mean(axis=0), np.float64)
+        level = (
+            6 + regime.gamma * quality + of_rollout - regime.b * place + rng.standard_normal(quality.shape) * regime.e
+        )
+        scores.append(np.clip(np.rint(level / 10 / RULER_STEP) * RULER_STEP, 0, 1))
+    return np.asarray(np.stack(scores).mean(axis=0), np.float64)
 
 
 ASSUMPTION = (

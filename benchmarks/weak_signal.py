@@ -35,11 +35,11 @@ def row(regime: Regime, n: int, groups: int, *, equal: bool) -> str:
     drawn = draw(judge, groups, n, np.random.default_rng(2))
     reliability, estimates = fitted(drawn)
     weak = reliability < WEAK_BELOW
-    told = f"{n:4} {'equal, ' if equal else ''}{regime.name:10}".ljust(24) + f"{weak.mean():8.3f}"
+    line = f"{n:4} {'equal, ' if equal else ''}{regime.name:10}".ljust(24) + f"{weak.mean():8.3f}"
     if equal or weak.sum() < 2:
-        return told
+        return line
     kinds = (mean_spearman(estimates[k], drawn.quality[k])[0] for k in (weak, ~weak))
-    return told + "".join(f"{rho:10.3f}" for rho in kinds)
+    return line + "".join(f"{rho:10.3f}" for rho in kinds)
 
 
 def main() -> None:
