@@ -4,7 +4,7 @@ import json
 
 import click
 
-from harness.endpoints import Bounds, Tokens, agent_tokens, judge_tokens
+from harness.endpoints import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Prepared, Quote, describe_calls
 from harness.report import counted, dollars
 
@@ -43,7 +43,7 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
     """Return the estimate of a run's cost, and what it assumes."""
     agent, judge, whole = prepared.agent_cost(queries), prepared.judge_cost(queries), prepared.cost(queries)
     parts = f"(agent {_range(agent)}, judge {_range(judge)})"
-    if whole == Bounds(0, 0):
+    if whole == CostBounds(0, 0):
         return "estimated cost: $0.00 (embedded parts)"
     if agent is None and judge is None:
         return "estimated cost: unknown (no listed price for these models at these addresses)"
@@ -65,7 +65,7 @@ def tokens_range(low: Tokens, high: Tokens) -> str:
 def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: bool) -> None:
     """Say what rescoring a run would reuse and buy (`free`: leave open); of `several` runs, which one it is."""
     if as_json:
-        bought, cost = ((0, 0), Bounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
+        bought, cost = ((0, 0), CostBounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
         row = {
             "run": run,
             "judge": quote.judge,
@@ -86,11 +86,11 @@ def quote_line(quote: Quote) -> str:
     return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}"
 
 
-def _ends(bounds: Bounds | None) -> list[float] | None:
+def _ends(bounds: CostBounds | None) -> list[float] | None:
     return [bounds.low, bounds.high] if bounds else None
 
 
-def _range(bounds: Bounds | None) -> str:
+def _range(bounds: CostBounds | None) -> str:
     if bounds is None:
         return "unknown"
     return dollars(bounds.low) if bounds.low == bounds.high else f"{dollars(bounds.low)} to {dollars(bounds.high)}"

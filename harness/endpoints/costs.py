@@ -56,7 +56,7 @@ class Tokens:
     output: int
 
     def usage(self) -> Usage:
-        """Return it as the usage of all its calls."""
+        """Return the usage of all calls together."""
         return Usage(requests=self.calls, input=self.calls * self.input, output=self.calls * self.output)
 
 
@@ -74,7 +74,7 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CostBounds:
     """From USD `low` to `high`."""
 
     low: float
@@ -91,43 +91,44 @@ def judge_tokens(judge_budget: int) -> tuple[Tokens, Tokens]:
     return Tokens(1, 2_000, 500), Tokens(1, 2_000 + (judge_budget or _NO_BUDGET), 1_500)
 
 
-def bounds(pieces: tuple[int, int], each: tuple[Tokens, Tokens], priced: Priced) -> Bounds | None:
+def cost_bounds(pieces: tuple[int, int], each: tuple[Tokens, Tokens], priced: Priced) -> CostBounds | None:
     """Return what `pieces` (fewest, most) cost; None where the price is not known."""
     low, high = (priced.usd(tokens) for tokens in each)
-    return None if low is None or high is None else Bounds(pieces[0] * low, pieces[1] * high)
+    return None if low is None or high is None else CostBounds(pieces[0] * low, pieces[1] * high)
 
 
-def both(agent: Bounds | None, judge: Bounds | None) -> Bounds | None:
-    """Add up; a bill with an unknown part is unknown."""
+def total_bounds(agent: CostBounds | None, judge: CostBounds | None) -> CostBounds | None:
+    """Return the sum of two bounds, None where either is unknown."""
     if agent is None or judge is None:
         return None
-    return Bounds(fsum((agent.low, judge.low)), fsum((agent.high, judge.high)))
+    return CostBounds(fsum((agent.low, judge.low)), fsum((agent.high, judge.high)))
 
 
-Kind = Literal["agent", "judge"]
+Purchase = Literal["agent", "judge"]
 """A rollout, or a verdict."""
 
 
 class Ceiling:
-    """A ceiling on spending. What is under way is never stopped: it is paid for.
+    """A ceiling on spending. Purchases under way are never stopped: they are paid for.
 
-    A purchase may begin if it fits beside what was spent and what is under way, each taken at the price of the dearest
-    of its kind so far, and before the first at `expected`. So only a purchase dearer than all before it can go beyond.
+    A purchase may begin if it fits beside what was spent and what is under way. Each purchase is taken at the price of
+    the dearest of its kind so far, or at `expected` before the first. Only a purchase dearer than all before it can go
+    beyond the ceiling.
     """
 
-    def __init__(self, usd: float | None = None, expected: Mapping[Kind, float] | None = None) -> None:
+    def __init__(self, usd: float | None = None, expected: Mapping[Purchase, float] | None = None) -> None:
         """Allow `usd`; None for no ceiling."""
         self._usd = usd
-        self._dearest: dict[Kind, float] = dict(expected or {})
-        self._seen: set[Kind] = set()
-        self._under_way: dict[Kind, int] = {}
+        self._dearest: dict[Purchase, float] = dict(expected or {})
+        self._seen: set[Purchase] = set()
+        self._under_way: dict[Purchase, int] = {}
         self._ended = anyio.Event()
         self.spent = 0.0
         self.stopped: str | None = None
         """Why nothing more is bought."""
 
-    async def begin(self, kind: Kind) -> bool:
-        """Tell whether a purchase may begin; waits while that depends on what is under way."""
+    async def begin(self, kind: Purchase) -> bool:
+        """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
             if not any(self._under_way.values()):
                 self.stopped = f"--max-cost {self._usd:g} is reached: ${self.spent:.4f} spent"
@@ -138,8 +139,8 @@ class Ceiling:
         self._under_way[kind] = self._under_way.get(kind, 0) + 1
         return True
 
-    def end(self, kind: Kind, usd: float | None) -> None:
-        """Hear what a purchase came to. None, a price that nobody can tell, ends all buying under a ceiling."""
+    def end(self, kind: Purchase, usd: float | None) -> None:
+        """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
         self._under_way[kind] -= 1
         if usd is None and self._usd is not None:
             self.stopped = (
@@ -153,7 +154,7 @@ class Ceiling:
         self._ended.set()
         self._ended = anyio.Event()
 
-    def _fits(self, kind: Kind, usd: float) -> bool:
+    def _fits(self, kind: Purchase, usd: float) -> bool:
         under_way = sum(n * self._dearest.get(k, 0.0) for k, n in self._under_way.items())
         price = self._dearest.get(kind)
         return self.spent + under_way + (price or 0.0) <= usd and (price is not None or self.spent < usd)

@@ -9,7 +9,16 @@ from harness.archive import RankingHead, RunInfo, RunReader
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.settings import Settings, without_credentials
 from harness.core.settings_sources import changed, load
-from harness.endpoints import Bounds, Ceiling, Kind, Priced, agent_tokens, both, bounds, judge_tokens
+from harness.endpoints import (
+    Ceiling,
+    CostBounds,
+    Priced,
+    Purchase,
+    agent_tokens,
+    cost_bounds,
+    judge_tokens,
+    total_bounds,
+)
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.rollouts import LoadedAgent
 from harness.tournament import METHODS, AnyRubric, rules_of
@@ -42,18 +51,18 @@ class Prepared(JudgingPlan):
         low, high = call_bounds(self.settings, self.settings.n, self.judge)
         return low * queries, high * queries
 
-    def agent_cost(self, queries: int) -> Bounds | None:
+    def agent_cost(self, queries: int) -> CostBounds | None:
         """Return what the agent runs are taken to cost, None if their price is unknown."""
         runs = self.settings.n * queries
-        return bounds((runs, runs), agent_tokens(self.settings.max_turns), self.agent.priced)
+        return cost_bounds((runs, runs), agent_tokens(self.settings.max_turns), self.agent.priced)
 
-    def judge_cost(self, queries: int) -> Bounds | None:
+    def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
         return judge_cost(self.settings, self.judge, self.judge_calls(queries))
 
-    def cost(self, queries: int) -> Bounds | None:
+    def cost(self, queries: int) -> CostBounds | None:
         """Return what all of it is taken to cost, None if any price is unknown."""
-        return both(self.agent_cost(queries), self.judge_cost(queries))
+        return total_bounds(self.agent_cost(queries), self.judge_cost(queries))
 
 
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
@@ -138,14 +147,14 @@ def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]
     return low * len(judge.members), high * len(judge.members)
 
 
-def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> Bounds | None:
+def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
     low, high = ([member.priced.usd(tokens) for member in judge.members] for tokens in (least, most))
     known_low, known_high = [usd for usd in low if usd is not None], [usd for usd in high if usd is not None]
     if len(known_low) < len(low) or len(known_high) < len(high):
         return None
-    return Bounds(calls[0] * fmean(known_low), calls[1] * fmean(known_high))
+    return CostBounds(calls[0] * fmean(known_low), calls[1] * fmean(known_high))
 
 
 def check_prices(settings: Settings, priced: Iterable[tuple[str, Priced]]) -> None:
@@ -168,7 +177,7 @@ def judge_prices(judge: JudgeSpec) -> list[tuple[str, Priced]]:
 
 def ceiling_of(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost."""
-    expected: dict[Kind, float] = {}
+    expected: dict[Purchase, float] = {}
     asked = [member.priced.usd(judge_tokens(settings.judge_budget)[0]) for member in judge.members]
     if known := [usd for usd in asked if usd is not None]:
         expected["judge"] = max(known)

@@ -17,7 +17,7 @@ from harness.core.errors import HarnessError, UsageError, did_you_mean, first_er
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
-from harness.endpoints import Bounds
+from harness.endpoints import CostBounds
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import one_error
@@ -199,7 +199,7 @@ class Quote:
 
     reused: int
     bought: tuple[int, int]
-    cost: Bounds | None
+    cost: CostBounds | None
     judge: str
 
 
@@ -225,7 +225,7 @@ async def quote_rescoring(
                         high += max(0, most - missing)
         except* HarnessError as errors:
             raise first_error(errors) from None
-        cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else Bounds(0, 0)
+        cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         return Quote(reused, (low, high), cost, plan.judge.model)
 
 

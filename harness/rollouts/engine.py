@@ -12,14 +12,13 @@ from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.recorder import Recorder
 
-_NOTHING: float | None = 0.0
 _CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
 
 
 class FirstCall:
     """Lets one rollout go first, until its first reply is in.
 
-    A wrong key, model or address so costs one call and not N, and is the whole run's error, not N failures.
+    A wrong key, model or address then costs one call, and is one error of the whole run instead of N failed rollouts.
     """
 
     def __init__(self) -> None:
@@ -29,7 +28,7 @@ class FirstCall:
         self.answered = False
 
     async def lead_or_wait(self) -> bool:
-        """Return True to the first caller at once, False to the others once it is through."""
+        """Return True to the first caller at once, False to the others once a reply is in or the leader has ended."""
         if self._taken:
             await self._through.wait()
             return False
@@ -66,7 +65,7 @@ class Engine:
         missing = [i for i in range(self.run_context.settings.n) if i not in done]
         self.run_context.progress.expect("rollouts", len(missing))
 
-        async def one(index: int) -> None:
+        async def roll_out_one(index: int) -> None:
             async with self.limiter:
                 leads = await self.first_call.lead_or_wait()
                 if rollout := await self._within_ceiling(query, index, leads=leads):
@@ -75,17 +74,18 @@ class Engine:
 
         async with anyio.create_task_group() as tasks:
             for index in missing:
-                tasks.start_soon(one, index)
+                tasks.start_soon(roll_out_one, index)
         return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
 
     async def _within_ceiling(self, query: Query, index: int, *, leads: bool) -> Rollout | None:
-        ceiling, usd = self.run_context.ceiling, _NOTHING
+        ceiling = self.run_context.ceiling
+        usd: float | None = 0.0
         if not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
             return None
         try:
-            rollout = await self._one(query, index, leads=leads)
+            rollout = await self._attempt(query, index, leads=leads)
             usd = rollout.price_usd
         finally:
             ceiling.end("agent", usd)
@@ -99,7 +99,7 @@ class Engine:
         attempt.drop()
         return recorder.fingerprint
 
-    async def _one(self, query: Query, index: int, *, leads: bool) -> Rollout:
+    async def _attempt(self, query: Query, index: int, *, leads: bool) -> Rollout:
         seed = sampling_seed(self.run_context, query, index)
         recorder = Recorder(on_reply=self.first_call.reply, state=self.run_context.models.state, seed=seed)
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())

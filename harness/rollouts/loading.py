@@ -1,4 +1,4 @@
-"""From the user's word for an agent to the Agent: by name, entry point, `module:attr` or `path.py:attr`."""
+"""Loading the agent that --agent names: by name, entry point, `module:attr` or `path.py:attr`."""
 
 import hashlib
 import importlib
@@ -21,12 +21,11 @@ from harness.rollouts.environment import AgentEnv
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ENTRY_POINTS = "harness.agents"
-_HOOKS = ("context", "before_rollout", "after_rollout", "reward", "redact")
 
 
 @dataclass(frozen=True)
 class LoadedAgent:
-    """An agent as found: what to call it, where it stands, how to make one."""
+    """A loaded agent: its name, its file, and how to make one."""
 
     name: str
     source: Any
@@ -47,7 +46,7 @@ class LoadedAgent:
     shared_mcp: bool = False
     """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
     word: str | None = None
-    """What the user typed for it: enough to find it again from the same folder."""
+    """What the user typed after --agent: enough to load the agent again from the same folder."""
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
@@ -114,9 +113,9 @@ def _find(word: str, here: Path) -> LoadedAgent:
             return _from_module(_import_file(path, here), "", path, name=word, packaged=_is_packaged(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
-    known = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
+    names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
     raise UsageError(
-        f"no agent {word!r}{did_you_mean(word, known)}; known: {', '.join(known) or 'none'}. "
+        f"no agent {word!r}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
         "Or pass module:attr or path.py:attr"
     )
 
@@ -128,7 +127,7 @@ def agent_files(here: Path) -> Iterator[Path]:
 
 
 EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
-"""By name: in a checkout they lie where people put their own."""
+"""Told apart by name: in a checkout the examples lie where people put agents of their own."""
 
 
 def _folders(here: Path) -> list[Path]:
@@ -142,7 +141,7 @@ def _packaged_folder() -> Path:
 
 
 def _is_packaged(path: Path) -> bool:
-    """A copy counts as packaged as long as nobody has changed it, and what is put beside the examples does not."""
+    """Return whether a file is an example: also an unchanged copy, but not another file beside the examples."""
     twin = _packaged_folder() / path.name
     return path.stem in EXAMPLES and twin.is_file() and twin.read_bytes() == path.read_bytes()
 
@@ -192,40 +191,41 @@ def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError
     file, line = _users_line(exc.__traceback__, path)
     if isinstance(exc, SyntaxError):
         return UsageError(f"{what} raised SyntaxError: {exc.msg} ({exc.filename}, line {exc.lineno})")
-    said = " ".join(str(exc).split()) or "no message"
-    return UsageError(f"{what} raised {type(exc).__name__}: {said} ({file}, line {line})")
+    message = " ".join(str(exc).split()) or "no message"
+    return UsageError(f"{what} raised {type(exc).__name__}: {message} ({file}, line {line})")
 
 
 def _users_line(trace: TracebackType | None, path: Path | None) -> tuple[str | None, int | None]:
     """Return the last place in the user's own file, or the last one outside the import machinery."""
     frames = [f for f in traceback.extract_tb(trace) if "importlib" not in f.filename and f.filename != __file__]
-    own = [f for f in frames if path and Path(f.filename) == path] or frames
-    return (own[-1].filename, own[-1].lineno) if own else (None, None)
+    users = [f for f in frames if path and Path(f.filename) == path] or frames
+    return (users[-1].filename, users[-1].lineno) if users else (None, None)
 
 
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
     file = path or (Path(module.__file__) if module.__file__ else None)
     attrs = [attr] if attr else ["agent", "build"]
-    found = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
-    if found is None:
-        wanted = f"{attr!r}" if attr else "`agent` or `build`"
-        raise UsageError(f"{file or module.__name__} has no {wanted}{did_you_mean(attr, vars(module))}")
-    if not isinstance(found, Agent) and not callable(found):
+    source = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
+    if source is None:
+        expected = f"{attr!r}" if attr else "`agent` or `build`"
+        raise UsageError(f"{file or module.__name__} has no {expected}{did_you_mean(attr, vars(module))}")
+    if not isinstance(source, Agent) and not callable(source):
         raise UsageError(
-            f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(found).__name__}, "
+            f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(source).__name__}, "
             "not an openai-agents Agent or a function that builds one"
         )
-    examples = tuple(str(e) for e in getattr(module, "EXAMPLES", ()))
-    hooks = {name: _hook(module, name) for name in _HOOKS}
     return LoadedAgent(
         name=name,
-        source=found,
+        source=source,
         file=file,
         packaged=packaged,
-        examples=examples,
+        examples=tuple(str(example) for example in getattr(module, "EXAMPLES", ())),
+        context=_hook(module, "context"),
+        before_rollout=_hook(module, "before_rollout"),
+        after_rollout=_hook(module, "after_rollout"),
+        reward=_hook(module, "reward"),
+        redact=_hook(module, "redact"),
         shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
-        word=None,
-        **hooks,
     )
 
 

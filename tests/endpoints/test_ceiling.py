@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.endpoints.costs import Ceiling, Kind
+from harness.endpoints.costs import Ceiling, Purchase
 
 
-def spend(ceiling: Ceiling, prices: list[float | None], kind: Kind = "judge", seed: int = 0) -> int:
+def spend(ceiling: Ceiling, prices: list[float | None], kind: Purchase = "judge", seed: int = 0) -> int:
     """Try to buy everything at once; return how many purchases were made."""
     rng, bought = random.Random(seed), 0
 
@@ -53,7 +53,7 @@ def test_what_costs_nothing_fits_under_a_ceiling_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("expected", [{}, {"judge": 0.01}])
-def test_nothing_is_bought_with_no_room_at_all(expected: Mapping[Kind, float]) -> None:
+def test_nothing_is_bought_with_no_room_at_all(expected: Mapping[Purchase, float]) -> None:
     ceiling = Ceiling(0.0, expected)
     assert spend(ceiling, [0.01] * 3) == 0
     assert ceiling.stopped

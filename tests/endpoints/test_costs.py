@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from harness.endpoints.costs import Bounds, Priced, agent_tokens, both, bounds, judge_tokens
+from harness.endpoints.costs import CostBounds, Priced, agent_tokens, cost_bounds, judge_tokens, total_bounds
 
 MINI = Priced("gpt-4o-mini", None)
 
 
 def test_the_bounds_are_the_fewest_at_the_least_and_the_most_at_the_most() -> None:
-    found = bounds((2, 3), judge_tokens(10_000), MINI)
+    found = cost_bounds((2, 3), judge_tokens(10_000), MINI)
     assert found
     assert found.low == pytest.approx(2 * (2_000 * 0.15 + 500 * 0.6) / 1e6)
     assert found.high == pytest.approx(3 * (12_000 * 0.15 + 1_500 * 0.6) / 1e6)
@@ -27,11 +27,11 @@ def test_a_larger_budget_or_more_turns_never_make_it_cheaper() -> None:
     "unknown", [Priced(None, None), Priced("no-such-model", None), Priced("gpt-4o-mini", "http://127.0.0.1:8000/v1")]
 )
 def test_an_unknown_price_is_unknown_and_makes_the_whole_bill_unknown(unknown: Priced) -> None:
-    found = bounds((1, 2), judge_tokens(0), unknown)
+    found = cost_bounds((1, 2), judge_tokens(0), unknown)
     assert found is None
-    assert both(found, Bounds(0, 1)) is None
-    assert both(Bounds(0, 1), Bounds(1, 2)) == Bounds(1, 3)
+    assert total_bounds(found, CostBounds(0, 1)) is None
+    assert total_bounds(CostBounds(0, 1), CostBounds(1, 2)) == CostBounds(1, 3)
 
 
 def test_embedded_parts_cost_nothing() -> None:
-    assert bounds((5, 9), agent_tokens(20), Priced("offline-extractive", None, free=True)) == Bounds(0, 0)
+    assert cost_bounds((5, 9), agent_tokens(20), Priced("offline-extractive", None, free=True)) == CostBounds(0, 0)
