@@ -24,11 +24,11 @@ def blob_body(name: str, text: str) -> str:
     """Return the record of a blob, as JSON. A lone surrogate, which UTF-8 cannot hold, is kept as an escape."""
     head = f'{{"sha256":"{name}","text":'
     try:
-        told = json.dumps(text, ensure_ascii=False)
-        told.encode()
+        literal = json.dumps(text, ensure_ascii=False)
+        literal.encode()
     except UnicodeEncodeError:
-        told = json.dumps(text)
-    return head + told + "}"
+        literal = json.dumps(text)
+    return head + literal + "}"
 
 
 class Blobs:

@@ -1,4 +1,4 @@
-"""Where things are in `runs/`, how a run is named, and how the user's word for one is found."""
+"""Where things are in `runs/`, how a run is named, and which run the user's word names."""
 
 import hashlib
 from collections.abc import Mapping
@@ -59,9 +59,9 @@ def list_runs(runs_dir: Path) -> list[Path]:
     """Return the folders of all runs, oldest first."""
     if not runs_dir.is_dir():
         return []
-    found = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and _is_run(p))
-    # a name tells the second only, and two runs may begin in one
-    return sorted(found, key=lambda p: (p.name[:_TIME], (p / "run.json").stat().st_mtime_ns, p.name))
+    runs = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and _is_run(p))
+    # a name holds the time to the second, and two runs may begin in the same second
+    return sorted(runs, key=lambda p: (p.name[:_TIME], (p / "run.json").stat().st_mtime_ns, p.name))
 
 
 def find_run(word: str, runs_dir: Path) -> Path:

@@ -46,13 +46,13 @@ class MemoryStore:
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, or None."""
-        found = self._bought.get(key)
-        return found if isinstance(found, Judged) else None
+        verdict = self._bought.get(key)
+        return verdict if isinstance(verdict, Judged) else None
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key`, or None."""
-        found = self._bought.get(key)
-        return found if isinstance(found, Scored) else None
+        verdict = self._bought.get(key)
+        return verdict if isinstance(verdict, Scored) else None
 
     async def commit(self) -> None:
         """Do nothing: there is no disk to wait for."""

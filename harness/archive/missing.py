@@ -76,18 +76,18 @@ def redacted_of(reader: RunReader, queries: Iterable[str]) -> Query | None:
 
 def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
     wanted = reader.info.settings.get("n")
-    found: dict[str, list[int]] = {}
+    missing: dict[str, list[int]] = {}
     if not isinstance(wanted, int):
-        return found
+        return missing
 
     def open_(place: RolloutPlace | None) -> bool:
         return place is None or place.kind in CUT_SHORT or (retry_failed and place.status == "failed")
 
     for query in reader.index.queries:
-        there = reader.index.rollouts.get(query, {})
-        if missing := [i for i in range(wanted) if open_(there.get(i))]:
-            found[query] = missing
-    return found
+        places = reader.index.rollouts.get(query, {})
+        if indices := [i for i in range(wanted) if open_(places.get(i))]:
+            missing[query] = indices
+    return missing
 
 
 def _out_of_date(reader: RunReader, ranked: Mapping[str, str]) -> bool:

@@ -17,8 +17,8 @@ class ReadStore(MemoryStore):
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key` in any of the runs, or None."""
-        return next((found for reader in self._readers if (found := reader.verdict(key))), None)
+        return next((verdict for reader in self._readers if (verdict := reader.verdict(key))), None)
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key` in any of the runs, or None."""
-        return next((found for reader in self._readers if (found := reader.scored(key))), None)
+        return next((verdict for reader in self._readers if (verdict := reader.scored(key))), None)

@@ -85,11 +85,11 @@ class RunReader:
 
     def rankings(self) -> list[RankingFile]:
         """Return all rankings of the run, oldest first; their groups are read as they are asked for."""
-        found = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
-        return sorted(found, key=lambda r: r.head.created_at)
+        rankings = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
+        return sorted(rankings, key=lambda ranking: ranking.head.created_at)
 
     def heads(self) -> list[RankingHead]:
-        """Return what is told of each ranking before its groups, oldest first."""
+        """Return the header of each ranking, oldest first."""
         return [head for head, _ in self._heads()]
 
     def newest_head(self) -> RankingHead | None:
@@ -106,11 +106,11 @@ class RunReader:
         """Return the newest ranking, or the one named. Raises UsageError if there is none."""
         heads = self._heads()
         for head, path in reversed(heads):
-            if ranking_id in (None, head.id) and (found := read_ranking(path)):
-                return found
+            if ranking_id in (None, head.id) and (ranking := read_ranking(path)):
+                return ranking
         if ranking_id and heads:
-            there = ", ".join(head.id for head, _ in heads)
-            raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {there}")
+            ids = ", ".join(head.id for head, _ in heads)
+            raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {ids}")
         wanted = f"ranking {ranking_id!r}" if ranking_id else "ranking yet"
         how = (
             f"harness resume {self.info.id}"
@@ -128,8 +128,8 @@ class RunReader:
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:
         paths = sorted((self.folder / "rankings").glob("*.jsonl"))
-        found = [(head, path) for path in paths if (head := read_head(path))]
-        return sorted(found, key=lambda pair: pair[0].created_at)
+        heads = [(head, path) for path in paths if (head := read_head(path))]
+        return sorted(heads, key=lambda pair: pair[0].created_at)
 
     def _segment(self, name: str) -> Iterator[LocatedRecord]:
         for path in sorted((self.folder / name).glob("*.jsonl")):

@@ -35,19 +35,19 @@ _KINDS = {"ranking-header": "header"}
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON Schema of each record by name; `header` opens a segment, `ranking-header` a ranking."""
-    found = {name: TypeAdapter[Any](kind).json_schema(mode="serialization") for name, kind in _RECORDS.items()}
-    found |= {
+    by_name = {name: TypeAdapter[Any](kind).json_schema(mode="serialization") for name, kind in _RECORDS.items()}
+    by_name |= {
         name: {"type": "object", "properties": props, "required": _REQUIRED[name]} for name, props in _OTHERS.items()
     }
-    return {name: _published(name, schema) for name, schema in sorted(found.items())}
+    return {name: _published(name, schema) for name, schema in sorted(by_name.items())}
 
 
 def schema_of(name: str) -> dict[str, Any]:
     """Return one record's schema. Raises UsageError for a name that is none."""
-    known = schemas()
-    if name not in known:
-        raise UsageError(f"no record {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}")
-    return known[name]
+    by_name = schemas()
+    if name not in by_name:
+        raise UsageError(f"no record {name!r}{did_you_mean(name, by_name)}; there are: {', '.join(by_name)}")
+    return by_name[name]
 
 
 def _published(name: str, schema: dict[str, Any]) -> dict[str, Any]:

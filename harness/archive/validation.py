@@ -1,11 +1,11 @@
-"""Is an archive whole? Every line, checksum, hash and reference is looked at.
+"""Is an archive whole? Every line, checksum, hash and reference is checked.
 
 Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +36,7 @@ _START = b'{"crc":"'
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be. A notice is no damage: nothing that counted is lost."""
+    """Something that is not as it should be. A notice is not damage: nothing that counted is lost."""
 
     kind: Literal["damage", "notice"]
     path: Path
@@ -50,14 +50,44 @@ class Finding:
 
 
 @dataclass
-class _Known:
-    """What is there to be referred to, and what was referred to."""
+class _References:
+    """What the records read so far can be referred to by, and which blobs were referred to."""
 
+    parts_of: Callable[[str], Iterable[str]]
     blobs: set[bytes] = field(default_factory=set[bytes])
     used: set[bytes] = field(default_factory=set[bytes])
     queries: set[str] = field(default_factory=set[str])
     rollouts: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     verdicts: set[str] = field(default_factory=set[str])
+
+    def add_rollout(self, rollout: Rollout) -> None:
+        """Note a rollout and its blobs. Raises ArchiveDamaged for a query or a blob that is missing."""
+        _refers(rollout.query in self.queries, f"query {rollout.query!r}")
+        if rollout.raw_calls:
+            self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
+            self.use_blobs(self.parts_of(rollout.raw_calls))
+        self.rollouts.setdefault(rollout.query, set()).add(rollout.index)
+
+    def add_blob(self, members: Mapping[str, Any]) -> None:
+        """Note a blob. Raises ArchiveDamaged for a text that does not match its hash."""
+        if blob_name(members["text"]) != members["sha256"]:
+            raise ArchiveDamaged(f"the content does not match its hash {members['sha256']}")
+        self.blobs.add(bytes.fromhex(members["sha256"]))
+
+    def use_blobs(self, names: Iterable[str]) -> None:
+        """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
+        for name in names:
+            _refers(bytes.fromhex(name) in self.blobs, f"blob {name}")
+            self.used.add(bytes.fromhex(name))
+
+    def check_group(self, group: GroupRanking) -> None:
+        """Raise ArchiveDamaged for a query, a rollout or a verdict of a ranked group that is missing."""
+        _refers(group.query in self.queries, f"query {group.query!r}")
+        stored = self.rollouts.get(group.query, set())
+        for index in {r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}:
+            _refers(index in stored, f"rollout {index} of query {group.query!r}")
+        for key in (key for match in group.matches for key in match.verdicts):
+            _refers(key in self.verdicts, f"verdict {key}")
 
 
 def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
@@ -66,18 +96,16 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
         read_info(folder)
     except (ArchiveDamaged, UsageError) as exc:
         yield Finding("damage", folder / "run.json", _reason(exc, folder / "run.json"))
-    known = _Known()
+    references = _References(parts_of)
     for segment in SEGMENTS:
         paths = sorted((folder / segment).glob("*.jsonl"))
         for path in paths:
-            yield from _file(path, segment, known, parts_of, newest=path == paths[-1])
-    if spare := len(known.blobs - known.used):
+            yield from _file_findings(path, segment, references, newest=path == paths[-1])
+    if spare := len(references.blobs - references.used):
         yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
 
 
-def _file(
-    path: Path, segment: str, known: _Known, parts_of: Callable[[str], Iterable[str]], *, newest: bool
-) -> Iterator[Finding]:
+def _file_findings(path: Path, segment: str, references: _References, *, newest: bool) -> Iterator[Finding]:
     counted: Counter[str] = Counter()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -88,7 +116,7 @@ def _file(
                 members = decode(line, str(path))
                 _refers(members["kind"] in _KINDS[segment], f"a kind of record, {members['kind']!r}")
                 counted[members["kind"]] += 1
-                _check(members, segment, known, counted, parts_of)
+                _check(members, segment, references, counted)
             except (ArchiveDamaged, UsageError, ValidationError, ValueError, KeyError) as exc:
                 yield Finding("damage", path, _reason(exc, path), number)
     if not counted["header"]:
@@ -106,28 +134,22 @@ def _tail(path: Path, number: int, line: bytes) -> Finding:
     return Finding("damage", path, "the line's end was changed", number)
 
 
-def _check(
-    members: dict[str, Any],
-    segment: str,
-    known: _Known,
-    counted: Counter[str],
-    parts_of: Callable[[str], Iterable[str]],
-) -> None:
+def _check(members: dict[str, Any], segment: str, references: _References, counted: Counter[str]) -> None:
     """Check one record and what it refers to. Raises ArchiveDamaged, ValidationError."""
     kind = members["kind"]
     if kind == "blob":
-        _blob(members, known)
+        references.add_blob(members)
     elif kind == "query":
-        known.queries.add(Query.model_validate(members).id)
+        references.queries.add(Query.model_validate(members).id)
     elif kind == "rollout":
-        _rollout(Rollout.model_validate(members), known, parts_of)
+        references.add_rollout(Rollout.model_validate(members))
     elif kind == "verdict":
         verdict = VERDICT.validate_python(members)
-        _uses(known, verdict.raw_replies)
+        references.use_blobs(verdict.raw_replies)
         if isinstance(verdict, Judged):
-            known.verdicts.add(verdict.key)
+            references.verdicts.add(verdict.key)
     elif kind == "group":
-        _group(GroupRanking.model_validate(members), known)
+        references.check_group(GroupRanking.model_validate(members))
     elif kind == "footer":
         if members["groups"] != counted["group"]:
             raise ArchiveDamaged(f"it counts {members['groups']} groups, and there are {counted['group']}")
@@ -135,37 +157,8 @@ def _check(
         RankingHead.model_validate(members)
 
 
-def _rollout(rollout: Rollout, known: _Known, parts_of: Callable[[str], Iterable[str]]) -> None:
-    _refers(rollout.query in known.queries, f"query {rollout.query!r}")
-    if rollout.raw_calls:
-        _uses(known, [rollout.raw_calls])  # first: what is not there cannot be asked for its parts
-        _uses(known, parts_of(rollout.raw_calls))
-    known.rollouts.setdefault(rollout.query, set()).add(rollout.index)
-
-
-def _blob(members: dict[str, Any], known: _Known) -> None:
-    if blob_name(members["text"]) != members["sha256"]:
-        raise ArchiveDamaged(f"the content does not match its hash {members['sha256']}")
-    known.blobs.add(bytes.fromhex(members["sha256"]))
-
-
-def _uses(known: _Known, names: Iterable[str]) -> None:
-    for name in names:
-        _refers(bytes.fromhex(name) in known.blobs, f"blob {name}")
-        known.used.add(bytes.fromhex(name))
-
-
-def _group(group: GroupRanking, known: _Known) -> None:
-    _refers(group.query in known.queries, f"query {group.query!r}")
-    there = known.rollouts.get(group.query, set())
-    for index in {r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}:
-        _refers(index in there, f"rollout {index} of query {group.query!r}")
-    for key in (key for match in group.matches for key in match.verdicts):
-        _refers(key in known.verdicts, f"verdict {key}")
-
-
-def _refers(there: bool, what: str) -> None:
-    if not there:
+def _refers(stored: bool, what: str) -> None:
+    if not stored:
         raise ArchiveDamaged(f"it refers to {what}, which is not there")
 
 
@@ -184,9 +177,9 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> list[Path]:
     A record that is whole in what a changed line end glued together is kept. Raises CannotWrite.
     """
     by_file: dict[Path, set[int]] = {}
-    for found in damage:
-        if found.line:
-            by_file.setdefault(found.path, set()).add(found.line)
+    for finding in damage:
+        if finding.line:
+            by_file.setdefault(finding.path, set()).add(finding.line)
     try:
         (folder / CACHE).unlink(missing_ok=True)
         return [_moved(folder, path, lines) for path, lines in by_file.items()]

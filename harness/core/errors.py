@@ -76,9 +76,9 @@ class Interrupted(HarnessError):
     exit_code = ExitCode.INTERRUPTED
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the one of `names` that is nearest to `name`, or an empty string."""
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -18,7 +18,7 @@ MARK = "[redacted]"
 _AUTHORIZATION = re.compile(r"(?i)(authorization\W{1,5}(?:bearer|basic|token)\s+)[^\s\"'\\,;]{6,}")
 _SHORTEST_KEY = 6
 _NO_KEYS = {"ollama", "dummy-key", "lm-studio", "not-needed", "no-key-required", "sk-no-key-required"}
-"""What people set where a local server wants some key: ordinary words, that are no secret."""
+"""What people set where a local server wants some key: ordinary words, not secrets."""
 
 _IDS = {
     "Query": {"id"},
@@ -97,16 +97,16 @@ class Redactor:
         return "uthorization" not in body.lower() and not any(start in body for start in self._beginnings)
 
     def blob(self, text: str) -> str:
-        """Return a text for keeping. In JSON each string is redacted on its own, so that JSON it stays."""
+        """Return a text for keeping. In JSON each string is redacted on its own, so that the text stays JSON."""
         if not self._patterns and not self._hook:
             return self.secret(text)
         if text[:1] in {"[", "{"}:
             try:
-                told = json.loads(text)
+                value = json.loads(text)
             except ValueError:
                 return self(text)
-            now = self._walk(told, self, in_json=True)
-            return text if now == told else json.dumps(now, ensure_ascii=False)
+            redacted = self._walk(value, self, in_json=True)
+            return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
         return self(text)
 
     def _uncut(self, text: str) -> str:
@@ -119,12 +119,12 @@ class Redactor:
 
     def _hooked(self, text: str) -> str:
         try:
-            told: Any = self._hook(text) if self._hook else text
+            redacted: Any = self._hook(text) if self._hook else text
         except Exception as exc:
             raise UsageError(f"the agent's redact(text) raised {type(exc).__name__}: {exc}") from exc
-        if not isinstance(told, str):
-            raise UsageError(f"the agent's redact(text) returned a {type(told).__name__}, not a str")
-        return told
+        if not isinstance(redacted, str):
+            raise UsageError(f"the agent's redact(text) returned a {type(redacted).__name__}, not a str")
+        return redacted
 
     def _walk(self, value: Any, scrub: Callable[[str], str], *, in_json: bool = False) -> Any:
         if isinstance(value, str):
@@ -132,16 +132,16 @@ class Redactor:
         if isinstance(value, BaseModel):
             return self.record(value) if scrub is self else value
         if isinstance(value, dict):
-            told = cast("dict[Any, Any]", value)
+            members = cast("dict[Any, Any]", value)
             return {
                 self.secret(k) if isinstance(k, str) else k: self._walk(
                     v, self.secret if in_json and k in _IDS_IN_JSON else scrub, in_json=in_json
                 )
-                for k, v in told.items()
+                for k, v in members.items()
             }
         if isinstance(value, list | tuple):
-            found = [self._walk(v, scrub, in_json=in_json) for v in cast("list[Any]", value)]
-            return tuple(found) if isinstance(value, tuple) else found
+            items = [self._walk(v, scrub, in_json=in_json) for v in cast("list[Any]", value)]
+            return tuple(items) if isinstance(value, tuple) else items
         return value
 
 
