@@ -1,6 +1,6 @@
 """A server on a real socket that speaks Chat Completions and Responses as real endpoints do, and logs what it saw.
 
-What it says is scripted: `agent` and `judge` are functions from the request's body to a `Say` or a `Refuse`.
+What the server replies is scripted: `agent` and `judge` are functions from the request's body to a `Say` or a `Refuse`.
 """
 
 import json
@@ -224,19 +224,19 @@ class FakeEndpoint:
     def answer(self, seen: Seen) -> tuple[int, dict[str, Any] | str, dict[str, str]] | None:
         with self._lock:
             self.requests.append(seen)
-            said = (self.judge if seen.is_judge else self.agent)(seen)
+            reaction = (self.judge if seen.is_judge else self.agent)(seen)
             number = next(self._ids)
-        if isinstance(said, Hang):
-            self._closing.wait(said.seconds)
-        if isinstance(said, Hang | Cut):
+        if isinstance(reaction, Hang):
+            self._closing.wait(reaction.seconds)
+        if isinstance(reaction, Hang | Cut):
             return None
-        if isinstance(said, Page):
-            return 200, said.text, {"content-type": "text/html"}
-        if isinstance(said, Refuse):
-            error = {"message": said.message, "code": said.code, "param": said.param, "type": "error"}
-            return said.status, {"error": error}, said.headers
+        if isinstance(reaction, Page):
+            return 200, reaction.text, {"content-type": "text/html"}
+        if isinstance(reaction, Refuse):
+            error = {"message": reaction.message, "code": reaction.code, "param": reaction.param, "type": "error"}
+            return reaction.status, {"error": error}, reaction.headers
         shape = _responses if seen.path.endswith("/responses") else _chat
-        whole = shape(said, seen.body, number)
+        whole = shape(reaction, seen.body, number)
         if seen.body.get("stream"):
             wants_usage = bool((seen.body.get("stream_options") or {}).get("include_usage"))
             return 200, _events(whole, wants_usage=wants_usage), {"content-type": "text/event-stream"}
@@ -257,23 +257,21 @@ class FakeEndpoint:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
                 status, body, headers = answer
-                data = (body if isinstance(body, str) else json.dumps(body)).encode()
+                self._send(status, body if isinstance(body, str) else json.dumps(body), headers)
+
+            def do_GET(self) -> None:
+                models = {"data": [{"id": m, "object": "model"} for m in endpoint.models]}
+                status, body = (200, models) if self.path == "/v1/models" else (404, {})
+                self._send(status, json.dumps(body), {})
+
+            def _send(self, status: int, body: str, headers: dict[str, str]) -> None:
+                data = body.encode()
+                plain = {"content-type": "application/json", "content-length": str(len(data))}
                 self.send_response(status)
-                for name, value in (
-                    {"content-type": "application/json", "content-length": str(len(data))} | headers
-                ).items():
+                for name, value in (plain | headers).items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
-
-            def do_GET(self) -> None:
-                listed = self.path == "/v1/models"
-                data = json.dumps({"data": [{"id": m, "object": "model"} for m in endpoint.models]} if listed else {})
-                self.send_response(200 if listed else 404)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data.encode())
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
@@ -281,29 +279,29 @@ class FakeEndpoint:
         return Handler
 
 
-def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": said.text}
-    if said.refusal:
-        message["refusal"] = said.refusal
-    if said.reasoning:
-        message["reasoning_content"] = said.reasoning
-    if said.calls:
+def _chat(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.refusal:
+        message["refusal"] = reply.refusal
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
+    if reply.calls:
         message["tool_calls"] = [
             {"id": f"call_{number}_{i}", "type": "function", "function": {"name": n, "arguments": json.dumps(a)}}
-            for i, (n, a) in enumerate(said.calls)
+            for i, (n, a) in enumerate(reply.calls)
         ]
-    usage = said.usage and {
-        "prompt_tokens": said.usage[0],
-        "completion_tokens": said.usage[1],
-        "total_tokens": sum(said.usage),
-        "prompt_tokens_details": None if said.cached is None else {"cached_tokens": said.cached},
+    usage = reply.usage and {
+        "prompt_tokens": reply.usage[0],
+        "completion_tokens": reply.usage[1],
+        "total_tokens": sum(reply.usage),
+        "prompt_tokens_details": None if reply.cached is None else {"cached_tokens": reply.cached},
     }
-    finish = said.finish or ("tool_calls" if said.calls else "stop")
+    finish = reply.finish or ("tool_calls" if reply.calls else "stop")
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
         "created": 0,
-        "model": said.model or body["model"],
+        "model": reply.model or body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": usage,
     }
@@ -312,15 +310,15 @@ def _chat(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
 def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
     """Return a reply as server-sent events: word by word on Chat, item by item on Responses."""
     if whole["object"] == "response":
-        begun = whole | {"status": "in_progress", "output": [], "usage": None}
-        told: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-        told += [
+        started = whole | {"status": "in_progress", "output": [], "usage": None}
+        events: list[dict[str, Any]] = [{"type": "response.created", "response": started}]
+        events += [
             {"type": "response.output_item.done", "output_index": i, "item": item}
             for i, item in enumerate(whole["output"])
         ]
-        told.append({"type": f"response.{whole['status']}", "response": whole})
+        events.append({"type": f"response.{whole['status']}", "response": whole})
         return "".join(
-            f"event: {e['type']}\ndata: {json.dumps(e | {'sequence_number': i})}\n\n" for i, e in enumerate(told)
+            f"event: {e['type']}\ndata: {json.dumps(e | {'sequence_number': i})}\n\n" for i, e in enumerate(events)
         )
     (choice,) = whole["choices"]
     message = choice["message"]
@@ -337,49 +335,37 @@ def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
     return "".join(f"data: {json.dumps(c)}\n\n" for c in chunks) + "data: [DONE]\n\n"
 
 
-def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
+def _responses(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
-    if said.reasoning:
-        summary = [{"type": "summary_text", "text": said.reasoning}]
+    if reply.reasoning:
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
         output.append({"id": f"rs_{number}", "type": "reasoning", "summary": summary})
-    if said.searched:
-        action = {"type": "search", "query": said.searched, "sources": [{"type": "url", "url": "http://example/1"}]}
+    if reply.searched:
+        action = {"type": "search", "query": reply.searched, "sources": [{"type": "url", "url": "http://example/1"}]}
         output.append({"id": f"ws_{number}", "type": "web_search_call", "status": "completed", "action": action})
-    output += [
-        {
-            "id": f"fc_{number}_{i}",
-            "type": "function_call",
-            "call_id": f"call_{number}_{i}",
-            "name": n,
-            "arguments": json.dumps(a),
-            "status": "completed",
-        }
-        for i, (n, a) in enumerate(said.calls)
-    ]
-    output += said.items
-    if said.text is not None or said.refusal:
-        content = (
-            [{"type": "refusal", "refusal": said.refusal}]
-            if said.refusal
-            else [{"type": "output_text", "text": said.text, "annotations": []}]
-        )
-        output.append(
-            {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "content": content}
-        )
-    usage = said.usage and {
-        "input_tokens": said.usage[0],
-        "output_tokens": said.usage[1],
-        "total_tokens": sum(said.usage),
+    for i, (name, arguments) in enumerate(reply.calls):
+        call = {"id": f"fc_{number}_{i}", "call_id": f"call_{number}_{i}", "name": name}
+        output.append(call | {"type": "function_call", "arguments": json.dumps(arguments), "status": "completed"})
+    output += reply.items
+    if reply.text is not None or reply.refusal:
+        refusal = {"type": "refusal", "refusal": reply.refusal}
+        text = {"type": "output_text", "text": reply.text, "annotations": []}
+        message = {"type": "message", "role": "assistant", "status": "completed"}
+        output.append({"id": f"msg_{number}", "content": [refusal if reply.refusal else text]} | message)
+    usage = reply.usage and {
+        "input_tokens": reply.usage[0],
+        "output_tokens": reply.usage[1],
+        "total_tokens": sum(reply.usage),
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
-    why = {"length": "max_output_tokens"}.get(said.finish or "", said.finish)
+    reason = {"length": "max_output_tokens"}.get(reply.finish or "", reply.finish)
     return {
         "id": f"resp_{number}",
         "object": "response",
         "created_at": 0,
-        "model": said.model or body["model"],
-        "status": "incomplete" if said.finish else "completed",
+        "model": reply.model or body["model"],
+        "status": "incomplete" if reply.finish else "completed",
         "output": output,
         "usage": usage,
         "temperature": body.get("temperature"),
@@ -387,7 +373,7 @@ def _responses(said: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "tool_choice": "auto",
         "tools": [],
         "error": None,
-        "incomplete_details": why and {"reason": why},
+        "incomplete_details": reason and {"reason": reason},
         "instructions": None,
         "metadata": {},
         "top_p": 1.0,

@@ -12,22 +12,7 @@ from tests.nursery import Nursery
 
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-COMMANDS = (
-    "run",
-    "best",
-    "resume",
-    "rescore",
-    "replay",
-    "import",
-    "validate",
-    "rank",
-    "show",
-    "stats",
-    "ls",
-    "report",
-    "doctor",
-    "agents",
-)
+COMMANDS = "run best resume rescore replay import validate rank show stats ls report doctor agents".split()
 _VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|\S*python -m harness|\s+")
 
 

@@ -160,11 +160,7 @@ async def test_customer_service_answers_questions_and_passes_the_customer_to_and
 def test_the_command_line_takes_them_with_nothing_set_but_the_server(harness: Harness, sdist: Path, tmp_path: Path):
     with FakeEndpoint(agent=once("transfer_to_spanish_agent", {})).serving() as endpoint:
         done = harness(
-            "run",
-            "Hola",
-            "--agent",
-            "examples/agent_patterns/routing.py:triage_agent",
-            "-n",
+            *"run Hola --agent examples/agent_patterns/routing.py:triage_agent -n".split(),
             str(N),
             "--json",
             "--runs-dir",

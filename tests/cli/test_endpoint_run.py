@@ -47,11 +47,7 @@ def test_the_responses_api_searches_the_web_and_its_call_is_a_step(
     harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
 ):
     done = harness(
-        "run",
-        "Why?",
-        "--api",
-        "responses",
-        "--base-url",
+        *"run Why? --api responses --base-url".split(),
         endpoint.base_url,
         "-n",
         "4",
@@ -75,13 +71,7 @@ def test_the_judge_has_an_address_a_key_and_a_model_of_its_own(harness: Harness,
     keys = {"OPENAI_API_KEY": "sk-agent", "HARNESS_JUDGE_API_KEY": "sk-judge"}
     with FakeEndpoint().serving() as other:
         done = harness(
-            "run",
-            "Why?",
-            "--model",
-            "m",
-            "-n",
-            "3",
-            "--judge-base-url",
+            *"run Why? --model m -n 3 --judge-base-url".split(),
             other.base_url,
             "--judge-model",
             "j",
@@ -259,15 +249,7 @@ def test_too_many_turns_is_a_failure_of_the_agents_making_and_ranks_last(harness
 
     with FakeEndpoint(agent=agent).serving() as endpoint:
         done = harness(
-            "run",
-            "Why?",
-            "--model",
-            "m",
-            "-n",
-            "3",
-            "--max-turns",
-            "4",
-            "--json",
+            *"run Why? --model m -n 3 --max-turns 4 --json".split(),
             env={"OPENAI_BASE_URL": endpoint.base_url},
         )
     assert done.code == 1

@@ -158,14 +158,7 @@ def test_all_queries_are_on_disk_before_the_first_call(harness: Harness, own: Pa
 
     with FakeEndpoint(reply, fair_judge()).serving() as endpoint:
         done = harness(
-            "run",
-            "--agent",
-            "own.py:agent",
-            "-n",
-            "1",
-            "-q",
-            "--queries",
-            "q.txt",
+            *"run --agent own.py:agent -n 1 -q --queries q.txt".split(),
             env={"OPENAI_BASE_URL": endpoint.base_url},
         )
     assert done.code == 0, done.err

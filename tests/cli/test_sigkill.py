@@ -25,20 +25,8 @@ KILLS = int(os.environ.get("HARNESS_TEST_KILLS", "25"))
 AT_ONCE = 3
 QUERIES, N = 4, 4
 RUN = (
-    "run",
-    "--queries",
-    "q.jsonl",
-    "--agent",
-    "search",
-    "--model",
-    "m",
-    "-n",
-    str(N),
-    "-q",
-    "--concurrency",
-    str(AT_ONCE),
-    "--judge-concurrency",
-    str(AT_ONCE),
+    *f"run --queries q.jsonl --agent search --model m -n {N} -q".split(),
+    *f"--concurrency {AT_ONCE} --judge-concurrency {AT_ONCE}".split(),
 )
 
 

@@ -110,30 +110,14 @@ def test_over_many_queries_the_summary_says_so_too_and_one_order_is_advised_for_
     (tmp_path / "q.txt").write_text("".join(f"Why {i}?\n" for i in range(5)))
     with FakeEndpoint(answering(), always_first).serving() as endpoint:
         done = harness(
-            "run",
-            "--queries",
-            "q.txt",
-            "-n",
-            "5",
-            "--concurrency",
-            "1",
-            "--model",
-            "m",
+            *"run --queries q.txt -n 5 --concurrency 1 --model m".split(),
             env={"OPENAI_BASE_URL": endpoint.base_url},
         )
     assert "of 5 queries are noise" in done.out
     assert "its ranking is noise" in done.out
     with FakeEndpoint(answering(), biased).serving() as endpoint:
         harness(
-            "run",
-            "--queries",
-            "q.txt",
-            "-n",
-            "5",
-            "--concurrency",
-            "1",
-            "--model",
-            "m",
+            *"run --queries q.txt -n 5 --concurrency 1 --model m".split(),
             env={"OPENAI_BASE_URL": endpoint.base_url},
         )
     advice = figures(harness)["one_order"]
