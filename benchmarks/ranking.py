@@ -27,7 +27,8 @@ import numpy as np
 from simulated_judge import ASSUMPTION, REGIMES, Array, Groups, Regime, draw, listwise, mean_spearman, top_hits
 
 from harness.core.rankings import Match
-from harness.ranking import OrderPolicy, Played, Topology, TopologyName, exact, make_topology, place
+from harness.core.settings import OrderPolicy, TopologyName
+from harness.ranking import Entry, Played, Topology, exact, make_topology, place
 from harness.ranking.arena import Arena
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons
@@ -60,7 +61,7 @@ class Design:
         """Return the topology for entrants 0..n-1, the anchor being 0."""
         if self.afresh:
             return Arena(range(n), 0, self.order or "both", reuse=False)
-        return make_topology(self.topology, range(n), 0, self.order, rng, budget=self.budget)
+        return make_topology(self.topology, Entry(range(n), 0, self.order, rng, self.budget))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402 - reads the settings above
 
 from harness.core.rankings import Match  # noqa: E402
-from harness.ranking import Estimator, Rule, conclude, exact, place, rank_scores  # noqa: E402
+from harness.core.settings import EstimatorName  # noqa: E402
+from harness.ranking import Rule, conclude, exact, place, rank_scores  # noqa: E402
 from harness.ranking.arena import Arena  # noqa: E402
 from harness.ranking.bt import fit_bt  # noqa: E402
 from harness.ranking.conclusions import comparisons_of  # noqa: E402
@@ -51,7 +52,7 @@ def replayed(matches: Matches, n: int) -> Sequence[Standing]:
     return arena.standings()
 
 
-def ranks_alone(estimator: Estimator, matches: Matches, n: int) -> object:
+def ranks_alone(estimator: EstimatorName, matches: Matches, n: int) -> object:
     """Rank one group, and nothing else."""
     standings = replayed(matches, n)
     if estimator == "tiers":
@@ -62,12 +63,14 @@ def ranks_alone(estimator: Estimator, matches: Matches, n: int) -> object:
     return place({i: round(float(e), 9) for i, e in enumerate(fit.estimates)})
 
 
-def as_stored(estimator: Estimator, matches: Matches, n: int) -> object:
+def as_stored(estimator: EstimatorName, matches: Matches, n: int) -> object:
     """Rank one group with all that its ranking holds."""
     return conclude(replayed(matches, n), matches, rule=Rule(estimator))
 
 
-def seconds(rank: Callable[[Estimator, Matches, int], object], name: Estimator, all_of: list[Matches], n: int) -> float:
+def seconds(
+    rank: Callable[[EstimatorName, Matches, int], object], name: EstimatorName, all_of: list[Matches], n: int
+) -> float:
     """Return the processor's time for all groups, which a busy machine does not stretch as it does the clock's."""
     began = time.process_time()
     for matches in all_of:
@@ -82,7 +85,7 @@ def main() -> None:
     all_of = stored(groups, n)
     print(f"{groups} groups of {n}, {sum(map(len, all_of))} stored matches, seed {SEED}; seconds on one core")
     print(f"{'estimator':<10}{'ranks alone':>12}{'as stored':>12}")
-    names: tuple[Estimator, ...] = ("tiers", "wins", "margins", "bt")
+    names: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")
     for name in names:
         print(f"{name:<10}{seconds(ranks_alone, name, all_of, n):>12.2f}{seconds(as_stored, name, all_of, n):>12.2f}")
 

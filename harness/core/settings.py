@@ -15,6 +15,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit, urlunsplit
 
 Api = Literal["responses", "chat"]
+TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
+EstimatorName = Literal["tiers", "wins", "margins", "bt"]
+OrderPolicy = Literal["both", "balanced", "single"]
+"""The orders in which a match is judged: both; one, with the sides balanced; or always `a` first."""
+RewardFrom = Literal["rank", "score"]
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
 JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
@@ -186,21 +191,19 @@ class Settings:
         bool, Setting("Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions")
     ] = True
     topology: Annotated[
-        Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"],
+        TopologyName,
         Setting(
             "The tournament: who meets whom. `none`: judge later with `rescore`.",
             default_text="arena; cyclic with --budget",
         ),
     ] = "arena"
     estimator: Annotated[
-        Literal["tiers", "wins", "margins", "bt"],
+        EstimatorName,
         Setting("How matches become ranks.", default_text="tiers; margins with --budget"),
     ] = "tiers"
-    reward: Annotated[
-        Literal["rank", "score"], Setting("Make the rewards from the rank, or from the estimator's score.")
-    ] = "rank"
+    reward: Annotated[RewardFrom, Setting("Make the rewards from the rank, or from the estimator's score.")] = "rank"
     order: Annotated[
-        Literal["both", "balanced", "single"] | None,
+        OrderPolicy | None,
         Setting(
             "The orders in which each pair is judged.",
             default_text="both; cyclic: one, and with calls left the other too",

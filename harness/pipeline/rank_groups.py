@@ -16,7 +16,7 @@ from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
-from harness.ranking import usual_order
+from harness.ranking import TOPOLOGIES
 from harness.tournament import Ranker
 
 
@@ -76,7 +76,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings:
     return RankingHead(
         id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
         created_at=at,
-        settings=as_written(settings) | {"order": settings.order or usual_order(settings.topology)},
+        settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.topology].usual_order},
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
         free=cache.free,

@@ -5,42 +5,33 @@ Scores are exact (`Fraction`), so that no rounding decides a match.
 """
 
 from harness.ranking.bracket import seeded_order
-from harness.ranking.conclusions import Conclusion, Estimator, RewardFrom, Rule, conclude
+from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.cyclic import Cyclic
 from harness.ranking.early_stop import EarlyStop
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
-from harness.ranking.registry import (
-    NEED_ANCHOR,
-    TopologyName,
-    calls_bounds,
-    describe_design,
-    make_topology,
-    usual_order,
-)
+from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, calls_bounds, describe_design, make_topology
 from harness.ranking.reward_classes import classes_of, stack_classes
 from harness.ranking.rewards import place
 from harness.ranking.score_table import RankedScores, rank_scores
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Topology, exact
+from harness.ranking.topology import Pairing, Played, Topology, exact
 
 __all__ = [
     "NEED_ANCHOR",
+    "TOPOLOGIES",
     "Conclusion",
     "Cyclic",
     "EarlyStop",
-    "Estimator",
+    "Entry",
     "JudgeCall",
-    "OrderPolicy",
     "Pairing",
     "Played",
     "RankedScores",
-    "RewardFrom",
     "Rule",
     "Share",
     "Tally",
     "Topology",
-    "TopologyName",
     "agreement",
     "calls_bounds",
     "classes_of",
@@ -57,5 +48,4 @@ __all__ = [
     "seeded_order",
     "stack_classes",
     "tally",
-    "usual_order",
 ]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import OrderPolicy, Pairing, Standing, orders
+from harness.ranking.topology import Pairing, Standing, orders
 
 
 class Anchor(ScheduledTopology):

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.bracket import SeededBracket
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
+from harness.ranking.topology import Pairing, Played, Standing, orders
 
 
 class Arena:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from harness.ranking.topology import OrderPolicy, Pairing, Played, orders
+from harness.core.settings import OrderPolicy
+from harness.ranking.topology import Pairing, Played, orders
 
 EarlierScores = Callable[[int, int], tuple[Fraction, Fraction] | None]
 """Returns the scores of a pair that has met before, or None."""

@@ -2,23 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal
 
 from harness.core.rankings import Match, Ranked, Signal
-from harness.ranking.bt import fit_bt
+from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.estimators import ESTIMATORS, Estimate, Evidence, rounded
 from harness.ranking.margins import fit_margins
 from harness.ranking.rewards import Placed, place
-from harness.ranking.tiers import tiers
-from harness.ranking.topology import Standing, exact
-from harness.ranking.wins import win_shares
-
-Estimator = Literal["tiers", "wins", "margins", "bt"]
-RewardFrom = Literal["rank", "score"]
-
-_FITTED = frozenset({"margins", "bt"})
-"""The estimators that rank by a fit, and so need no finished tournament."""
+from harness.ranking.topology import Standing
 
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
@@ -35,7 +26,7 @@ _NOT_CONNECTED = "the matches do not connect all rollouts, so nothing is ranked"
 class Rule:
     """How matches become ranks and rewards."""
 
-    estimator: Estimator = "tiers"
+    estimator: EstimatorName = "tiers"
     reward: RewardFrom = "rank"
 
 
@@ -78,49 +69,29 @@ def conclude(
     entrants share one rank. With rewards from the score, the failed get the lowest score less 1.
     """
     rule = rule or Rule()
-    fits = _fits(rule.estimator, [s.entrant for s in standings], matches)
+    evidence = _evidence(standings, matches)
+    estimate = ESTIMATORS[rule.estimator](evidence) if evidence else Estimate({})
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
     judged = bool(matches) or len(standings) < 2
-    connected = fits is None or fits.ranking.connected
-    rankable = judged and (connected if rule.estimator in _FITTED else finished)
-    scores = _scores(rule.estimator, standings, matches, fits)
-    keys: Mapping[int, Any] = tiers(standings) if rule.estimator == "tiers" else scores
-    places = place(keys, failed_last, tied=tied, values=scores if rule.reward == "score" else None) if rankable else {}
-    by_margins = fits.margins if fits else None
+    rankable = judged and (estimate.fit.connected if estimate.fit else finished)
+    values = estimate.scores if rule.reward == "score" else None
+    keys = estimate.scores if estimate.keys is None else estimate.keys
+    places = place(keys, failed_last, tied=tied, values=values) if rankable else {}
+    margins = evidence.margins if evidence else None
     return Conclusion(
-        ranked=_ranked(places, _figures(standings, scores, fits, tied=tied)),
-        signal=_signal(by_margins, len(failed_last), tied=tied),
-        fit=by_margins,
+        ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
+        signal=_signal(margins, len(failed_last), tied=tied),
+        fit=margins,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
 
 
-@dataclass(frozen=True)
-class _Fits:
-    """The fit that ranks, or says how sure a ranking is, and the `margins` fit of the same calls."""
-
-    ranking: Fit
-    margins: Fit
-
-
-def _fits(estimator: Estimator, entrants: Sequence[int], matches: Sequence[Match]) -> _Fits | None:
-    """Return the fits of the judged calls; None without an entrant."""
-    if not entrants:
+def _evidence(standings: Sequence[Standing], matches: Sequence[Match]) -> Evidence | None:
+    """Return what there is to estimate from; None without an entrant."""
+    if not standings:
         return None
-    calls = comparisons_of(entrants, matches)
-    by_margins = fit_margins(calls)
-    return _Fits(fit_bt(calls) if estimator == "bt" else by_margins, by_margins)
-
-
-def _scores(
-    estimator: Estimator, standings: Sequence[Standing], matches: Sequence[Match], fits: _Fits | None
-) -> Mapping[int, Fraction]:
-    """Return each entrant's estimate: V, the share of wins, or the mode (to 9 places, so that ties are ties)."""
-    if estimator == "tiers":
-        return {s.entrant: s.mean for s in standings}
-    if estimator == "wins" or fits is None:
-        return win_shares([s.entrant for s in standings], matches)
-    return {s.entrant: exact(e) for s, e in zip(standings, _rounded(fits.ranking.estimates, 9), strict=True)}
+    calls = comparisons_of([s.entrant for s in standings], matches)
+    return Evidence(standings, matches, calls, fit_margins(calls))
 
 
 def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:
@@ -143,27 +114,24 @@ class _Figures:
     p_above_mean: float | None
 
 
-def _figures(
-    standings: Sequence[Standing], scores: Mapping[int, Fraction], fits: _Fits | None, *, tied: bool
-) -> dict[int, _Figures]:
+def _figures(evidence: Evidence, estimate: Estimate, *, tied: bool) -> dict[int, _Figures]:
     """Return the figures of each entrant.
 
     Where all are tied there are no probabilities: the prior alone would give them, for rollouts that the judge calls
     equal. An entrant without a point has no score.
     """
-    if fits is None:
-        return {}
-    nothing = [None] * len(standings)
+    fit = estimate.fit or evidence.margins
+    nothing = [None] * len(evidence.standings)
     columns = zip(
-        standings,
-        _rounded(fits.margins.estimates, 9),
-        _rounded(fits.ranking.sds, 6),
-        nothing if tied else _rounded(fits.ranking.p_best(), 4),
-        nothing if tied else _rounded(fits.ranking.p_above_mean(), 4),
+        evidence.standings,
+        rounded(evidence.margins.estimates, 9),
+        rounded(fit.sds, 6),
+        nothing if tied else rounded(fit.p_best(), 4),
+        nothing if tied else rounded(fit.p_above_mean(), 4),
         strict=True,
     )
     return {
-        s.entrant: _Figures(float(scores[s.entrant]) if s.points else None, margin, sd, p_best, p_above_mean)
+        s.entrant: _Figures(float(estimate.scores[s.entrant]) if s.points else None, margin, sd, p_best, p_above_mean)
         for s, margin, sd, p_best, p_above_mean in columns
     }
 
@@ -185,7 +153,3 @@ def _ranked_entrant(entrant: int, placed: Placed | None, figures: _Figures | Non
         p_best=figures and figures.p_best,
         p_above_mean=figures and figures.p_above_mean,
     )
-
-
-def _rounded(values: Any, digits: int) -> list[float]:
-    return [round(v, digits) + 0.0 for v in values.tolist()]

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.circle_method import balanced_sides, pairs_by_distance
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import OrderPolicy, Pairing, Played, orders
+from harness.ranking.topology import Pairing, Played, orders
 
 
 def usual_budget(n: int, order: OrderPolicy | None = None) -> int:

@@ -4,9 +4,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.bracket import seeded_order
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
+from harness.ranking.topology import Pairing, Played, Standing, orders
 
 _EMPTY = None
 """Nobody comes to this side: a bye."""

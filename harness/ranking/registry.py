@@ -1,8 +1,14 @@
-"""The topologies by name: how to make one, what it costs, and the orders in which it judges by default."""
+"""The topologies by name: how to make one, what it costs, and the orders in which it judges by default.
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+To add a topology: write its class in a file of its own, name it in `harness.core.settings.TopologyName`, and enter it
+in `TOPOLOGIES`.
+"""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.core.settings import OrderPolicy, TopologyName
 from harness.ranking.anchor import Anchor
 from harness.ranking.arena import Arena, match_bounds
 from harness.ranking.cyclic import Cyclic, spread
@@ -11,11 +17,7 @@ from harness.ranking.no_matches import NoMatches
 from harness.ranking.round_robin import RoundRobin
 from harness.ranking.single import Single
 from harness.ranking.swiss import Swiss, usual_rounds
-from harness.ranking.topology import OrderPolicy, Topology
-
-TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
-NEED_ANCHOR = frozenset({"arena", "anchor"})
-"""Without an anchor these play as `single`."""
+from harness.ranking.topology import Topology
 
 
 class Sampler(Protocol):
@@ -26,68 +28,91 @@ class Sampler(Protocol):
         ...
 
 
-def usual_order(name: TopologyName) -> OrderPolicy | None:
-    """Return the orders judged where the user names none: both; None for `cyclic`, which spends its budget itself."""
-    return None if name == "cyclic" else "both"
+@dataclass(frozen=True)
+class Entry:
+    """Who enters a tournament, and how it is to be judged. `budget`, in judge calls, is for `cyclic` alone."""
+
+    entrants: Sequence[int]
+    anchor: int | None
+    order: OrderPolicy | None
+    """None: the topology's usual order."""
+    rng: Sampler
+    budget: int | None = None
+
+    @property
+    def seeds(self) -> list[int]:
+        """The entrants in a random order."""
+        return self.rng.sample(list(self.entrants), len(self.entrants))
 
 
-def make_topology(
-    name: TopologyName,
-    entrants: Sequence[int],
-    anchor: int | None,
-    order: OrderPolicy | None,
-    rng: Sampler,
-    budget: int | None = None,
-) -> Topology:
-    """Return a tournament among `entrants` (rollout indices). `order` None is the topology's usual one.
+@dataclass(frozen=True)
+class Design:
+    """A topology as the registry knows it: how to make one for an entry, and how many matches of it are judged."""
 
-    Seeds of `single`, `double` and `swiss` are drawn from `rng`; the others draw nothing. `budget`, in judge calls,
-    is for `cyclic` alone. Raises ValueError for no entrants, one named twice, or an anchor that is not among them.
+    make: Callable[[Entry], Topology]
+    matches: Callable[[int, OrderPolicy | None, int | None], tuple[int, int]]
+    """From n, order and budget to the fewest and the most matches; a pair that has met is not judged again."""
+    needs_anchor: bool = False
+    """Without an anchor the entrants play `single`."""
+    usual_order: OrderPolicy | None = "both"
+
+
+def _exactly(matches: Callable[[int], int]) -> Callable[[int, OrderPolicy | None, int | None], tuple[int, int]]:
+    """Return the bounds of a topology whose number of matches depends on n alone."""
+    return lambda n, _order, _budget: (matches(n), matches(n))
+
+
+def _cyclic_matches(n: int, order: OrderPolicy | None, budget: int | None) -> tuple[int, int]:
+    """Return how many matches `cyclic` plays: a pair's second order is a match of its own."""
+    matches = sum(spread(n, order, budget))
+    return matches, matches
+
+
+TOPOLOGIES: Mapping[TopologyName, Design] = {
+    "arena": Design(
+        lambda e: Arena(e.entrants, _anchor_of(e), e.order or "both"),
+        lambda n, _order, _budget: match_bounds(n),
+        needs_anchor=True,
+    ),
+    "anchor": Design(
+        lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"), _exactly(lambda n: n - 1), needs_anchor=True
+    ),
+    "single": Design(lambda e: Single(e.seeds, e.order or "both"), _exactly(lambda n: n - 1)),
+    "double": Design(lambda e: Double(e.seeds, e.order or "both"), lambda n, _order, _budget: judged_in_double(n)),
+    "swiss": Design(lambda e: Swiss(e.seeds, e.order or "both"), _exactly(lambda n: usual_rounds(n) * (n // 2))),
+    "round_robin": Design(lambda e: RoundRobin(e.entrants, e.order or "both"), _exactly(lambda n: n * (n - 1) // 2)),
+    "cyclic": Design(lambda e: Cyclic(e.entrants, e.order, e.budget), _cyclic_matches, usual_order=None),
+    "none": Design(lambda e: NoMatches(e.entrants), _exactly(lambda _n: 0)),
+}
+"""Every topology by the name that users give it. `cyclic` has no usual order: it spends its budget itself."""
+
+NEED_ANCHOR = frozenset(name for name, design in TOPOLOGIES.items() if design.needs_anchor)
+
+
+def _anchor_of(entry: Entry) -> int:
+    """Return the anchor of an entry that has one. Raises ValueError for an entry without an anchor."""
+    if entry.anchor is None:
+        raise ValueError("this topology needs an anchor")
+    return entry.anchor
+
+
+def make_topology(name: TopologyName, entry: Entry) -> Topology:
+    """Return a tournament among the entrants; one that needs an anchor and has none is a `single` one.
+
+    Raises ValueError for no entrants, an entrant named twice, or an anchor that is not among the entrants.
     """
-    both = order or "both"
-    match name:
-        case "arena" | "anchor" if anchor is not None:
-            return (Arena if name == "arena" else Anchor)(entrants, anchor, both)
-        case "arena" | "anchor" | "single" | "double" | "swiss":
-            seeded = {"double": Double, "swiss": Swiss}.get(name, Single)
-            return seeded(rng.sample(list(entrants), len(entrants)), both)
-        case "round_robin":
-            return RoundRobin(entrants, both)
-        case "cyclic":
-            return Cyclic(entrants, order, budget)
-        case "none":
-            return NoMatches(entrants)
+    design = TOPOLOGIES[name]
+    return TOPOLOGIES["single"].make(entry) if design.needs_anchor and entry.anchor is None else design.make(entry)
 
 
 def calls_bounds(
     name: TopologyName, n: int, order: OrderPolicy | None = None, budget: int | None = None
 ) -> tuple[int, int]:
     """Return the fewest and the most judge calls of a tournament of n, all rollouts differing and none failing."""
-    low, high = judged_matches(name, n, order, budget)
-    each = 2 if (order or usual_order(name)) == "both" else 1
-    return low * each, high * each
-
-
-def judged_matches(
-    name: TopologyName, n: int, order: OrderPolicy | None = None, budget: int | None = None
-) -> tuple[int, int]:
-    """Return the fewest and the most matches that have to be judged: a pair that has met is not judged again.
-
-    For `cyclic` a pair's second order is a match of its own.
-    """
-    if name == "arena":
-        return match_bounds(n)
-    if name == "double":
-        return judged_in_double(n)
-    matches = {
-        "anchor": n - 1,
-        "single": n - 1,
-        "swiss": usual_rounds(n) * (n // 2),
-        "round_robin": n * (n - 1) // 2,
-        "cyclic": sum(spread(n, order, budget)),
-        "none": 0,
-    }[name]
-    return matches, matches
+    design = TOPOLOGIES[name]
+    low, high = design.matches(n, order, budget)
+    calls = 2 if (order or design.usual_order) == "both" else 1
+    return low * calls, high * calls
 
 
 def describe_design(n: int, order: OrderPolicy | None, budget: int | None) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.circle_method import balanced_sides, round_of
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import OrderPolicy, Pairing, orders
+from harness.ranking.topology import Pairing, orders
 
 
 class RoundRobin(ScheduledTopology):

@@ -11,16 +11,17 @@ import numpy as np
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
-from harness.ranking.conclusions import Estimator, Rule, conclude
-from harness.ranking.registry import Sampler, TopologyName, make_topology
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Topology, exact
+from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
+from harness.ranking.conclusions import Rule, conclude
+from harness.ranking.registry import Entry, Sampler, make_topology
+from harness.ranking.topology import Pairing, Played, Topology, exact
 
 ScorePair = tuple[float, float]
 LookUp = Callable[[int, int], ScorePair]
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
-TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
+_JUDGED_TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
 _FIXED_PAIRS = frozenset({"anchor", "cyclic"})
 """Topologies that never need all pairs: only the pairs that they ask for have to be in the table."""
 
@@ -71,15 +72,15 @@ def rank_scores(
     (`anchor` and `cyclic`: only the pairs that they ask for). So it never depends on the scores whether a table can be
     ranked.
     """
-    _check_name(topology, TOPOLOGIES, "topology")
-    _check_name(estimator, get_args(Estimator), "estimator")
+    _check_name(topology, _JUDGED_TOPOLOGIES, "topology")
+    _check_name(estimator, get_args(EstimatorName), "estimator")
     _check_name(order, get_args(OrderPolicy), "order")
     n = _entrants(table) if n is None else n
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
     look_up = _checked(table, n, order, whole=topology not in _FIXED_PAIRS)
     sampler = _Seeded(rng) if isinstance(rng, int) else rng
-    tournament = make_topology(topology, range(n), 0, order, sampler)  # pyright: ignore[reportArgumentType] - checked above
+    tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = _play(tournament, look_up)
     conclusion = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
     ranked = [conclusion.ranked[i] for i in range(n)]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.bracket import SeededBracket
 from harness.ranking.schedule import distinct
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing
+from harness.ranking.topology import Pairing, Played, Standing
 
 
 class Single:

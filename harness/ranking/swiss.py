@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import OrderPolicy, Pairing, Played, Standing, orders
+from harness.ranking.topology import Pairing, Played, Standing, orders
 
 _HALF = Fraction(1, 2)
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Literal, Protocol
+from typing import Protocol
 
-OrderPolicy = Literal["both", "balanced", "single"]
-"""Which of the two orders a match is judged in: both; one, with the sides balanced; or always `a` first."""
+from harness.core.settings import OrderPolicy
 
 
 @lru_cache(maxsize=4096)

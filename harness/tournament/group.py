@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
-from harness.core.settings import Settings
+from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.judging import Averaging, Task
-from harness.ranking import Estimator, OrderPolicy, RewardFrom, TopologyName
 from harness.transcripts import ESTIMATE, TokenBudget, Transcript, transcribe, transcript_budget
 
 
@@ -21,7 +20,7 @@ class Rules:
     topology: TopologyName = "arena"
     budget: int | None = None
     order: OrderPolicy | None = None
-    estimator: Estimator = "tiers"
+    estimator: EstimatorName = "tiers"
     reward: RewardFrom = "rank"
     failed: Literal["by-cause", "exclude", "last"] = "by-cause"
     anchor_failed: Literal["rank", "stop"] = "rank"

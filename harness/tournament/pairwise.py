@@ -25,6 +25,7 @@ from harness.ranking import (
     Conclusion,
     Cyclic,
     EarlyStop,
+    Entry,
     Rule,
     Topology,
     agreement,
@@ -207,7 +208,7 @@ def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rul
 
 def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng: Random) -> Topology:
     index = anchor.index if anchor and anchor.index in members else None
-    topology = make_topology(rules.topology, members, index, rules.order, rng, rules.budget)
+    topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
     return EarlyStop(topology, members, rules.sure) if rules.sure and isinstance(topology, Cyclic) else topology
 
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from harness.ranking import OrderPolicy, Pairing, Played, Topology
+from harness.core.settings import OrderPolicy
+from harness.ranking import Pairing, Played, Topology
 from harness.ranking.arena import Arena
 from harness.ranking.single import Single
 from tests import builders

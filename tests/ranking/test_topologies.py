@@ -9,20 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.ranking import (
-    NEED_ANCHOR,
-    Cyclic,
-    OrderPolicy,
-    Pairing,
-    Topology,
-    TopologyName,
-    calls_bounds,
-    exact,
-    make_topology,
-    place,
-)
+from harness.core.settings import OrderPolicy, TopologyName
+from harness.ranking import NEED_ANCHOR, Cyclic, Pairing, Topology, calls_bounds, exact, make_topology, place
 from harness.ranking.double import Double
-from harness.ranking.registry import judged_matches
+from harness.ranking.registry import TOPOLOGIES, Entry
 from harness.ranking.round_robin import RoundRobin
 from harness.ranking.single import Single
 from harness.ranking.swiss import Swiss
@@ -35,7 +25,7 @@ names = st.sampled_from(NAMES)
 
 
 def made(name: TopologyName, field: Field, order: OrderPolicy | None = None, budget: int | None = None) -> Topology:
-    return make_topology(name, field.entrants, field.anchor, order, random.Random(7), budget)
+    return make_topology(name, Entry(field.entrants, field.anchor, order, random.Random(7), budget))
 
 
 orders: st.SearchStrategy[OrderPolicy | None] = st.sampled_from([None, "both", "balanced", "single"])
@@ -48,7 +38,7 @@ def test_every_topology_ends_within_its_stated_numbers_of_matches_and_calls(
 ) -> None:
     judged = play(made(name, field, order), field.table, field.replies)
     n = len(field.entrants)
-    fewest, most = judged_matches(name, n, order)
+    fewest, most = TOPOLOGIES[name].matches(n, order, None)
     assert fewest <= len(judged) <= most
     low, high = calls_bounds(name, n, order)
     assert low <= sum(len(p.orders) for p in judged) <= high
@@ -153,7 +143,9 @@ def test_relabelling_the_entrants_relabels_the_result(name: TopologyName, field:
         if name in SEEDED:
             return SEEDED[name]([label[e] for e in entrants])
         budget = len(entrants) * (len(entrants) - 1) // 2 or None
-        return make_topology(name, entrants, label[field.anchor], "both" if name != "cyclic" else None, rng, budget)
+        return make_topology(
+            name, Entry(entrants, label[field.anchor], "both" if name != "cyclic" else None, rng, budget)
+        )
 
     def points(topology: Topology) -> dict[int, tuple[Fraction, ...]]:
         return dict(tiers(topology.standings()))
@@ -179,17 +171,17 @@ def test_every_topology_refuses_a_pairing_that_is_not_open(name: TopologyName, f
 @pytest.mark.parametrize("entrants", [(), (1, 1)])
 def test_every_topology_needs_distinct_entrants(name: TopologyName, entrants: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"distinct|anchor"):
-        make_topology(name, entrants, 1, None, random.Random(0))
+        make_topology(name, Entry(entrants, 1, None, random.Random(0)))
 
 
 @pytest.mark.parametrize("name", sorted(NEED_ANCHOR))
 def test_what_needs_an_anchor_and_has_none_plays_single_elimination(name: TopologyName) -> None:
-    assert make_topology(name, range(5), None, None, random.Random(0)).name == "single"
+    assert make_topology(name, Entry(range(5), None, None, random.Random(0))).name == "single"
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - NEED_ANCHOR))
 def test_what_needs_no_anchor_goes_on_without_one(name: TopologyName) -> None:
-    assert make_topology(name, range(1, 5), None, None, random.Random(0)).name == name
+    assert make_topology(name, Entry(range(1, 5), None, None, random.Random(0))).name == name
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
@@ -206,12 +198,12 @@ def _drawn(rng: random.Random) -> Table:
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"round_robin"}))
 def test_large_groups_end_as_small_ones_do(name: TopologyName, n: int) -> None:
     rng = random.Random(n)
-    topology, table, judged = make_topology(name, range(n), 0, None, rng), _drawn(rng), 0
+    topology, table, judged = make_topology(name, Entry(range(n), 0, None, rng)), _drawn(rng), 0
     while pairings := topology.pairings():
         for pairing in pairings:
             topology.record(pairing, *table(pairing.a, pairing.b))
         judged += len(pairings)
-    fewest, most = judged_matches(name, n)
+    fewest, most = TOPOLOGIES[name].matches(n, None, None)
     assert fewest <= judged <= most
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.rankings import Match
+from harness.core.settings import OrderPolicy, TopologyName
 from harness.judging import Averaging
-from harness.ranking import OrderPolicy, TopologyName, calls_bounds, make_topology
+from harness.ranking import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.play import OrderVerdicts, PlayedTournament, play
 from tests.builders import a_judged, an_unjudged
@@ -48,7 +49,7 @@ def outcome(
 ) -> Outcome:
     """Play with scores drawn once for each order of each pair, replies in an order drawn from `delay`."""
     replies, asked = random.Random(delay), list[tuple[int, int]]()
-    topology = make_topology(name, range(n), 0, order, random.Random(seed), budget)
+    topology = make_topology(name, Entry(range(n), 0, order, random.Random(seed), budget))
 
     async def ask(first: int, second: int) -> OrderVerdicts:
         asked.append((first, second))
@@ -92,7 +93,7 @@ def test_a_failed_match_stops_only_what_depends_on_it(name: TopologyName) -> Non
     for broken in (m for m in whole if not m.repeated):
 
         def without(match: Match = broken) -> PlayedTournament:
-            topology = make_topology(name, range(8), 0, "both", random.Random(3))
+            topology = make_topology(name, Entry(range(8), 0, "both", random.Random(3)))
 
             async def ask(first: int, second: int) -> OrderVerdicts:
                 rng, key = random.Random(f"3/{first}/{second}"), f"{first}-{second}"

@@ -1,0 +1,70 @@
+"""The estimators by name: how the matches of a tournament become a score for each entrant.
+
+To add an estimator: write a function from `Evidence` to `Estimate`, name it in `harness.core.settings.EstimatorName`,
+and enter it in `ESTIMATORS`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from harness.core.rankings import Match
+from harness.core.settings import EstimatorName
+from harness.ranking.bt import fit_bt
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.tiers import tiers
+from harness.ranking.topology import Standing, exact
+from harness.ranking.wins import win_shares
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a tournament left to estimate from. The calls and the fit number the entrants as `standings` does."""
+
+    standings: Sequence[Standing]
+    matches: Sequence[Match]
+    calls: Comparisons
+    """The judged calls behind the matches, each once."""
+    margins: Fit
+    """The `margins` fit of the calls; every ranking holds it, whatever its estimator."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A score for each entrant, greater is better; equal scores are tied."""
+
+    scores: Mapping[int, Fraction]
+    keys: Mapping[int, Any] | None = None
+    """What the entrants are sorted by, where that is more than the score."""
+    fit: Fit | None = None
+    """The fit that the scores come from. With a fit a group is ranked as soon as its calls connect all entrants."""
+
+
+def _by_tiers(evidence: Evidence) -> Estimate:
+    """Return V as the score, and the tiers as keys."""
+    return Estimate({s.entrant: s.mean for s in evidence.standings}, keys=tiers(evidence.standings))
+
+
+def _by_wins(evidence: Evidence) -> Estimate:
+    return Estimate(win_shares([s.entrant for s in evidence.standings], evidence.matches))
+
+
+def _by_fit(evidence: Evidence, fit: Fit) -> Estimate:
+    """Return the modes as scores, to 9 places, so that ties are ties."""
+    modes = rounded(fit.estimates, 9)
+    return Estimate({s.entrant: exact(m) for s, m in zip(evidence.standings, modes, strict=True)}, fit=fit)
+
+
+ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
+    "tiers": _by_tiers,
+    "wins": _by_wins,
+    "margins": lambda evidence: _by_fit(evidence, evidence.margins),
+    "bt": lambda evidence: _by_fit(evidence, fit_bt(evidence.calls)),
+}
+"""Every estimator by the name that users give it."""
+
+
+def rounded(values: Any, digits: int) -> list[float]:
+    """Return the numbers of an array rounded, without a negative zero."""
+    return [round(v, digits) + 0.0 for v in values.tolist()]
