@@ -8,6 +8,8 @@ Importing this imports nothing else: the Agents SDK takes over a second, and com
 
 from typing import TYPE_CHECKING, Any
 
+__version__: str
+
 if TYPE_CHECKING:
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
@@ -64,10 +66,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for (PEP 562)."""
-    if name not in _HOMES:
+    if name not in {*_HOMES, "__version__"}:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - see above
 
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("arena-harness")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

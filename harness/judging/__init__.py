@@ -9,7 +9,7 @@ from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge import Ask, Judge
 from harness.judging.judge_model import JudgeModel, Pricing
 from harness.judging.juror import ListLedger, PairJuror, PairLedger
-from harness.judging.jury import Averaging, Jury, ListJury, PairJury, all_at_once, average
+from harness.judging.jury import Averaging, ListJury, PairJury, all_at_once, average
 from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message
@@ -27,7 +27,6 @@ __all__ = [
     "EndpointAsk",
     "Judge",
     "JudgeModel",
-    "Jury",
     "ListJury",
     "ListLedger",
     "ListRubric",

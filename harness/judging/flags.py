@@ -89,12 +89,12 @@ def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) 
     - too_long: more words than the rubric's `max_words`;
     - addresses_judge, forged_fence (also in the path): orders to whoever judges; delimiters like the prompt's.
     """
-    found: list[Flag] = []
+    flags: list[Flag] = []
     if answer is not None:
-        found += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
+        flags += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
     if path is not None:
-        found += (Flag(kind=kind, place="path", detail=detail) for kind, detail in _at_the_judge(assignment, path))
-    return tuple(found)
+        flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in _at_the_judge(assignment, path))
+    return tuple(flags)
 
 
 def count_words(text: str) -> int:
@@ -107,12 +107,12 @@ def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, 
     if not plain.strip():
         yield "empty_answer", ""
         return
-    said, wanted = _WORD.findall(plain), _WORD.findall(_folded(assignment.query))
-    if said == wanted and wanted:
+    words, query_words = _WORD.findall(plain), _WORD.findall(_folded(assignment.query))
+    if words == query_words and query_words:
         yield "echoes_query", ""
     if leak := _new(_LEAK, _CODE.sub(" ", plain), assignment):
         yield "leaked_reasoning", leak
-    if repeated := _repetition(said):
+    if repeated := _repetition(words):
         yield "repetition", repeated
     if assignment.max_words and (count := count_words(answer)) > assignment.max_words:
         yield "too_long", f"{count} words; at most {assignment.max_words} are asked for"
@@ -126,17 +126,17 @@ def _at_the_judge(assignment: Assignment, text: str) -> Iterator[tuple[FlagKind,
         ("forged_fence", _FENCE),
     )
     for kind, pattern in kinds:
-        if found := _new(pattern, plain, assignment):
-            yield kind, found
+        if quote := _new(pattern, plain, assignment):
+            yield kind, quote
 
 
 def _new(pattern: re.Pattern[str], text: str, assignment: Assignment) -> str | None:
     """Return what `pattern` first finds in `text` that stands neither in the request nor in the brief, quoted."""
-    given: str | None = None
-    for found in pattern.finditer(text):
-        given = _folded(f"{assignment.query}\n{assignment.brief}") if given is None else given
-        if found[0] not in given:
-            return _quoted(found[0])
+    material: str | None = None  # folded only if there is a match
+    for match in pattern.finditer(text):
+        material = _folded(f"{assignment.query}\n{assignment.brief}") if material is None else material
+        if match[0] not in material:
+            return _quoted(match[0])
     return None
 
 

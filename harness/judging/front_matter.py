@@ -39,7 +39,7 @@ class Faulty(ValueError):
 class Parts:
     """A file taken apart: what its front matter says, and its body. `body` has no blank lines around it."""
 
-    told: dict[str, Any]
+    front: dict[str, Any]
     body: str
     body_line: int
     root: yaml.MappingNode
@@ -50,26 +50,26 @@ class Parts:
         node: yaml.Node = self.root
         line = self.first_line - 1  # of the opening ---, for a key that is missing at the top
         for part in place:
-            found = _child(node, part)
-            if found is None:
+            child = _child(node, part)
+            if child is None:
                 break
-            mark, node = found
+            mark, node = child
             line = self.first_line + mark
         return line
 
 
 def take_apart(source: str) -> Parts:
     """Split a rubric's text. Raises Faulty with the first thing that stops it from being read."""
-    found = _FENCED.match(source)
-    if not found:
+    fenced = _FENCED.match(source)
+    if not fenced:
         raise Faulty(1, "expected front matter between two lines of ---")
-    first = found["before"].count("\n") + 1
-    root = _compose(found["front"], first)
-    body = found["body"] or ""
+    first = fenced["before"].count("\n") + 1
+    root = _compose(fenced["front"], first)
+    body = fenced["body"] or ""
     skipped = body[: len(body) - len(body.lstrip())].count("\n")
-    body_line = found.start("body") if found["body"] is not None else len(source)
+    body_line = fenced.start("body") if fenced["body"] is not None else len(source)
     return Parts(
-        told=_construct(root, first),
+        front=_construct(root, first),
         body=body.strip(),
         root=root,
         first_line=first,
@@ -104,8 +104,8 @@ def template_faults(body: str, first_line: int, variables: dict[str, Any] | Sequ
 
 
 def _no_variable(name: str, variables: Collection[str]) -> str:
-    known = ", ".join(sorted(variables))
-    return f"the body uses a variable {name!r} that there is not{did_you_mean(name, variables)}; known: {known}"
+    names = ", ".join(sorted(variables))
+    return f"the body uses a variable {name!r} that there is not{did_you_mean(name, variables)}; known: {names}"
 
 
 def _line_within(exc: BaseException) -> int:
@@ -122,19 +122,26 @@ def _compose(front: str, first: int) -> yaml.MappingNode:
     try:
         root: Any = cast("Any", yaml).compose(front, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as exc:
-        mark, begun = exc.problem_mark or exc.context_mark, exc.context_mark
-        what = f" in what began in line {first + begun.line}" if begun and mark and begun.line < mark.line else ""
-        line = first + (mark.line if mark else 0)
-        raise Faulty(line, f"the front matter is not YAML: {exc.problem}{what}") from None
+        raise Faulty(*_yaml_fault(exc, first)) from None
     except yaml.reader.ReaderError as exc:
         line = first + front[: exc.position].count("\n")
         raise Faulty(line, f"the front matter is not YAML: {exc.reason}") from None
     except RecursionError:
         raise Faulty(first, "the front matter is not YAML: it is nested too deeply") from None
-    if not isinstance(root, yaml.MappingNode) or not all(isinstance(k, yaml.ScalarNode) for k, _ in root.value):
+    if not isinstance(root, yaml.MappingNode) or not _has_plain_keys(root):
         raise Faulty(first, "the front matter must be `key: value` lines")
     _no_doubles(root, first, set())
     return root
+
+
+def _yaml_fault(exc: yaml.MarkedYAMLError, first: int) -> tuple[int, str]:
+    mark, begun = exc.problem_mark or exc.context_mark, exc.context_mark
+    what = f" in what began in line {first + begun.line}" if begun and mark and begun.line < mark.line else ""
+    return first + (mark.line if mark else 0), f"the front matter is not YAML: {exc.problem}{what}"
+
+
+def _has_plain_keys(root: yaml.MappingNode) -> bool:
+    return all(isinstance(key, yaml.ScalarNode) for key, _ in root.value)
 
 
 def _no_doubles(node: yaml.Node, first: int, seen: set[int]) -> None:
@@ -156,17 +163,17 @@ def _no_doubles(node: yaml.Node, first: int, seen: set[int]) -> None:
 
 
 def _construct(root: yaml.MappingNode, first: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     loader: Any = yaml.SafeLoader("")
     for key, value in root.value:
         try:
-            told[key.value] = loader.construct_document(value)
+            members[key.value] = loader.construct_document(value)
         except yaml.MarkedYAMLError as exc:
             mark = exc.problem_mark or key.start_mark
             raise Faulty(first + mark.line, f"{key.value}: not YAML: {exc.problem}") from None
         except (ValueError, RecursionError, OverflowError) as exc:  # ValueError: a date such as 2026-13-45
             raise Faulty(first + key.start_mark.line, f"{key.value}: not YAML: {exc}") from None
-    return told
+    return members
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[int, yaml.Node] | None:

@@ -16,7 +16,7 @@ from harness.transcripts import Transcript
 
 Averaging = Literal["mean", "median"]
 Number = TypeVar("Number", Fraction, float)
-Result = TypeVar("Result")
+JobResult = TypeVar("JobResult")
 
 
 class Jury(Generic[Ok, Failed, *Material]):
@@ -48,13 +48,13 @@ PairJury = Jury[Judged, Unjudged, Task, Transcript, Transcript]
 ListJury = Jury[Scored, Unscored, ListTask, Sequence[Transcript]]
 
 
-async def all_at_once(jobs: Iterable[Callable[[], Awaitable[Result]]]) -> tuple[Result, ...]:
+async def all_at_once(jobs: Iterable[Callable[[], Awaitable[JobResult]]]) -> tuple[JobResult, ...]:
     """Do all jobs at the same time and return their results in the order of the jobs."""
     if len(waiting := list(jobs)) == 1:
         return (await waiting[0](),)
-    results: dict[int, Result] = {}
+    results: dict[int, JobResult] = {}
 
-    async def run(number: int, job: Callable[[], Awaitable[Result]]) -> None:
+    async def run(number: int, job: Callable[[], Awaitable[JobResult]]) -> None:
         results[number] = await job()
 
     async with anyio.create_task_group() as tasks:

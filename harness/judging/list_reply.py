@@ -33,14 +33,14 @@ def read_scores(text: str, ids: Sequence[str]) -> ScoresById:
     Raises ReplyError where it does not score each of `ids` exactly once, from 0 to 1.
     """
     try:
-        found = [o for o in json_objects(text) if "scores" in o]
+        objects = [o for o in json_objects(text) if "scores" in o]
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
-    if not found:
+    if not objects:
         raise ReplyError("it holds no JSON object with the scores.")
-    if any(o != found[0] for o in found):
+    if any(o != objects[0] for o in objects):
         raise ReplyError("it holds more than one JSON object with scores.")
-    listed = found[0]["scores"]
+    listed = objects[0]["scores"]
     if not isinstance(listed, list):
         raise ReplyError("`scores` must be a list.")
     return _matched([_entry(entry, ids) for entry in cast("list[Any]", listed)], ids)
@@ -59,9 +59,9 @@ def _entry(entry: Any, ids: Sequence[str]) -> tuple[str, float, str]:
     if not isinstance(entry, dict):
         raise ReplyError("each of `scores` must be an object with trajectory_id, explanation and score.")
     members = cast("dict[str, Any]", entry)
-    said = members.get("trajectory_id")
-    id_ = str(said).strip()
-    if isinstance(said, bool) or id_ not in ids:
+    value = members.get("trajectory_id")
+    id_ = str(value).strip()
+    if isinstance(value, bool) or id_ not in ids:
         raise ReplyError(f"there is no trajectory_id {valid_unicode(id_)[:40]!r}; there are {', '.join(ids)}.")
     explanation = members.get("explanation")
     return id_, _score(members.get("score"), id_), valid_unicode(explanation) if isinstance(explanation, str) else ""

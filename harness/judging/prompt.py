@@ -53,10 +53,10 @@ class Prompt:
 
 def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[str, str]]:
     """Return chat messages; `repair` is a reply that could not be used and what was wrong with it."""
-    said = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     if repair:
         reply, complaint = repair
-        said += [
+        messages += [
             {"role": "assistant", "content": reply},
             {
                 "role": "user",
@@ -64,7 +64,7 @@ def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[s
                 "object in the form asked for, and nothing else.",
             },
         ]
-    return said
+    return messages
 
 
 def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:

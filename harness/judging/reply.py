@@ -73,12 +73,12 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
     Raises ReplyError where it does not hold exactly one usable set of marks.
     """
     try:
-        found = [o for o in json_objects(text) if any(name in o for _, name, _ in _BLOCKS)]
-        if not found:
+        objects = [o for o in json_objects(text) if any(name in o for _, name, _ in _BLOCKS)]
+        if not objects:
             raise ReplyError("it holds no JSON object with the scores.")
-        if any(o != found[0] for o in found):
+        if any(o != objects[0] for o in objects):
             raise ReplyError("it holds more than one JSON object with scores.")
-        return _reading(found[0], rubric)
+        return _read_object(objects[0], rubric)
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
 
@@ -88,7 +88,7 @@ def winning_side(a: SideScores, b: SideScores) -> Winner:
     return "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
 
 
-def _reading(reply: Mapping[str, Any], rubric: Rubric) -> PairReply:
+def _read_object(reply: Mapping[str, Any], rubric: Rubric) -> PairReply:
     a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
     winner = winning_side(a, b)
     return PairReply(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
@@ -114,23 +114,23 @@ def json_objects(text: str) -> list[dict[str, Any]]:
     What stands inside an object is never read as one, also where that object is cut off or broken.
     """
     decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal, object_pairs_hook=_once)
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     at = _OPENING.search(text)
     while at:
         end = at.end()
         if at[0] == "{":
             try:
                 value, end = decoder.raw_decode(text, at.start())
-                found.append(value)
+                objects.append(value)
             except (ValueError, ArithmeticError, RecursionError):  # ArithmeticError: an exponent past all bounds
                 end = _behind(text, at.start())
         elif at[1]:
-            found.clear()  # it was all thought: some endpoints open the block before the reply begins
+            objects.clear()  # it was all thought: some endpoints open the block before the reply begins
         else:
             closing = _THOUGHT_ENDS.search(text, end)
             end = closing.end() if closing else len(text)
         at = _OPENING.search(text, end)
-    return found
+    return objects
 
 
 def _behind(text: str, at: int) -> int:
@@ -192,10 +192,10 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _analysis(reply: Mapping[str, Any]) -> dict[str, str]:
-    said = reply.get("analysis")
-    if not isinstance(said, dict):
+    analysis = reply.get("analysis")
+    if not isinstance(analysis, dict):
         return {}
-    return {valid_unicode(k): valid_unicode(str(v)) for k, v in cast("dict[str, Any]", said).items()}
+    return {valid_unicode(k): valid_unicode(str(v)) for k, v in cast("dict[str, Any]", analysis).items()}
 
 
 def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winner) -> dict[str, JsonValue]:
@@ -207,10 +207,10 @@ def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winn
         computed["combined_scores", side] = scores.combined
     claims: dict[str, JsonValue] = {}
     for keys, ours in computed.items():
-        said = _dig(reply, *keys)
-        same = said == ours if isinstance(ours, str | None) else _number(said) == Decimal(str(ours))
-        if said is not None and not same:
-            claims[".".join(keys)] = json.loads(valid_unicode(json.dumps(said, default=_plain, ensure_ascii=False)))
+        claim = _dig(reply, *keys)
+        same = claim == ours if isinstance(ours, str | None) else _number(claim) == Decimal(str(ours))
+        if claim is not None and not same:
+            claims[".".join(keys)] = json.loads(valid_unicode(json.dumps(claim, default=_plain, ensure_ascii=False)))
     return claims
 
 

@@ -130,12 +130,12 @@ class Rubric(BaseModel):
         """Return scores with their flags, the marks lowered where `caps` say so; a flag lowers only its own block."""
         marks, caps = dict(scores.dimensions), list[Cap]()
         for dimension in self.dimensions:
-            key, given = dimension.key, marks[dimension.key]
+            key, mark = dimension.key, marks[dimension.key]
             limits = [(self.caps.get(f.kind, {}).get(key, 10), f) for f in flags if f.place == dimension.block]
             for most, flag in sorted(limits, key=lambda limit: limit[0])[:1]:
-                if most < given:
+                if most < mark:
                     marks[key] = most
-                    caps.append(Cap(dimension=key, flag=flag.kind, given=given, most=most))
+                    caps.append(Cap(dimension=key, flag=flag.kind, given=mark, most=most))
         return self.score(marks).model_copy(update={"flags": flags, "caps": tuple(caps)})
 
     @staticmethod
@@ -167,8 +167,8 @@ def rubric_source(name: str) -> str:
         return (_PACKAGED / f"{name}.md").read_text("utf-8")
     path = Path(name)
     if not path.suffix and not path.exists():
-        known = packaged_rubrics()
-        raise UsageError(f"no rubric {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}, or pass a FILE.md")
+        names = packaged_rubrics()
+        raise UsageError(f"no rubric {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}, or pass a FILE.md")
     try:
         return path.read_text("utf-8-sig")
     except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
@@ -177,11 +177,12 @@ def rubric_source(name: str) -> str:
 
 def parse_rubric(source: str, where: str) -> Rubric:
     """Read a rubric from its text. Raises UsageError naming `where`, the line and the first fault."""
-    found = read_rubric(source)
-    if isinstance(found, Rubric):
-        return found
-    more = f" (and {len(found) - 1} more: see `harness rubric check {where}`)" if len(found) > 1 else ""
-    raise UsageError(f"--rubric {where}:{found[0].line}: {found[0].text}{more}")
+    result = read_rubric(source)
+    if isinstance(result, Rubric):
+        return result
+    first, *others = result
+    more = f" (and {len(others)} more: see `harness rubric check {where}`)" if others else ""
+    raise UsageError(f"--rubric {where}:{first.line}: {first.text}{more}")
 
 
 def read_rubric(source: str) -> Rubric | list[Fault]:
@@ -190,17 +191,21 @@ def read_rubric(source: str) -> Rubric | list[Fault]:
         parts = take_apart(source)
     except Faulty as exc:
         return [exc.fault]
-    weights = {k: str(v) for k in ("path_weight", "answer_weight") if _is_number(v := parts.told.get(k))}
-    faults = [Fault(parts.line_of([key]), f"{key}: unknown key") for key in parts.told if key in _OURS]
-    told = {k: v for k, v in parts.told.items() if k not in _OURS} | weights  # 0.4 as written, exactly
+    faults = [Fault(parts.line_of([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
     try:
-        rubric = Rubric.model_validate(told | {"body": parts.body, "source": source})
+        rubric = Rubric.model_validate(_members(parts) | {"body": parts.body, "source": source})
     except ValidationError as exc:
         faults += template_faults(parts.body, parts.body_line, Rubric.variable_names)
         return sorted({*faults, *(_fault(parts, error) for error in exc.errors())})
     rubric = _without_unweighed(rubric)
     faults += template_faults(rubric.body, parts.body_line, rubric.variables)
     return sorted(faults) or rubric
+
+
+def _members(parts: Parts) -> dict[str, Any]:
+    """Return what the front matter may say, the weights as they are written: 0.4 is exactly four tenths."""
+    weights = {k: str(v) for k in ("path_weight", "answer_weight") if _is_number(v := parts.front.get(k))}
+    return {k: v for k, v in parts.front.items() if k not in _OURS} | weights
 
 
 def _without_unweighed(rubric: Rubric) -> Rubric:
@@ -223,9 +228,9 @@ def _fault(parts: Parts, error: ErrorDetails) -> Fault:
         context = error.get("ctx", {})
         return Fault(parts.line_of(context["place"]), context["message"])
     place = [p for p in error["loc"] if p != "[key]"]
-    said = error["msg"]
+    message = error["msg"]
     if error["type"] == "extra_forbidden":
         model = Dimension if place[0] == "dimensions" else Rubric
-        known = [name for name in model.model_fields if name not in _OURS]
-        said = f"unknown key{did_you_mean(str(place[-1]), known)}; known: {', '.join(known)}"
-    return Fault(parts.line_of(place), f"{'.'.join(map(str, place))}: {said}")
+        names = [name for name in model.model_fields if name not in _OURS]
+        message = f"unknown key{did_you_mean(str(place[-1]), names)}; known: {', '.join(names)}"
+    return Fault(parts.line_of(place), f"{'.'.join(map(str, place))}: {message}")

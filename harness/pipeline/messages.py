@@ -4,7 +4,7 @@ import json
 import random
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
@@ -13,8 +13,9 @@ from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error
 from harness.core.records import Record
+from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
-from harness.core.verdicts import Scored
+from harness.core.verdicts import Unscored
 from harness.judging import (
     CachedListJudge,
     ListJury,
@@ -82,33 +83,40 @@ async def ruler(
     returns None instead.
     """
     try:
+        judge_settings = _judge_settings(judge_model, settings)
         list_rubric = load_list_rubric(None) if rubric is None else ListRubric("own", rubric.strip())
         trajectories = [_parted(trajectory, number) for number, trajectory in enumerate(message_lists)]
         if not trajectories:
             return []
         material = _material([messages for messages, _ in trajectories], tools or ())
-        if len({t.hash for t in material.transcripts}) == 1:
-            alone = f"{len(trajectories)} trajectories, all the same" if trajectories[1:] else "a single trajectory"
-            warnings.warn(f"ruler: {alone}: scored once, on an absolute scale", stacklevel=2)
-        store, draws = MemoryStore(), rng if isinstance(rng, random.Random) else random.Random(rng)
-        scores = await _score(material, list_rubric, judge_model, settings, store, draws, budget)
-        for note in scale_notes(scores):
-            warnings.warn(f"ruler: {note}", stacklevel=2)
+        _warn(_notes_on_equals(material.transcripts))
+        judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
+        scores = await judging.score(material, rng if isinstance(rng, random.Random) else random.Random(rng), budget)
+        _warn(scale_notes(scores))
         if debug:
-            sys.stderr.writelines(f"{store.blobs[name]}\n" for v in store.verdicts for name in v.raw_replies)
-        return [
-            TrajectoryScore(
-                score=clipped(scores.scores[transcript.hash]),
-                explanation=scores.explanations.get(transcript.hash, ""),
-                independent_reward=reward,
-            )
-            for transcript, (_, reward) in zip(material.transcripts, trajectories, strict=True)
-        ]
+            sys.stderr.writelines(f"{reply}\n" for reply in judging.raw_replies())
+        rewards = [reward for _, reward in trajectories]
+        return [_trajectory_score(scores, *pair) for pair in zip(material.transcripts, rewards, strict=True)]
     except Exception as exc:
         if not swallow_exceptions:
             raise
         warnings.warn(f"ruler gives no scores: {exc}", stacklevel=2)
         return None
+
+
+def _trajectory_score(scores: JuryScores, transcript: Transcript, reward: float | None) -> TrajectoryScore:
+    return TrajectoryScore(
+        score=clipped(scores.scores[transcript.hash]),
+        explanation=scores.explanations.get(transcript.hash, ""),
+        independent_reward=reward,
+    )
+
+
+def _notes_on_equals(transcripts: Sequence[Transcript]) -> tuple[str, ...]:
+    if len({transcript.hash for transcript in transcripts}) > 1:
+        return ()
+    several = f"{len(transcripts)} trajectories, all the same"
+    return (f"{several if transcripts[1:] else 'a single trajectory'}: scored once, on an absolute scale",)
 
 
 @dataclass(frozen=True)
@@ -126,20 +134,11 @@ def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[st
     return _Material(about, [_transcript(messages[common:]) for messages in chats])
 
 
-async def _score(
-    material: _Material,
-    rubric: ListRubric,
-    judge_model: str | Sequence[str] | None,
-    options: RulerSettings,
-    store: MemoryStore,
-    rng: random.Random,
-    budget: int,
-) -> JuryScores:
-    """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
+def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:
     for name in options:
         if name not in RulerSettings.__annotations__:
             raise UsageError(f"ruler has no option {name!r}{did_you_mean(name, RulerSettings.__annotations__)}")
-    settings = load(
+    return load(
         {
             "judge": "ruler",
             "judge_model": judge_model,
@@ -149,19 +148,42 @@ async def _score(
             "judge_timeout": options.get("timeout", 120.0),
         }
     )
-    surroundings = Surroundings(environment(), now)
-    spec, cache = resolve_judge(settings, surroundings.environ, None, offline=False), VerdictCache(store)
-    try:
-        async with open_judge_models(spec, settings, store, surroundings, options.get("extra_request")) as models:
-            jury = ListJury([CachedListJudge(RulerJudge(model, rubric), cache) for model in models], settings.jury)
-            texts = material.transcripts
-            scores = await score_list(material.about, texts, texts[0], jury, ListLedger(), rng, budget)
-    except* HarnessError as errors:
-        raise first_error(errors) from None
-    if not scores.scores:
-        failed = [v.failure for v in store.verdicts if not isinstance(v, Scored) and v.status == "failed"]
-        raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
-    return scores
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """Who judges by which rubric, and the store that keeps the replies."""
+
+    rubric: ListRubric
+    settings: Settings
+    extra: Mapping[str, Any]
+    store: MemoryStore
+
+    async def score(self, material: _Material, rng: random.Random, budget: int) -> JuryScores:
+        """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
+        surroundings, cache, texts = Surroundings(environment(), now), VerdictCache(self.store), material.transcripts
+        spec = resolve_judge(self.settings, surroundings.environ, None, offline=False)
+        try:
+            async with open_judge_models(spec, self.settings, self.store, surroundings, self.extra) as models:
+                jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
+                jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
+                scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)
+        except* HarnessError as errors:
+            raise first_error(errors) from None
+        if not scores.scores:
+            failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
+            raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
+        return scores
+
+    def raw_replies(self) -> Iterator[str]:
+        """Yield what the judges replied, word for word."""
+        return (self.store.blobs[name] for verdict in self.store.verdicts for name in verdict.raw_replies)
+
+
+def _warn(notes: Iterable[str]) -> None:
+    """Warn the caller of `ruler`, which is the caller of this."""
+    for note in notes:
+        warnings.warn(f"ruler: {note}", stacklevel=3)
 
 
 def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:

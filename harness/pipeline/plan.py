@@ -1,6 +1,6 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -14,6 +14,7 @@ from harness.endpoints import (
     CostBounds,
     Priced,
     Purchase,
+    Tokens,
     agent_tokens,
     cost_bounds,
     judge_tokens,
@@ -150,11 +151,14 @@ def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
-    low, high = ([member.priced.usd(tokens) for member in judge.members] for tokens in (least, most))
-    known_low, known_high = [usd for usd in low if usd is not None], [usd for usd in high if usd is not None]
-    if len(known_low) < len(low) or len(known_high) < len(high):
-        return None
-    return CostBounds(calls[0] * fmean(known_low), calls[1] * fmean(known_high))
+    low, high = _mean_price(judge, least), _mean_price(judge, most)
+    return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
+
+
+def _mean_price(judge: JudgeSpec, tokens: Tokens) -> float | None:
+    """Return the jurors' mean price of a call; None where a price is unknown."""
+    prices = [member.priced.usd(tokens) for member in judge.members]
+    return None if None in prices else fmean(price for price in prices if price is not None)
 
 
 def check_prices(settings: Settings, priced: Iterable[tuple[str, Priced]]) -> None:
@@ -178,9 +182,9 @@ def judge_prices(judge: JudgeSpec) -> list[tuple[str, Priced]]:
 def ceiling_of(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost."""
     expected: dict[Purchase, float] = {}
-    asked = [member.priced.usd(judge_tokens(settings.judge_budget)[0]) for member in judge.members]
-    if known := [usd for usd in asked if usd is not None]:
-        expected["judge"] = max(known)
+    prices = [member.priced.usd(judge_tokens(settings.judge_budget)[0]) for member in judge.members]
+    if listed := [usd for usd in prices if usd is not None]:
+        expected["judge"] = max(listed)
     if agent and (usd := agent.priced.usd(agent_tokens(settings.max_turns)[0])) is not None:
         expected["agent"] = usd
     return Ceiling(settings.max_cost, expected)
@@ -191,14 +195,15 @@ def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) ->
     if before.offline:
         return settings
     if "judge_model" not in changes:
-        settings = replace(settings, judge_model=_each(j.model for j in before.members))
-    if "judge_base_url" in changes:
-        return settings
+        settings = replace(settings, judge_model=_each([j.model for j in before.members]))
+    return settings if "judge_base_url" in changes else _at_address(settings, before, changes)
+
+
+def _at_address(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:
     urls = [j.base_url or "" for j in before.members]
     settings = replace(settings, judge_base_url=(urls[0] if "judge_model" in changes else _each(urls)) or None)
     return settings if before.jurors else replace(settings, judge_api=settings.judge_api or before.api)
 
 
-def _each(values: Iterable[str]) -> str | tuple[str, ...]:
-    several = tuple(values)
-    return several if len(several) > 1 else "".join(several)
+def _each(values: Sequence[str]) -> str | tuple[str, ...]:
+    return tuple(values) if len(values) > 1 else "".join(values)

@@ -53,17 +53,16 @@ async def score_list(
     """Score transcripts by a jury, in as many lists as `budget` takes, each with `shared` among them."""
     chunks = in_chunks(transcripts, shared, budget - _FIXED - _size_of_task(about), rng)
     by_list = await all_at_once(partial(jury.hear, ledger, about, chunk) for chunk in chunks)
-    by_juror = list(zip(*by_list, strict=True))
-    complete = [scored for verdicts in by_juror if len(scored := _scored(verdicts)) == len(verdicts)]
-    failed = sorted({v.key for verdicts in by_juror for v in verdicts if isinstance(v, Unscored)})
+    complete = _complete(list(zip(*by_list, strict=True)))
+    failed = _failed_keys(by_list)
     scores = {lists[0].judge: on_one_scale([_scores(v) for v in lists], shared.hash) for lists in complete}
     return JuryScores(
         scores=_averaged(transcripts, list(scores.values()), jury),
         explanations=_explanations(complete),
         lists=len(chunks),
         used=tuple(v.key for lists in complete for v in lists),
-        failed=() if complete else tuple(failed),
-        absent=tuple(failed) if complete else (),
+        failed=() if complete else failed,
+        absent=failed if complete else (),
         agreement=agreement(_margins(scores)),
     )
 
@@ -112,8 +111,18 @@ def scale_notes(jury_scores: JuryScores) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _scored(verdicts: Iterable[Scored | Unscored]) -> list[Scored]:
-    return [v for v in verdicts if isinstance(v, Scored)]
+def _complete(by_juror: Iterable[Sequence[Scored | Unscored]]) -> list[list[Scored]]:
+    """Return, for each juror that scored every list, its verdicts."""
+    scored = [[v for v in verdicts if isinstance(v, Scored)] for verdicts in by_juror if _all_scored(verdicts)]
+    return [verdicts for verdicts in scored if verdicts]
+
+
+def _all_scored(verdicts: Iterable[Scored | Unscored]) -> bool:
+    return all(isinstance(v, Scored) for v in verdicts)
+
+
+def _failed_keys(by_list: Iterable[Sequence[Scored | Unscored]]) -> tuple[str, ...]:
+    return tuple(sorted({v.key for verdicts in by_list for v in verdicts if isinstance(v, Unscored)}))
 
 
 def _scores(verdict: Scored) -> dict[str, Fraction]:

@@ -156,7 +156,7 @@ class _Tournament:
 
 
 def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: Rules) -> GroupRanking:
-    topologies, played = tournament.topologies, tournament.played
+    topologies, played, texts = tournament.topologies, tournament.played, tournament.entrants.texts
     matches = tuple(match for p in played for match in p.matches)
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
@@ -176,12 +176,7 @@ def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: R
         spared=_spared(topologies),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
-        notes=(
-            *_notes(group, tournament, rules),
-            *([conclusion.note] if conclusion.note else []),
-            *jurors_missing(absent, ledger.bought),
-            *cuts(tournament.entrants.texts),
-        ),
+        notes=(*_notes(group, tournament, conclusion, rules), *jurors_missing(absent, ledger.bought), *cuts(texts)),
         reward_from=rules.reward,
         first_side=noise.first_side,
         first_side_sd=noise.first_side_sd,
@@ -279,7 +274,12 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
     return agreement(match_margins(matches, judged))
 
 
-def _notes(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:
+def _notes(group: Group, tournament: _Tournament, conclusion: Conclusion, rules: Rules) -> tuple[str, ...]:
+    on_design = _notes_on_design(group, tournament, rules)
+    return (*on_design, conclusion.note) if conclusion.note else on_design
+
+
+def _notes_on_design(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:
     ok, classes = tournament.entrants.ok, tournament.classes
     if not ok:
         return ("no rollout ended well: nothing to rank",)

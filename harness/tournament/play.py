@@ -176,8 +176,8 @@ def _scores(pairing: Pairing, first: int, verdicts: Sequence[Judged]) -> list[tu
 
 def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> Match:
     pairing, counted = played.pairing, _rests_on(played, verdicts)
-    used = [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
-    winners = [_winner(pairing, order, repeats, averaging) for order, repeats in counted.items()]
+    used = _used(counted)
+    winners = {_winner(pairing, order, repeats, averaging) for order, repeats in counted.items()}
     return Match(
         round=pairing.round,
         a=pairing.a,
@@ -187,12 +187,17 @@ def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> 
         score_a=float(played.score_a),
         score_b=float(played.score_b),
         winner=_higher(pairing, played.score_a, played.score_b),
-        flipped=_differ(counted) and len(set(winners) - {None}) > 1,
-        inconsistent=None in winners and set(winners) != {None},
+        flipped=_differ(counted) and len(winners - {None}) > 1,
+        inconsistent=None in winners and len(winners) > 1,
         repeated=played.repeated,
         scores=tuple((v.a.combined, v.b.combined) for v, _ in used),
         cut=any(v.cut for v, _ in used),
     )
+
+
+def _used(counted: _CountedByOrder) -> list[tuple[Judged, int]]:
+    """Return the verdicts that count, each with the rollout that was shown first."""
+    return [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
 
 
 def _higher(pairing: Pairing, score_a: Fraction, score_b: Fraction) -> int | None:

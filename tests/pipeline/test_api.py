@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def test_importing_harness_or_asking_for_help_imports_neither_the_sdk_nor_pydant
 
 def test_every_public_name_can_be_had():
     assert all(getattr(harness, name) is not None for name in harness.__all__)
+
+
+def test_the_version_is_that_of_the_package():
+    assert harness.__version__ == version("arena-harness")
+    with pytest.raises(AttributeError, match="no attribute 'version'"):
+        _ = harness.version  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def test_rollout_and_rank_work_without_a_run_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

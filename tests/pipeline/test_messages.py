@@ -135,3 +135,11 @@ async def test_the_embedded_judge_scores_chats_too():
     )
     assert found is not None
     assert all(0 <= f.score <= 1 for f in found)
+
+
+async def test_an_unknown_option_is_refused_by_name_and_a_refused_key_is_one_error(judge: FakeEndpoint):
+    with pytest.raises(harness.UsageError, match="did you mean 'timeout'"):
+        await harness.ruler([chat("good"), chat("bad")], "j", timout=3)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    judge.judge = lambda _: Refuse(401, "bad key")
+    with pytest.raises(harness.UsageError, match="bad key"):
+        await scored(judge, [chat("good"), chat("bad")])

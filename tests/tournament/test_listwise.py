@@ -60,6 +60,11 @@ def group(*answers: str) -> Group:
     return a_group(a_rollout(i, a) for i, a in enumerate(answers))
 
 
+def a_list_jury(*judges: ScriptedListJudge, store: MemoryStore | None = None) -> ListJury:
+    cache = VerdictCache(store or MemoryStore())
+    return ListJury([CachedListJudge(judge, cache) for judge in judges])
+
+
 def ranked(
     found: Group,
     *judges: ScriptedListJudge,
@@ -68,8 +73,7 @@ def ranked(
     store: MemoryStore | None = None,
     rules: Rules | None = None,
 ) -> GroupRanking:
-    cache = VerdictCache(store or MemoryStore())
-    jury = ListJury([CachedListJudge(j, cache) for j in judges])
+    jury = a_list_jury(*judges, store=store)
 
     async def go() -> GroupRanking:
         return await rank_list(found, jury, rules or Rules(), random.Random(seed), budget)
