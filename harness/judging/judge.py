@@ -71,6 +71,6 @@ class Ask(Protocol):
 def verdict_key(
     *, prompt: str, identity: str, sampling: dict[str, float], task: Task, first: str, second: str, repeat: int = 0
 ) -> str:
-    """Return the sha256 of all that a verdict depends on (DESIGN §4): prompt, judge, options, task, pair in order."""
+    """Return the sha256 of all that a verdict depends on: prompt, judge, options, task, pair in order."""
     hashes = [digest(task.brief), digest(task.reference), digest(task.query)]
     return digest([prompt, identity, sampling, *hashes, first, second, repeat])
