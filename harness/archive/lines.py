@@ -110,10 +110,6 @@ class RecordFiles:
         """Close the files."""
         self.close()
 
-    def __del__(self) -> None:
-        """Close what a command has left open."""
-        self.close()
-
     def _file(self, path: Path) -> IO[bytes]:
         if path not in self._files:
             if len(self._files) == self._MOST_OPEN:

@@ -1,11 +1,13 @@
 """The index of a large run is kept beside it, and is never more than a cache."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.archive import RunReader, RunStore, index
+from harness.archive.verdict_index import VerdictIndex
 from harness.core.records import Query
 from tests.archive.making import a_run
 from tests.builders import AT, a_judged, a_rollout
@@ -29,7 +31,13 @@ def run(tmp_path: Path) -> Path:
 
 
 def told(folder: Path) -> index.Index:
-    return RunReader(folder).index
+    """Return a run's index, in memory alone."""
+    with RunReader(folder) as reader:
+        kept = reader.index
+        in_memory = VerdictIndex()
+        for key, place in kept.verdicts.items():
+            in_memory.setdefault(key, place)
+        return replace(kept, verdicts=in_memory)
 
 
 def test_the_kept_index_is_the_one_that_was_built(run: Path):
@@ -44,10 +52,10 @@ def test_what_was_written_since_is_found(run: Path):
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_rollout(a_rollout(1, "later"))
         store.add_verdict(a_judged("l"))
-    reader = RunReader(run)
-    assert reader.group(Q).rollouts[1].trajectory.answer == "later"
-    assert reader.verdict("l")
-    assert told(run) == reader.index
+    with RunReader(run) as reader:
+        assert reader.group(Q).rollouts[1].trajectory.answer == "later"
+        assert reader.verdict("l")
+        assert told(run) == reader.index
 
 
 @pytest.mark.parametrize("spoil", [b"", b"no database at all" * 99])
@@ -66,20 +74,20 @@ def test_a_segment_that_became_shorter_makes_the_cache_void(run: Path):
 
 def test_a_cache_that_turns_out_to_be_unreadable_while_it_is_used_is_done_without(run: Path):
     told(run)
-    reader = RunReader(run)
-    assert len(reader.index.verdicts) == 1
-    (run / index.CACHE).write_bytes(b"no database any more" * 1000)
-    assert reader.verdict("k") == a_judged("k", price_usd=0.25)
-    assert reader.verdict("unknown") is None
+    with RunReader(run) as reader:
+        assert len(reader.index.verdicts) == 1
+        (run / index.CACHE).write_bytes(b"no database any more" * 1000)
+        assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+        assert reader.verdict("unknown") is None
 
 
 def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_cache_holds_it(run: Path):
     told(run)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_verdict(a_judged("k", price_usd=0.5))
-    reader = RunReader(run)
-    assert reader.verdict("k") == a_judged("k", price_usd=0.25)
-    assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
+    with RunReader(run) as reader:
+        assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+        assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
 
 
 def test_where_the_cache_cannot_be_written_an_older_one_hides_nothing(run: Path):
@@ -88,6 +96,6 @@ def test_where_the_cache_cannot_be_written_an_older_one_hides_nothing(run: Path)
         store.add_rollout(a_rollout(2))
         store.add_verdict(a_judged("l"))
     (run / f".{index.CACHE}").mkdir()  # where the new one would be written
-    reader = RunReader(run)
-    assert sorted(reader.index.rollouts["q"]) == [0, 1, 2]
-    assert reader.verdict("l")
+    with RunReader(run) as reader:
+        assert sorted(reader.index.rollouts["q"]) == [0, 1, 2]
+        assert reader.verdict("l")

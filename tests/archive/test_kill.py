@@ -80,15 +80,15 @@ def test_every_record_that_a_killed_process_was_told_is_stored_is_on_disk(tmp_pa
         told += child.stdout.readlines()
     assert child.returncode == -signal.SIGKILL
     stored = [int(line) for line in told if line.endswith("\n")]
-    reader = RunReader(tmp_path / "run-1")
-    assert stored == list(range(len(stored)))
-    assert len(stored) >= after
-    rollouts = {r.index for r in reader.group(Query(id="q", text="?")).rollouts}
-    for i in stored:
-        verdict = reader.verdict(f"k{i}")
-        assert verdict
-        assert reader.blobs.get(verdict.raw_replies[0]).startswith(f"reply {i} ")
-        assert i in rollouts
+    with RunReader(tmp_path / "run-1") as reader:
+        assert stored == list(range(len(stored)))
+        assert len(stored) >= after
+        rollouts = {r.index for r in reader.group(Query(id="q", text="?")).rollouts}
+        for i in stored:
+            verdict = reader.verdict(f"k{i}")
+            assert verdict
+            assert reader.blobs.get(verdict.raw_replies[0]).startswith(f"reply {i} ")
+            assert i in rollouts
 
 
 def test_a_killed_process_leaves_no_lock_and_the_next_one_adds_to_what_it_left(tmp_path: Path) -> None:
@@ -160,5 +160,6 @@ def test_after_the_clock_has_jumped_back_the_later_record_still_counts(tmp_path:
         store.add_rollout(a_rollout(1, failed="api"))
     with RunStore(tmp_path / "run-1", AT - timedelta(days=400)) as store:
         store.add_rollout(a_rollout(1, "at last"))
-    (found,) = RunReader(tmp_path / "run-1").group(Query(id="q", text="?")).rollouts
+    with RunReader(tmp_path / "run-1") as reader:
+        (found,) = reader.group(Query(id="q", text="?")).rollouts
     assert found.trajectory.answer == "at last"

@@ -43,7 +43,8 @@ def test_queries_come_back_as_they_were_and_in_their_order(written: list[Query])
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         for query in written:
             store.add_query(query)
-        assert list(RunReader(store.folder).queries()) == written
+        with RunReader(store.folder) as reader:
+            assert list(reader.queries()) == written
 
 
 @given(st.lists(rollouts, max_size=4))
@@ -52,10 +53,10 @@ def test_rollouts_come_back_as_they_were_by_index_and_the_newest_of_each(written
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         for rollout in written:
             store.add_rollout(rollout)
-        reader = RunReader(store.folder)
-        for query in {r.query for r in written}:
-            newest = {r.index: r for r in written if r.query == query}
-            assert reader.group(Query(id=query, text="?")).rollouts == tuple(newest[i] for i in sorted(newest))
+        with RunReader(store.folder) as reader:
+            for query in {r.query for r in written}:
+                newest = {r.index: r for r in written if r.query == query}
+                assert reader.group(Query(id=query, text="?")).rollouts == tuple(newest[i] for i in sorted(newest))
 
 
 @given(st.lists(verdicts, max_size=5))
@@ -66,11 +67,11 @@ def test_verdicts_come_back_as_they_were_failed_ones_too_but_only_judged_ones_un
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         for verdict in written:
             store.add_verdict(verdict)
-        reader = RunReader(store.folder)
-        assert list(reader.verdicts()) == written
-        for verdict in written:
-            bought = [v for v in written if isinstance(v, Judged) and v.key == verdict.key]
-            assert reader.verdict(verdict.key) == (bought[0] if bought else None)
+        with RunReader(store.folder) as reader:
+            assert list(reader.verdicts()) == written
+            for verdict in written:
+                bought = [v for v in written if isinstance(v, Judged) and v.key == verdict.key]
+                assert reader.verdict(verdict.key) == (bought[0] if bought else None)
 
 
 @given(st.lists(group_rankings, max_size=3), json_objects, st.booleans())
@@ -116,16 +117,16 @@ def test_text_that_is_no_valid_unicode_is_stored_all_the_same(tmp_path: Path, lo
         store.add_query(Query(id="q", text=lone, metadata={lone: lone}))
         store.add_rollout(a_rollout(0, lone, trajectory=Trajectory(query="?", answer=f"so {lone} it is ∞")))
         store.add_verdict(a_judged(analysis={"path_A": lone}, claims={"winner": [lone]}))
-        reader = RunReader(store.folder)
-        (query,) = reader.queries()
-        (rollout,) = reader.group(query).rollouts
-        verdict = reader.verdict("k")
-        assert verdict
-        assert rollout.trajectory.answer == "".join(
-            "\ufffd" if "\ud800" <= c <= "\udfff" else c for c in f"so {lone} it is ∞"
-        )
-        for text in (query.text, verdict.analysis["path_A"], rollout.trajectory.answer):
-            assert text.encode()
+        with RunReader(store.folder) as reader:
+            (query,) = reader.queries()
+            (rollout,) = reader.group(query).rollouts
+            verdict = reader.verdict("k")
+            assert verdict
+            assert rollout.trajectory.answer == "".join(
+                "\ufffd" if "\ud800" <= c <= "\udfff" else c for c in f"so {lone} it is ∞"
+            )
+            for text in (query.text, verdict.analysis["path_A"], rollout.trajectory.answer):
+                assert text.encode()
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -159,27 +160,28 @@ def _ranked(query: str) -> Any:
     return GroupRanking(query=query, topology="arena", estimator="tiers", status="complete", signal="ok")
 
 
-def _read(reader: RunReader) -> dict[str, list[str]]:
+def _read(folder: Path) -> dict[str, list[str]]:
     """What a reader sees of a run filled by `_fill`, by segment."""
-    return {
-        "queries": [q.id for q in reader.queries()],
-        "rollouts": [str(r.index) for r in reader.group(Query(id="q", text="?")).rollouts],
-        "verdicts": [v.key for v in reader.verdicts()],
-        "rankings": [g.query for f in reader.rankings() for g in f.groups]
-        + ["footer" for f in reader.rankings() if f.finished],
-    }
+    with RunReader(folder) as reader:
+        return {
+            "queries": [q.id for q in reader.queries()],
+            "rollouts": [str(r.index) for r in reader.group(Query(id="q", text="?")).rollouts],
+            "verdicts": [v.key for v in reader.verdicts()],
+            "rankings": [g.query for f in reader.rankings() for g in f.groups]
+            + ["footer" for f in reader.rankings() if f.finished],
+        }
 
 
 @pytest.mark.parametrize("name", ["queries", "rollouts", "verdicts", "rankings"])
 def test_a_segment_cut_at_any_byte_of_its_last_record_costs_the_run_that_record_only(tmp_path: Path, name: str) -> None:
     with a_run(tmp_path) as store:
         _fill(store)
-    path, before = segment(store.folder, name), _read(RunReader(store.folder))
+    path, before = segment(store.folder, name), _read(store.folder)
     lines, whole = lines_of(path), path.read_bytes()
     expected = before | {name: before[name][:-1]}
     for cut in range(1, len(lines[-1]) + 1):
         path.write_bytes(whole[:-cut])
-        assert _read(RunReader(store.folder)) == expected
+        assert _read(store.folder) == expected
 
 
 @pytest.mark.parametrize("name", ["queries", "rollouts", "verdicts", "rankings"])
@@ -190,7 +192,7 @@ def test_a_changed_line_in_the_middle_of_a_segment_is_damage_with_its_file_and_l
     lines = lines_of(path)
     path.write_bytes(b"".join([lines[0], lines[1], lines[2].replace(b'"', b"'", 1), *lines[3:]]))
     with pytest.raises(ArchiveDamaged, match=f"{path.name}:3: ") as caught:
-        _read(RunReader(store.folder))
+        _read(store.folder)
     assert caught.value.exit_code == ExitCode.DAMAGED == 5
 
 
@@ -353,8 +355,7 @@ def test_a_blob_whose_line_is_whole_but_whose_text_is_another_is_damage(tmp_path
 
 
 def test_a_reader_finds_blobs_that_were_written_since_it_looked(tmp_path: Path) -> None:
-    with a_run(tmp_path) as store:
-        reader = RunReader(store.folder)
+    with a_run(tmp_path) as store, RunReader(store.folder) as reader:
         names = [store.put_blob("one")]
         assert reader.blobs.get(names[0]) == "one"
         names.append(store.put_blob("two"))
@@ -394,4 +395,5 @@ def test_a_failed_verdict_is_kept_and_never_found_as_bought(tmp_path: Path) -> N
         assert store.verdict("k") is None
         store.add_verdict(a_judged("k"))
         assert isinstance(store.verdict("k"), Judged)
-    assert isinstance(RunReader(store.folder).verdict("k"), Judged)
+    with RunReader(store.folder) as reader:
+        assert isinstance(reader.verdict("k"), Judged)

@@ -42,16 +42,16 @@ def records(folder: Path) -> set[bytes]:
 
 
 def test_the_run_of_version_1_is_read_whole():
-    reader = RunReader(V1)
-    checked = pipeline.validate_run(V1, now)
-    assert checked.findings == ()
-    assert reader.info.schema_version == 1
-    (query,) = reader.queries()
-    group, ranking = reader.group(query), reader.ranking()
-    assert [r.index for r in group.rollouts] == [0, 1, 2]
-    assert ranking.finished
-    assert sorted(r.rank for r in ranking.groups[0].rollouts if r.rank is not None) == [0, 1, 2]
-    assert all(reader.verdict(key) for m in ranking.groups[0].matches for key in m.verdicts)
+    with RunReader(V1) as reader:
+        checked = pipeline.validate_run(V1, now)
+        assert checked.findings == ()
+        assert reader.info.schema_version == 1
+        (query,) = reader.queries()
+        group, ranking = reader.group(query), reader.ranking()
+        assert [r.index for r in group.rollouts] == [0, 1, 2]
+        assert ranking.finished
+        assert sorted(r.rank for r in ranking.groups[0].rollouts if r.rank is not None) == [0, 1, 2]
+        assert all(reader.verdict(key) for m in ranking.groups[0].matches for key in m.verdicts)
 
 
 @settings(max_examples=25)

@@ -37,7 +37,8 @@ def test_it_is_ranked_without_an_anchor_rescored_for_nothing_and_shown(file: Pat
     assert "there is no anchor" in again.out
     assert "Rayleigh scattering makes the sky blue." in harness("show", "--rollout", "1").out
     assert "imported" in harness("ls").out
-    rollouts = RunReader(tmp_path / made.json["path"]).group(next(RunReader(tmp_path / made.json["path"]).queries()))
+    with RunReader(tmp_path / made.json["path"]) as reader:
+        rollouts = reader.group(next(reader.queries()))
     assert [r.given_reward for r in rollouts.rollouts] == [0.0, 0.5, 1.0]
     assert {r.requested.temperature for r in rollouts.rollouts} == {None}
 

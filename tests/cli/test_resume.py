@@ -153,7 +153,8 @@ def test_all_queries_are_on_disk_before_the_first_call(harness: Harness, own: Pa
     there: list[int] = []
 
     def reply(seen: Seen) -> Any:
-        there.append(len(list(reader_of(tmp_path).queries())))
+        with reader_of(tmp_path) as reader:
+            there.append(len(list(reader.queries())))
         return by_seed(seen)
 
     with FakeEndpoint(reply, fair_judge()).serving() as endpoint:

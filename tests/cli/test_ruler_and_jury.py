@@ -29,21 +29,21 @@ def test_ruler_ranks_a_run_in_one_call_and_rescoring_buys_nothing(
     (request,) = endpoint.of_judge
     assert request.body["response_format"]["type"] == "json_schema"
     assert "Why?" in request.user
-    reader = RunReader(tmp_path / done.json["path"])
-    (verdict,) = reader.verdicts()
-    assert isinstance(verdict, Scored)
-    assert reader.scored(verdict.key) == verdict
-    assert len(verdict.raw_replies) == 1
-    again = harness("rescore", "--judge", "ruler", env=env)
-    assert again.code == 0, again.err
-    assert "reused 1, bought 0" in again.out
-    assert len(endpoint.of_judge) == 1
-    shown = harness("show")
-    assert "judged in one list" in shown.out
-    assert "why rollout" in shown.out
-    page = (reader.folder / "report.html").read_text()
-    assert "said: Answer number" in page
-    assert "No match has been played" not in page
+    with RunReader(tmp_path / done.json["path"]) as reader:
+        (verdict,) = reader.verdicts()
+        assert isinstance(verdict, Scored)
+        assert reader.scored(verdict.key) == verdict
+        assert len(verdict.raw_replies) == 1
+        again = harness("rescore", "--judge", "ruler", env=env)
+        assert again.code == 0, again.err
+        assert "reused 1, bought 0" in again.out
+        assert len(endpoint.of_judge) == 1
+        shown = harness("show")
+        assert "judged in one list" in shown.out
+        assert "why rollout" in shown.out
+        page = (reader.folder / "report.html").read_text()
+        assert "said: Answer number" in page
+        assert "No match has been played" not in page
 
 
 def test_a_run_of_pairs_is_rescored_by_ruler_and_back(harness: Harness, endpoint: FakeEndpoint):

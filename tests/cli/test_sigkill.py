@@ -73,9 +73,9 @@ def on_disk(folder: Path | None) -> tuple[int, int]:
     """How many rollouts that ended well, and how many verdicts, are there."""
     if folder is None:
         return 0, 0
-    reader = RunReader(folder)
-    ok = sum(p.status == "ok" for places in reader.index.rollouts.values() for p in places.values())
-    return ok, len(reader.index.verdicts)
+    with RunReader(folder) as reader:
+        ok = sum(p.status == "ok" for places in reader.index.rollouts.values() for p in places.values())
+        return ok, len(reader.index.verdicts)
 
 
 def ranks(shown: Any) -> Any:

@@ -1,6 +1,7 @@
 """Verdicts are bought once."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,18 @@ def lent(tmp_path: Path, *verdicts: Judged | Unjudged, name: str = "run-1", repl
         store.put_blob(reply)
         for verdict in verdicts:
             store.add_verdict(verdict)
-    return RunReader(tmp_path / name / name)
+    OPENED.append(RunReader(tmp_path / name / name))
+    return OPENED[-1]
+
+
+OPENED: list[RunReader] = []
+
+
+@pytest.fixture(autouse=True)
+def lenders_are_closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_counts_as_reused(tmp_path: Path) -> None:

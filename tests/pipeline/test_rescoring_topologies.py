@@ -48,13 +48,13 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
 ) -> None:
     async def go() -> None:
         ran = await pipeline.rescore(everyone, changes)
-        reader = RunReader(everyone)
-        (rescored,) = reader.ranking(ran.ranking_id).groups
-        (query,) = reader.queries()
-        fresh = await pipeline.rank(reader.group(query), offline=True, **changes)
-        assert rescored.judged == 0
-        assert rescored.reused == fresh.judged
-        assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)
-        assert (rescored.topology, rescored.signal, rescored.status) == (fresh.topology, fresh.signal, fresh.status)
+        with RunReader(everyone) as reader:
+            (rescored,) = reader.ranking(ran.ranking_id).groups
+            (query,) = reader.queries()
+            fresh = await pipeline.rank(reader.group(query), offline=True, **changes)
+            assert rescored.judged == 0
+            assert rescored.reused == fresh.judged
+            assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)
+            assert (rescored.topology, rescored.signal, rescored.status) == (fresh.topology, fresh.signal, fresh.status)
 
     anyio.run(go)

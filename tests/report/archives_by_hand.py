@@ -118,7 +118,12 @@ def build(
             writer.finish()
         writer.close()
     reader = RunReader(runs / RUN)
+    READERS.append(reader)
     return BuiltArchive(reader, reader.ranking(), runs / RUN)
+
+
+READERS: list[RunReader] = []
+"""The readers of all archives built: closed after each test (conftest), and opened again by the next that reads."""
 
 
 JUDGE: dict[str, JsonValue] = {"model": "gpt-5-mini", "base_url": None, "api": "responses"}

@@ -94,7 +94,8 @@ def test_an_effective_temperature_is_shown_where_it_differs(tmp_path):
     )
     with RunStore(built.folder, START + timedelta(days=1)) as store:
         store.add_rollout(changed)
-    assert "0.8 effective: 1" in page_of(BuiltArchive(RunReader(built.folder), built.ranking, built.folder)).text()
+    with RunReader(built.folder) as reader:
+        assert "0.8 effective: 1" in page_of(BuiltArchive(reader, built.ranking, built.folder)).text()
 
 
 def test_an_unknown_price_is_unknown_and_no_zero(tmp_path):

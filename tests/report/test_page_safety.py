@@ -43,8 +43,8 @@ def test_nothing_is_asked_for_over_the_network(evil):
 
 
 def test_the_same_archive_gives_the_same_bytes(evil):
-    again = RunReader(evil.folder)
-    assert render_page(evil.reader, evil.ranking) == render_page(again, again.ranking())
+    with RunReader(evil.folder) as again:
+        assert render_page(evil.reader, evil.ranking) == render_page(again, again.ranking())
 
 
 def test_headings_go_down_one_level_at_a_time_and_tables_have_scopes(tmp_path):

@@ -282,7 +282,8 @@ async def test_rollouts_that_failed_fail_again_in_the_same_way(own: str, tmp_pat
         ),
     ):
         run = await archived(own, "Go.", script, tmp_path, **more)  # type: ignore[arg-type]
-        kinds = [r.failure and r.failure.kind for _, r in _chosen(RunReader(run), None, None)]
+        with RunReader(run) as reader:
+            kinds = [r.failure and r.failure.kind for _, r in _chosen(reader, None, None)]
         assert kinds == [kind, kind]
         await identical(run, own)
 
