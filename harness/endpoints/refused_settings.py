@@ -8,7 +8,7 @@ import openai
 
 from harness.core.errors import Refused
 
-Reply = TypeVar("Reply")
+_Reply = TypeVar("_Reply")
 
 
 class RefusedSettings:
@@ -66,7 +66,7 @@ class FirstAlone:
         self.answered: set[Hashable] = set()
         self._locks: dict[Hashable, anyio.Lock] = {}
 
-    async def send(self, kind: Hashable, call: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
         """Make a call: alone while none of its `kind` was answered. Raises what `call` raises."""
         async with self._locks.setdefault(kind, anyio.Lock()):
             if kind not in self.answered:

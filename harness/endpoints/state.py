@@ -12,8 +12,8 @@ from harness.endpoints.errors import is_quota
 from harness.endpoints.rate_limit import Pause
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 
-Reply = TypeVar("Reply")
-Send = Callable[[ModelSettings], Awaitable[Reply]]
+_Reply = TypeVar("_Reply")
+Send = Callable[[ModelSettings], Awaitable[_Reply]]
 
 
 class EndpointState:
@@ -32,7 +32,7 @@ class EndpointState:
         """Return whether any model has answered in this run."""
         return bool(self._first.answered)
 
-    def call(self, model: str | None, settings: ModelSettings, send: Send[Reply]) -> Awaitable[Reply]:
+    def call(self, model: str | None, settings: ModelSettings, send: Send[_Reply]) -> Awaitable[_Reply]:
         """Send a call with those of its settings that `model` takes. Raises what `send` raises; Refused when strict.
 
         Not a coroutine itself: the event loop walks through every coroutine that awaits a call at each of its turns.
@@ -42,7 +42,7 @@ class EndpointState:
             return self._send(model, settings, send)
         return self._first.send(kind, partial(self._send, model, settings, send))
 
-    async def _send(self, model: str | None, settings: ModelSettings, send: Send[Reply]) -> Reply:
+    async def _send(self, model: str | None, settings: ModelSettings, send: Send[_Reply]) -> _Reply:
         while True:
             await self._pause.wait()
             allowed = without(settings, self._refused.of(model))

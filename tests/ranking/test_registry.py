@@ -1,5 +1,6 @@
 """The registries of topologies and estimators hold just the names that users may give."""
 
+from collections.abc import Sequence
 from typing import get_args
 
 import pytest
@@ -12,7 +13,7 @@ from harness.ranking.registry import TOPOLOGIES, Entry, make_topology
 class InOrder:
     """Draws the population as it stands."""
 
-    def sample(self, population: list[int], k: int) -> list[int]:
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
         return list(population)[:k]
 
 
