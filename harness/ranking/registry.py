@@ -55,6 +55,8 @@ class Design:
     needs_anchor: bool = False
     """Without an anchor the entrants play `single`."""
     usual_order: OrderPolicy | None = "both"
+    all_pairs: bool = True
+    """Whether it may ask for any pair; False where it is known beforehand that some pairs never meet."""
 
 
 def _exactly(matches: Callable[[int], int]) -> Callable[[int, OrderPolicy | None, int | None], tuple[int, int]]:
@@ -75,13 +77,18 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
         needs_anchor=True,
     ),
     "anchor": Design(
-        lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"), _exactly(lambda n: n - 1), needs_anchor=True
+        lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"),
+        _exactly(lambda n: n - 1),
+        needs_anchor=True,
+        all_pairs=False,
     ),
     "single": Design(lambda e: Single(e.seeds, e.order or "both"), _exactly(lambda n: n - 1)),
     "double": Design(lambda e: Double(e.seeds, e.order or "both"), lambda n, _order, _budget: judged_in_double(n)),
     "swiss": Design(lambda e: Swiss(e.seeds, e.order or "both"), _exactly(lambda n: usual_rounds(n) * (n // 2))),
     "round_robin": Design(lambda e: RoundRobin(e.entrants, e.order or "both"), _exactly(lambda n: n * (n - 1) // 2)),
-    "cyclic": Design(lambda e: Cyclic(e.entrants, e.order, e.budget), _cyclic_matches, usual_order=None),
+    "cyclic": Design(
+        lambda e: Cyclic(e.entrants, e.order, e.budget), _cyclic_matches, usual_order=None, all_pairs=False
+    ),
     "none": Design(lambda e: NoMatches(e.entrants), _exactly(lambda _n: 0)),
 }
 """Every topology by the name that users give it. `cyclic` has no usual order: it spends its budget itself."""

@@ -13,7 +13,7 @@ from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.ranking.conclusions import Rule, conclude
-from harness.ranking.registry import Entry, Sampler, make_topology
+from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology
 from harness.ranking.topology import Pairing, Played, Topology, exact
 
 ScorePair = tuple[float, float]
@@ -22,8 +22,6 @@ Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
 _JUDGED_TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
-_FIXED_PAIRS = frozenset({"anchor", "cyclic"})
-"""Topologies that never need all pairs: only the pairs that they ask for have to be in the table."""
 
 
 class _Seeded:
@@ -78,7 +76,7 @@ def rank_scores(
     n = _entrants(table) if n is None else n
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
-    look_up = _checked(table, n, order, whole=topology not in _FIXED_PAIRS)
+    look_up = _checked(table, n, order, whole=TOPOLOGIES[topology].all_pairs)  # pyright: ignore[reportArgumentType] - checked above
     sampler = _Seeded(rng) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = _play(tournament, look_up)

@@ -37,7 +37,7 @@ def test_a_budget_says_what_it_picks_and_is_what_the_judging_costs(harness: Harn
     [
         (("--budget", "3"), "8 rollouts need at least 7 judge calls"),
         (("--budget", "28", "--topology", "swiss"), "a budget is spent by `cyclic`"),
-        (("--topology", "maze"), "'round_robin', 'cyclic' or 'none'"),
+        (("--topology", "maze"), "should be 'arena', 'anchor', 'single'"),
     ],
 )
 def test_a_design_that_cannot_be_is_refused_before_anything_is_spent(

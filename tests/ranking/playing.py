@@ -105,3 +105,10 @@ def played_key(played: Played) -> tuple[int, frozenset[tuple[int, Fraction]]]:
     """Round, and who scored what: a match without its sides."""
     a, b = (played.pairing.a, played.score_a), (played.pairing.b, played.score_b)
     return played.pairing.round, frozenset([a, b])
+
+
+class InOrder:
+    """Draws the population as it stands."""
+
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
+        return list(population)[:k]

@@ -1,6 +1,5 @@
 """The registries of topologies and estimators hold just the names that users may give."""
 
-from collections.abc import Sequence
 from typing import get_args
 
 import pytest
@@ -8,13 +7,7 @@ import pytest
 from harness.core.settings import EstimatorName, TopologyName
 from harness.ranking.estimators import ESTIMATORS
 from harness.ranking.registry import TOPOLOGIES, Entry, make_topology
-
-
-class InOrder:
-    """Draws the population as it stands."""
-
-    def sample(self, population: Sequence[int], k: int) -> list[int]:
-        return list(population)[:k]
+from tests.ranking.playing import InOrder
 
 
 def test_every_name_that_a_user_may_give_has_a_topology_and_an_estimator() -> None:

@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.ranking import NEED_ANCHOR, Cyclic, Pairing, Topology, calls_bounds, exact, make_topology, place
-from harness.ranking.double import Double
 from harness.ranking.registry import TOPOLOGIES, Entry
 from harness.ranking.round_robin import RoundRobin
-from harness.ranking.single import Single
-from harness.ranking.swiss import Swiss
 from harness.ranking.tiers import tiers
-from tests.ranking.playing import Field, Table, arenas, play
+from tests.ranking.playing import Field, InOrder, Table, arenas, play
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
 COMPLETE: dict[str, type[RoundRobin] | type[Cyclic]] = {"round_robin": RoundRobin, "cyclic": Cyclic}
@@ -128,7 +125,8 @@ def test_a_judge_who_knows_puts_the_stronger_above_the_weaker_where_all_meet(
     assert sorted(field.entrants, key=lambda e: places[e].rank) == sorted(field.entrants, key=lambda e: -strength[e])
 
 
-SEEDED: dict[str, type[Single] | type[Double] | type[Swiss]] = {"single": Single, "double": Double, "swiss": Swiss}
+ANY_ORDER = {"round_robin", "cyclic", "none"}
+"""The order in which the entrants of these are named does not matter; of others it is relabelled like the entrants."""
 
 
 @given(names, arenas(16), st.randoms(use_true_random=False))
@@ -140,12 +138,10 @@ def test_relabelling_the_entrants_relabels_the_result(name: TopologyName, field:
     back = {new: old for old, new in other.items()}
 
     def make(label: dict[int, int]) -> Topology:
-        if name in SEEDED:
-            return SEEDED[name]([label[e] for e in entrants])
+        named = entrants if name in NEED_ANCHOR or name in ANY_ORDER else [label[e] for e in entrants]
         budget = len(entrants) * (len(entrants) - 1) // 2 or None
-        return make_topology(
-            name, Entry(entrants, label[field.anchor], "both" if name != "cyclic" else None, rng, budget)
-        )
+        order = "both" if name != "cyclic" else None
+        return make_topology(name, Entry(named, label[field.anchor], order, InOrder(), budget))
 
     def points(topology: Topology) -> dict[int, tuple[Fraction, ...]]:
         return dict(tiers(topology.standings()))
