@@ -6,6 +6,7 @@ tests/data/golden/README.md tells how the archives and what is expected of them 
 import hashlib
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -68,8 +69,11 @@ def lay_out(case: Case, at: Path) -> Path:
     at.mkdir()
     for path in [*GOLDEN.glob("agents/*.py"), *GOLDEN.glob("inputs/*")]:
         shutil.copy(path, at)
-    for archive in case.archives:
-        shutil.copytree(folder_of(archive), at / "runs" / id_of(archive))
+    for seconds, archive in enumerate(case.archives):
+        copy = at / "runs" / id_of(archive)
+        shutil.copytree(folder_of(archive), copy)
+        # Runs of the same second are listed by the time of their file, and a checkout writes files in any order.
+        os.utime(copy / "run.json", (seconds, seconds))
     for change in case.before:
         harm(at, **change)
     return at
