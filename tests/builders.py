@@ -1,7 +1,4 @@
-"""What tests of many rooms are built from: records by hand, records by hypothesis, and a judge that follows a script.
-
-Importing this also sets hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
-"""
+"""What tests of many rooms are built from: records, by hand and by hypothesis, and a judge that follows a script."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Match, Ranked
@@ -32,9 +28,6 @@ from harness.transcripts.transcript import Transcript, transcribe
 
 if TYPE_CHECKING:  # importing the judges imports the SDK, which a process of a test may do without
     from harness.judging import Task
-
-settings.register_profile("harness", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("harness")
 
 AT = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fake_endpoint import FakeEndpoint
 from tests.nursery import OURS, ROOT, Done, Nursery
@@ -17,6 +18,22 @@ from tests.process_guard import PROCESSES
 __all__ = ["ROOT", "Done", "Harness"]
 
 PROCESS_FIXTURES = {"nursery", "browser", "sdist"}
+
+QUICK = "not process"
+"""The `-m` of the loop of a working hour."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
+
+    The quick loop tries fewer examples where a test does not state its own number; they differ from run to run.
+    """
+    examples = 40 if config.option.markexpr == QUICK else 100
+    slow = [HealthCheck.too_slow]
+    settings.register_profile(
+        "harness", deadline=None, database=None, suppress_health_check=slow, max_examples=examples
+    )
+    settings.load_profile("harness")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

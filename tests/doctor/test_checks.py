@@ -6,10 +6,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.doctor.checks import Check, failed_check, fit_to_print, printable
-from tests import builders
 from tests.doctor.examined import KEY
-
-assert builders.settings  # hypothesis without deadlines
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from harness.core.errors import UsageError
 from harness.offline.corpus import Passage, PassageIndex, open_corpus
 from harness.offline.tool import parse_passages, passages_text
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 ARTICLES = sorted(p.name for p in (files("harness.offline") / "corpus").iterdir() if p.name.endswith(".md"))
 

@@ -17,9 +17,6 @@ from harness.ranking.conclusions import WEAK_BELOW, comparisons_of
 from harness.ranking.margins import fit_margins
 from harness.ranking.topology import Standing
 from harness.ranking.wins import win_shares
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 FITTED, COUNTED = ["margins", "bt"], ["tiers", "wins"]
 

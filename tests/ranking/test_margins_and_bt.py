@@ -13,9 +13,6 @@ from scipy import optimize, stats
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.margins import fit_margins
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 Fitting = Callable[[Comparisons], Fit]
 FITS = pytest.mark.parametrize("fit", [fit_margins, fit_bt])

@@ -13,9 +13,6 @@ from harness.ranking import exact, place
 from harness.ranking.rewards import Reason, advantages, rewards
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 KEYS = st.lists(st.integers(0, 6), max_size=33).map(lambda values: dict(enumerate(values)))
 FAILED = st.sets(st.integers(100, 120), max_size=6).map(sorted)

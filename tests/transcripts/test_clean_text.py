@@ -7,9 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.transcripts.clean_text import clean
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 
 @given(st.text(st.characters(), max_size=30))

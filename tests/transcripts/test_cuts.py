@@ -6,9 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.transcripts.cuts import largest_that_fits, middle_out
-from tests import builders
-
-assert builders.settings  # hypothesis without deadlines
 
 CUT = re.compile(r"\[… ([\d,]+) characters cut …\]")
 
