@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
@@ -17,23 +17,7 @@ from harness.core.unicode import valid_unicode
 
 Role = Literal["anchor", "sample"]
 
-AGENT_FAILURES = frozenset(
-    {
-        "timeout",
-        "max_turns",
-        "output",
-        "guardrail",
-        "refusal",
-        "truncated",
-        "content_filter",
-        "tool",
-        "context_length",
-        "approval",
-    }
-)
-"""Failure kinds of the agent's own making; every other kind is the infrastructure's (docs/architecture.md)."""
-
-FailureKind = Literal[
+AgentFailureKind = Literal[
     "timeout",
     "max_turns",
     "output",
@@ -44,12 +28,12 @@ FailureKind = Literal[
     "tool",
     "context_length",
     "approval",
-    "api",
-    "quota",
-    "network",
-    "cancelled",
-    "internal",
 ]
+InfrastructureFailureKind = Literal["api", "quota", "network", "cancelled", "internal"]
+FailureKind = Literal[AgentFailureKind, InfrastructureFailureKind]
+"""Why a rollout or a verdict failed, and whose fault that was (docs/architecture.md)."""
+
+AGENT_FAILURES = frozenset[str](get_args(AgentFailureKind))
 
 
 class Record(BaseModel):
