@@ -17,7 +17,7 @@ _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
 
 
 def environment() -> Mapping[str, str]:
-    """Return the process's environment, the one place where it is read."""
+    """Return the process's environment, for the Python API. A command reads it in harness.cli.app, without pydantic."""
     return dict(os.environ)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from harness.archive import MemoryStore
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
@@ -229,7 +229,7 @@ async def calibrate(
 
             await for_each(enumerate(calibration.pairs), try_pair, request.settings.judge_concurrency)
     except* HarnessError as group:
-        error = _first_error(group)
+        error: HarnessError = first_error(group)
         raise type(error)(printable(str(error), calibration.secrets)) from None
 
 
@@ -237,8 +237,3 @@ async def _trial(judge: CachedPairJudge, pair: LabelledPair) -> Trial:
     a, b = pair.sides
     task, ledger = Task("pair", pair.query), PairLedger()
     return Trial(pair, await judge.get(ledger, task, a, b), await judge.get(ledger, task, b, a))
-
-
-def _first_error(group: BaseExceptionGroup[HarnessError]) -> HarnessError:
-    first = group.exceptions[0]
-    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,11 +1,11 @@
 """What a jury seats: a juror gives verdicts on material, and a ledger notes which were bought."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, TypeVarTuple
 
 from harness.core.records import Usage
+from harness.core.sums import sum_if_known
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.judging.prompt import Task
 from harness.transcripts import Transcript
@@ -36,8 +36,7 @@ class Ledger(Generic[Ok, Failed]):
     @property
     def price_usd(self) -> float | None:
         """The price of what was bought; None where a part of the price is unknown."""
-        prices = [verdict.price_usd for verdict in self.bought.values() if verdict.usage.requests]
-        return None if None in prices else math.fsum(price for price in prices if price is not None)
+        return sum_if_known(verdict.price_usd for verdict in self.bought.values() if verdict.usage.requests)
 
 
 PairLedger = Ledger[Judged, Unjudged]
