@@ -70,11 +70,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that stands for the home of whoever runs the tests: records of runs and caches go there."""
+    return tmp_path_factory.mktemp("user")
+
+
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the keys and addresses of whoever runs it."""
+def nobodys_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> None:
+    """No test sees the keys and addresses of whoever runs it, or writes to that person's folders."""
     for name in [n for n in os.environ if n.startswith(OURS)]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
 
 
 @pytest.fixture

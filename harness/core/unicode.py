@@ -1,10 +1,56 @@
-"""Text that UTF-8 can hold."""
+"""Text that UTF-8 can hold, and text in which nothing is hidden."""
 
 import re
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt); all bidirectional controls have it."""
+_EMOJI = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
+    "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+"""The blocks and single signs that hold what Unicode calls Extended_Pictographic."""
+_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
+"""The flag of a region, such as Scotland's: a black flag, the region's name in tags, and the end of the tags."""
+_HIDDEN = re.compile(
+    rf"(?P<shown>{_FLAG}|\ufe0f"
+    rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"  # a family, a profession: one sign made of several
+    r"|(?<=[^\W\d_])[\u200c\u200d](?=[^\W\d_])|(?<=[\u0900-\u0dff\u1000-\u109f\u1780-\u17ff])[\u200c\u200d])"
+    rf"|[{_IGNORABLE}]"
+)
+"""ZWJ and ZWNJ stand between letters in Persian and Indic writing, where a vowel sign or a virama may be no letter."""
 
 
 def valid_unicode(text: str) -> str:
     """Return `text` with U+FFFD in place of lone surrogates, which UTF-8 cannot hold."""
     return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def mark_hidden(text: str) -> str:
+    """Return `text` with a mark such as `<U+202E>` for each character that is not seen or that turns the others round.
+
+    These are Unicode's default-ignorable and bidirectional control characters. Left as they are: U+FE0F, ZWJ inside
+    an emoji, ZWJ and ZWNJ between letters, and the tags of a region's flag.
+    """
+    if text.isascii():
+        return text
+    return _HIDDEN.sub(lambda match: match[0] if match["shown"] else _mark(match[0]), text)
+
+
+def mark_controls(text: str) -> str:
+    """Return `text` with a mark such as `<U+001B>` for each control character but tab and line feed."""
+    return _CONTROL.sub(lambda match: _mark(match[0]), text)
+
+
+def visible(text: str) -> str:
+    """Return `text` as it may be shown: valid, with marks for what a terminal would obey or what nobody would see."""
+    return mark_controls(mark_hidden(valid_unicode(text)))
+
+
+def _mark(character: str) -> str:
+    return f"<U+{ord(character):04X}>"
