@@ -27,14 +27,14 @@ from agents.tool import get_function_tool_origin
 from rich import box
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from harness.core.errors import UsageError
 from harness.core.records import Record
 from harness.core.settings import Settings
+from harness.core.unicode import visible_name
 from harness.endpoints import Endpoint
+from harness.report import visible_text
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 
 _PATIENCE_S = 60
@@ -92,12 +92,12 @@ def agents_table(agents: Iterable[ListedAgent], here: Path) -> RenderableType:
     broken: list[RenderableType] = []
     for agent in agents:
         if agent.error:
-            broken.append(Text(f"{agent.name} ({_where(agent, here)}): {agent.error}"))
+            broken.append(visible_text(f"{agent.name} ({_where(agent, here)}): {agent.error}"))
             continue
         tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
         cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
-        table.add_row(*(escape(cell) for cell in cells))
-    return Lines(table, *([Text("cannot be loaded:", style="bold red"), *broken] if broken else []))
+        table.add_row(*(visible_name(cell) for cell in cells))
+    return Lines(table, *([visible_text("cannot be loaded:", style="bold red"), *broken] if broken else []))
 
 
 async def _load_listed(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:

@@ -23,7 +23,8 @@ def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     import anyio
 
     from harness.cli.agent_list import agents_table, list_agents
-    from harness.cli.output import print_json, stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
     from harness.core.settings_sources import load, merge_sources
     from harness.endpoints import agent_endpoint
 

@@ -19,29 +19,26 @@ def announce(console: Console, prepared: pipeline.Prepared, queries: int, enviro
     """Print the warnings, and what a run of so many queries is about to take."""
     warn(console, prepared, environ)
     for line in plan_lines(prepared, queries):
-        console.print(line, highlight=False)
+        console.print(line)
 
 
 def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, str]) -> None:
     """Print what the results will not be worth, and which names in the environment look like misspelt settings."""
     for name, setting in misspelt(environ).items():
-        console.print(f"note: {name} is no setting; {setting} is", highlight=False)
+        console.print(f"note: {name} is no setting; {setting} is")
     if prepared.offline:
-        console.print(
-            Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"), highlight=False
-        )
+        console.print(Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"))
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
             "Name another with --judge-model.",
-            highlight=False,
         )
 
 
 def announce_design(console: Console, settings: Settings) -> None:
     """Print what a budget of judge calls is spent on."""
     if plan := pipeline.describe_calls(settings):
-        console.print(plan, highlight=False)
+        console.print(plan)
 
 
 def note_idle_judge_options(console: Console, settings: Settings, values: Mapping[str, Any]) -> None:
@@ -52,7 +49,6 @@ def note_idle_judge_options(console: Console, settings: Settings, values: Mappin
         console.print(
             f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge {settings.judge}, "
             f"which {method.summary}",
-            highlight=False,
         )
 
 
@@ -60,13 +56,12 @@ def note_idle_agent_options(console: Console, prepared: pipeline.Prepared, value
     """Name the settings among `values` that do nothing with this agent."""
     idle = [SETTINGS[name].flag for name in _OF_MODELS if values.get(name) is not None]
     if prepared.agent.offline and idle:
-        console.print(f"note: the embedded model has no use for {', '.join(idle)}", highlight=False)
+        console.print(f"note: the embedded model has no use for {', '.join(idle)}")
     loaded = prepared.agent.loaded
     if prepared.settings.judge_when == "tied" and loaded.reward is None:
         console.print(
             f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
             "to the judge",
-            highlight=False,
         )
 
 

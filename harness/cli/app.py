@@ -1,5 +1,6 @@
 """The app: its commands, and the one place where the environment is read and errors become exit codes."""
 
+import io
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from harness.cli.best import best
 from harness.cli.doctor import doctor
 from harness.cli.import_ import import_
 from harness.cli.ls import ls
+from harness.cli.output import guard_output, say
 from harness.cli.rank import rank
 from harness.cli.replay import replay
 from harness.cli.report import report
@@ -72,6 +74,7 @@ def main() -> None:
         terminated.append(1)
         signal.raise_signal(signal.SIGINT)  # one way out for both: asyncio turns it into a clean cancellation
 
+    guard_output()
     signal.signal(signal.SIGTERM, on_terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -81,7 +84,7 @@ def main() -> None:
         _print_error(exc)
         code = 143 if terminated and exc.exit_code is ExitCode.INTERRUPTED else exc.exit_code
     except click.ClickException as exc:
-        exc.show()
+        _print_usage_error(exc)
         code = exc.exit_code
     except click.Abort:  # Ctrl-C where nothing was under way
         code = ExitCode.INTERRUPTED
@@ -91,7 +94,13 @@ def main() -> None:
     sys.exit(code)
 
 
+def _print_usage_error(error: click.ClickException) -> None:
+    lines = io.StringIO()
+    error.show(lines)
+    say(lines.getvalue().rstrip("\n"), err=True)
+
+
 def _print_error(error: HarnessError) -> None:
-    click.echo(f"error: {error}", err=True)
+    say("error: " + str(error).replace("\n", " "), err=True)
     if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
-        click.echo("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)
+        say("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)

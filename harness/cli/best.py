@@ -55,9 +55,11 @@ def best(
     from harness import pipeline
     from harness.cli import announce, cost_lines, process
     from harness.cli.archived_run import open_folder
-    from harness.cli.output import print_run, stderr
+    from harness.cli.console import stderr
+    from harness.cli.output import say
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_overview import print_run
     from harness.report import write_page
 
     process.silence_logs(verbose=verbose)
@@ -80,9 +82,9 @@ def best(
     if as_json:
         print_run(reader, ranking, as_json=True)
     else:
-        click.echo(winner.trajectory.answer)
+        say(winner.trajectory.answer)
     reason = _reason(group, group_ranking, winner.index)
-    console.print(f"{reason}; run: {result.path}", highlight=False, soft_wrap=True)
+    console.print(f"{reason}; run: {result.path}", soft_wrap=True)
 
 
 def _reason(group: Group, ranking: GroupRanking, index: int) -> str:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import anyio
 from rich import box
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
-from harness.cli.output import print_json, stderr, stdout
+from harness.cli.console import stderr, stdout
+from harness.cli.output import print_json
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.doctor import (
@@ -25,6 +24,7 @@ from harness.doctor import (
 )
 from harness.judging import Rubric
 from harness.pipeline import JudgeSpec
+from harness.report import visible_text
 
 _JUDGE_CHECKS = ("judge", "judge key", "rubric")
 
@@ -38,8 +38,6 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
     console.print(
         f"asking {spec.model}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
         f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
-        highlight=False,
-        markup=False,
         soft_wrap=True,
     )
     if spec.offline:
@@ -80,11 +78,11 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
     console = stdout()
     console.print(_table(calibration))
     for line in calibration_lines(calibration):
-        console.print(Text(line), soft_wrap=True)
+        console.print(visible_text(line), soft_wrap=True)
 
 
 def _table(calibration: Calibration) -> Table:
-    title = escape(f"judge {calibration.judge}, rubric {calibration.rubric}")
+    title = f"judge {calibration.judge}, rubric {calibration.rubric}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("class")
     for name in ("pairs", "right", "single verdicts right", "called a tie", "failed"):
@@ -92,5 +90,5 @@ def _table(calibration: Calibration) -> Table:
     for row in calibration.classes():
         single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
         figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
-        table.add_row(escape(row.name), *map(str, figures))
+        table.add_row(row.name, *map(str, figures))
     return table

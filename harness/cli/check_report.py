@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import anyio
 from rich.console import Console
-from rich.text import Text
 
-from harness.cli.output import print_json, stderr, stdout
+from harness.cli.console import stderr, stdout
+from harness.cli.output import print_json
 from harness.core.errors import ExitCode, Interrupted
 from harness.doctor import (
     Check,
@@ -20,6 +20,7 @@ from harness.doctor import (
     run_free_checks,
     run_live_checks,
 )
+from harness.report import visible_text
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23
@@ -61,7 +62,6 @@ def _announce(model_calls: int, judge_calls: int) -> None:
         stderr().print(
             f"asking: {model_calls} small calls to the agent's model and {judge_calls} to the judge; "
             "more only where one is refused or fails",
-            highlight=False,
             soft_wrap=True,
         )
 
@@ -77,6 +77,6 @@ def _print(console: Console, check: Check) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     ).removeprefix(_INDENT)
-    console.print(Text.assemble((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
+    console.print(visible_text((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
     for line in (check.do or "").splitlines():
-        console.print(Text(f"{_INDENT}> {line}"), soft_wrap=True)
+        console.print(visible_text(f"{_INDENT}> {line}"), soft_wrap=True)

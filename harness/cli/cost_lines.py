@@ -1,9 +1,6 @@
 """What work will take and is expected to cost, in lines for people or as JSON."""
 
-import json
-
-import click
-
+from harness.cli.output import print_json, say
 from harness.endpoints import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Prepared, Quote, describe_calls
 from harness.report import counted, dollars
@@ -20,9 +17,9 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "cost_usd": _ends(prepared.cost(queries)),
             "offline": prepared.offline,
         }
-        click.echo(json.dumps(plan))
+        print_json(plan, indent=None)
     else:
-        click.echo("\n".join(plan_lines(prepared, queries)))
+        say("\n".join(plan_lines(prepared, queries)))
 
 
 def plan_lines(prepared: Prepared, queries: int) -> list[str]:
@@ -73,10 +70,10 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "would_buy": list(bought),
             "cost_usd": _ends(cost),
         }
-        click.echo(json.dumps(row | ({"would_miss": quote.bought[0]} if free else {})))
+        print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
         return
     line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)
-    click.echo(f"{f'{run}: ' if several else ''}{line}")
+    say(f"{f'{run}: ' if several else ''}{line}")
 
 
 def quote_line(quote: Quote) -> str:

@@ -55,7 +55,7 @@ def doctor(
     """
     import shlex
 
-    from harness.cli.output import python_here
+    from harness.cli.next_commands import python_here
     from harness.cli.process import silence_logs
     from harness.core.clock import now
     from harness.doctor import DoctorRequest

@@ -43,7 +43,8 @@ def import_(
     message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """
     from harness import pipeline
-    from harness.cli.output import print_json, python_here
+    from harness.cli.next_commands import python_here
+    from harness.cli.output import print_json, say
     from harness.core.settings_sources import load, merge_sources
     from harness.formats import FORMATS
     from harness.report import counted
@@ -58,8 +59,8 @@ def import_(
         groups = [{"query": query, "rollouts": count} for query, count in counts.items()]
         print_json({"run": folder.name, "path": str(folder), "groups": groups})
         return
-    click.echo(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
+    say(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
     if single := sum(count < 2 for count in counts.values()):
-        click.echo(f"note: {single} of them with a single rollout, which carries no signal", err=True)
+        say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
     command = f"{shlex.quote(python_here())} -m harness rescore {shlex.quote(str(folder))} --judge-model MODEL"
-    click.echo(f"\nnext: {command}")
+    say(f"\nnext: {command}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +22,8 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     """List the runs, oldest first."""
     from harness.archive import RunReader, list_runs
     from harness.cli.archived_run import runs_folder
-    from harness.cli.output import stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json, say
     from harness.report import run_cells, runs_table
 
     folder = runs_folder(runs_dir, environ)
@@ -38,10 +38,10 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         except ArchiveDamaged as exc:  # one damaged run must not hide the rest
             damaged[path] = exc
     if as_json:
-        click.echo(json.dumps(infos, indent=1))
+        print_json(infos)
     elif rows or damaged:
         stdout().print(runs_table(rows))
         for path, error in damaged.items():
-            click.echo(f"damaged: {error}; `harness validate {path}` tells more", err=True)
+            say(f"damaged: {error}; `harness validate {path}` tells more", err=True)
     else:
-        click.echo(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
+        say(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")

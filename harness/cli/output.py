@@ -1,93 +1,69 @@
-"""Results on stdout, chatter on stderr."""
+r"""The one way to the terminal: lines for people, in which nothing is hidden, and JSON for machines.
 
+Whatever models, tools, endpoints and archives say is text from strangers. A terminal obeys some characters (titles,
+links, colours, the cursor) and hides others. People get marks such as `<U+001B>` in their place, machines `\u001b`.
+"""
+
+import io
 import json
-import shlex
-import shutil
+import logging
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+import traceback
+import warnings
+from types import TracebackType
+from typing import TextIO
 
-import click
-from rich.console import Console
-
-from harness.archive import RankingFile, RunReader
-from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
-
-_WIDTH_WITHOUT_TERMINAL = 140
+from harness.core.unicode import escape_json, visible
 
 
-def stdout() -> Console:
-    """Return a console for results; wide enough for a table where nobody's terminal sets the width."""
-    return Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False, soft_wrap=False)
-
-
-def stderr(*, quiet: bool = False) -> Console:
-    """Return a console for what is not the result."""
-    return Console(stderr=True, quiet=quiet)
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines for people, on stdout or stderr."""
+    _write(visible(text), err=err)
 
 
 def print_json(value: object, *, indent: int | None = 1) -> None:
-    """Print a result for machines."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=indent))
+    """Print a result for machines: what `say` marks is escaped, and read back as it was."""
+    _write(escape_json(json.dumps(value, ensure_ascii=False, indent=indent)), err=False)
 
 
-def print_run(
-    reader: RunReader,
-    ranking: RankingFile,
-    *,
-    as_json: bool,
-    summary: RankingSummary | None = None,
-    indent: int | None = 1,
+def guard_output() -> None:
+    """Send through `say` what Python itself prints: warnings, logs without a handler, the traceback of a bug.
+
+    A terminal that cannot show a character gets its number instead.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.excepthook = _show_bug
+    warnings.showwarning = _show_warning
+    logging.lastResort = _LogLines(logging.WARNING)
+
+
+def _write(text: str, *, err: bool) -> None:
+    stream = sys.stderr if err else sys.stdout
+    stream.write(text + "\n")
+    stream.flush()
+
+
+def _show_bug(kind: type[BaseException], bug: BaseException, trace: TracebackType | None) -> None:
+    say("".join(traceback.format_exception(kind, bug, trace)).rstrip(), err=True)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
-    """Print a run with one of its rankings; `summary` saves summarizing the ranking again."""
-    if as_json:
-        print_json(run_json(reader, ranking), indent=indent)
-        return
-    console = stdout()
-    if is_offline(reader, ranking):
-        console.print(
-            "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
-        )
-    summary = summary or summarize(reader, ranking)
-    console.print(overview(reader, ranking, summary, console.width))
-    if not ranking.finished:
-        queries = counted(len(reader.index.queries), "query", "queries")
-        console.print(
-            f"this ranking came to {len(ranking.groups)} of {queries}: it was cut short, or is under way; "
-            "`harness resume` does the rest"
-        )
-    elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
-        console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
-    console.print(f"run: {reader.folder}", soft_wrap=True)
-    console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
+    del file
+    say(warnings.formatwarning(message, category, filename, lineno, line).rstrip(), err=True)
 
 
-def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
-    """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    command = f"{shlex.quote(python_here())} -m harness"
-    run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
-    of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
-    lines = [
-        f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
-        f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
-    ]
-    if reader.info.agent_offline and typed[:1] == ["run"]:
-        again = f"{command} {shlex.join(a for a in typed if a != '--offline')}"
-        lines = [
-            f"with a key:           OPENAI_API_KEY=sk-... {again}",
-            f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
-        ]
-    click.echo("\n" + "\n".join(f"next: {line}" for line in lines))
-
-
-def _unjudged(ranking: RankingFile) -> bool:
-    return ranking.head.settings.get("topology") == "none"
-
-
-def python_here() -> str:
-    """Return how to call this very Python from here: the virtual environment may not be activated."""
-    running = Path(sys.executable)
-    python = shutil.which("python")
-    if python and Path(python) == running:
-        return "python"
-    return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)
+class _LogLines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            say(self.format(record), err=True)
+        except Exception:  # noqa: BLE001 - as logging's own handlers do
+            self.handleError(record)

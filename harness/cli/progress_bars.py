@@ -17,7 +17,7 @@ class ProgressBars:
         """Draw on `console`."""
         self.folder: Path | None = None
         self._bars = Progress(
-            TextColumn("{task.description:>9}"),
+            TextColumn("{task.description:>9}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -45,7 +45,7 @@ class ProgressBars:
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bars.console.print(f"note: {text}", highlight=False, markup=False)
+        self._bars.console.print(f"note: {text}")
 
     def __enter__(self) -> Self:
         """Begin to draw."""

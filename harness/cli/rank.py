@@ -38,14 +38,15 @@ def rank(
 
     Entrant 0 is the anchor. Scores are best on a scale of 0 to 10, greater is better.
     """
-    from harness.cli.output import stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
     from harness.ranking import rank_scores
 
     n, scores = _read_table(table)
     choices = {"topology": topology, "estimator": estimator, "order": order, "rng": seed}
     ranked = rank_scores(scores, n=n, **{k: v for k, v in choices.items() if v is not None})  # pyright: ignore[reportArgumentType] - it checks
     if as_json:
-        click.echo(ranked.model_dump_json(indent=1))
+        print_json(ranked.model_dump(mode="json"))
         return
     console = stdout()
     console.print(_ranking_table(ranked))

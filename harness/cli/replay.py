@@ -53,7 +53,7 @@ def replay(
     from harness import pipeline
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder
-    from harness.cli.output import print_json
+    from harness.cli.output import print_json, say
     from harness.cli.process import silence_logs
     from harness.report import counted
     from harness.rollouts import load_agent
@@ -81,30 +81,28 @@ def replay(
         for each in replayed:
             _print(each, several=several)
         outcome = f"{len(diverged)} diverged" if diverged else "all identical"
-        click.echo(f"{folder}: {counted(len(replayed), 'rollout')} replayed, {outcome}")
+        say(f"{folder}: {counted(len(replayed), 'rollout')} replayed, {outcome}")
     return ExitCode.FAILURES if diverged else ExitCode.DONE
 
 
 def _print(replayed: Replayed, *, several: bool) -> None:
-    from rich.text import Text
-
-    from harness.cli.output import stdout
-    from harness.report import counted
+    from harness.cli.console import stdout
+    from harness.report import counted, visible_text
 
     console, divergence = stdout(), replayed.divergence
     name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"
     if divergence is None:
         calls = counted(replayed.calls, "model call")
-        console.print(Text.assemble(f"{name}: ", ("identical", "green"), f" ({calls})"), soft_wrap=True)
+        console.print(visible_text(f"{name}: ", ("identical", "green"), f" ({calls})"), soft_wrap=True)
     else:
         place = _place(replayed)
         detail = f": {divergence.detail}" if divergence.detail else ""
-        line = Text.assemble(f"{name}: ", (divergence.what, "bold red"), f" at {place}" if place else "", detail)
+        line = visible_text(f"{name}: ", (divergence.what, "bold red"), f" at {place}" if place else "", detail)
         console.print(line, soft_wrap=True)
         for line in divergence.diff.splitlines():
-            console.print(Text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
+            console.print(visible_text((f"  {line}", _DIFF_STYLES.get(line[:1], ""))), soft_wrap=True)
     for note in replayed.notes:
-        console.print(Text(f"  note: {note}"), soft_wrap=True)
+        console.print(visible_text(f"  note: {note}"), soft_wrap=True)
 
 
 def _place(replayed: Replayed) -> str:

@@ -16,9 +16,10 @@ from harness.cli import options
 def report(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None) -> None:
     """Write a run's report.html from its archive, and print where it is."""
     from harness.cli.archived_run import open_run
+    from harness.cli.output import say
     from harness.report import write_page
 
     reader = open_run(run, runs_dir, environ)
     page = reader.folder / "report.html"
     write_page(reader, reader.ranking(ranking), page)
-    click.echo(str(page))
+    say(str(page))

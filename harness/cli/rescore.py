@@ -63,7 +63,7 @@ def rescore(
     from harness.archive import find_run
     from harness.cli import process
     from harness.cli.archived_run import runs_folder
-    from harness.cli.output import stderr
+    from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
     from harness.core.settings_sources import merge_sources
@@ -149,4 +149,4 @@ def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool)
     from harness.cli import cost_lines
 
     line = cost_lines.quote_line(_quote(console, folder, job))
-    console.print(f"{folder.name}: {line}" if several else line, highlight=False)
+    console.print(f"{folder.name}: {line}" if several else line)

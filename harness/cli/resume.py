@@ -53,7 +53,8 @@ def resume(
     from harness.archive import find_run, last_unfinished, missing_of
     from harness.cli import process
     from harness.cli.archived_run import open_folder, runs_folder
-    from harness.cli.output import stderr
+    from harness.cli.console import stderr
+    from harness.cli.output import say
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
     from harness.core.settings_sources import load
@@ -63,7 +64,7 @@ def resume(
     parent = runs_folder(runs_dir, environ)
     folder = find_run(run, parent) if run else last_unfinished(parent)
     if folder is None:
-        click.echo("nothing to do: every run is finished", err=as_json)
+        say("nothing to do: every run is finished", err=as_json)
         return ExitCode.DONE
     reader = open_folder(folder)
     missing = missing_of(reader, retry_failed=retry_failed)
@@ -71,7 +72,7 @@ def resume(
         return _already_finished(reader, as_json=as_json)
     console = stderr(quiet=quiet)
     to_run = counted(missing.count, "rollout")
-    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging", highlight=False)
+    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging")
     with ProgressBars(console, quiet=quiet) as bars:
         result = process.run_interruptible(
             lambda: pipeline.resume_run(
@@ -101,13 +102,14 @@ def _load_agent(reader: RunReader, agent: str | None) -> LoadedAgent:
 
 
 def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:
-    from harness.cli.output import print_run
+    from harness.cli.output import say
+    from harness.cli.run_overview import print_run
 
     ranking = reader.newest_ranking()
     if as_json and ranking:
         print_run(reader, ranking, as_json=True)
     elif not reader.index.queries:
-        click.echo(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
+        say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
     else:
-        click.echo(f"nothing to do: run {reader.info.id} is finished")
+        say(f"nothing to do: run {reader.info.id} is finished")
     return ExitCode.DONE

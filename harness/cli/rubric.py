@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,41 +36,41 @@ def show(name: str | None, *, as_json: bool) -> None:
 @click.argument("file", help="A rubric of your own, or a packaged one.")
 def check(file: str) -> ExitCode:
     """Tell everything that is wrong with a rubric, by file and line; exit code 0 if nothing is, else 2."""
+    from harness.cli.output import say
     from harness.judging import Rubric, read_rubric, rubric_source
 
     checked = read_rubric(rubric_source(file))
     if not isinstance(checked, Rubric):
         for fault in checked:
-            click.echo(f"{file}:{fault.line}: {fault.text}")
+            say(f"{file}:{fault.line}: {fault.text}")
         return ExitCode.USAGE
     idle = f"; weighs nothing and is not asked for: {', '.join(checked.left_out)}" if checked.left_out else ""
     blocks = f"path {_block(checked, 'path')}; answer {_block(checked, 'answer')}"
-    click.echo(f"{file}: ok: {checked.label}; {blocks}{idle}")
+    say(f"{file}: ok: {checked.label}; {blocks}{idle}")
     return ExitCode.DONE
 
 
 def _list_rubrics(*, as_json: bool) -> None:
-    from rich.markup import escape
-
-    from harness.cli.output import stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
     from harness.judging import load_rubric, packaged_rubrics
 
     rubrics = [load_rubric(name) for name in packaged_rubrics()]
     if as_json:
-        click.echo(json.dumps([_summary(each) for each in rubrics], indent=1))
+        print_json([_summary(each) for each in rubrics])
         return
     table = _table("rubric", "version", "path", "answer")
     for each in rubrics:
-        table.add_row(each.name, str(each.version), escape(_block(each, "path")), escape(_block(each, "answer")))
+        table.add_row(each.name, str(each.version), _block(each, "path"), _block(each, "answer"))
     stdout().print(table)
 
 
 def _show_rubric(name: str, *, as_json: bool) -> None:
     """Print a rubric as it is used. Raises UsageError for what is no rubric."""
-    from rich.text import Text
-
-    from harness.cli.output import print_json, stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json, say
     from harness.judging import fixed_message, load_rubric, schema
+    from harness.report import visible_text
 
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
@@ -80,30 +79,30 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
         return
     console = stdout()
     console.print(_description(loaded))
-    console.print(Text("What the judge is told first\n", style="bold"))
-    click.echo(prompt)
-    console.print(Text("Schema of its reply\n", style="bold"))
-    click.echo(json.dumps(reply_schema, indent=1))
+    console.print(visible_text("What the judge is told first\n", style="bold"))
+    say(prompt)
+    console.print(visible_text("Schema of its reply\n", style="bold"))
+    print_json(reply_schema)
 
 
 def _description(described: Rubric) -> RenderableType:
     from rich.console import Group as Lines
-    from rich.markup import escape
-    from rich.text import Text
+
+    from harness.report import visible_text
 
     weights = f"path {described.path_weight}, answer {described.answer_weight}"
-    lines = [Text(described.label, style="bold"), Text(f"weights: {weights}; a block's mean is rounded half up")]
+    lines = [f"weights: {weights}; a block's mean is rounded half up"]
     if described.max_words:
-        lines.append(Text(f"an answer of more than {described.max_words} words is flagged"))
+        lines.append(f"an answer of more than {described.max_words} words is flagged")
     for flag, limits in described.caps.items():
         most = ", ".join(f"{key} {mark}" for key, mark in limits.items())
-        lines.append(Text(f"flagged as {flag}: at most {most}"))
+        lines.append(f"flagged as {flag}: at most {most}")
     if described.left_out:
-        lines.append(Text(f"in a block of weight 0, so not asked for: {', '.join(described.left_out)}"))
+        lines.append(f"in a block of weight 0, so not asked for: {', '.join(described.left_out)}")
     table = _table("dimension", "block", "title", "description")
     for dimension in described.dimensions:
-        table.add_row(dimension.key, dimension.block, escape(dimension.title), escape(dimension.description))
-    return Lines(*lines, table)
+        table.add_row(dimension.key, dimension.block, dimension.title, dimension.description)
+    return Lines(visible_text(described.label, style="bold"), *map(visible_text, lines), table)
 
 
 def _table(*names: str) -> Table:

@@ -50,7 +50,7 @@ def run(
     from harness import pipeline
     from harness.archive import find_run
     from harness.cli import announce, cost_lines, process
-    from harness.cli.output import stderr
+    from harness.cli.console import stderr
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver

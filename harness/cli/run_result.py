@@ -2,10 +2,10 @@
 
 import sys
 
-import click
-
 from harness.archive import RankingFile, RunReader
-from harness.cli.output import next_commands, print_run
+from harness.cli.next_commands import next_commands
+from harness.cli.output import say
+from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
 from harness.pipeline import RunResult, what_is_kept
 from harness.report import RankingSummary, summarize, write_page
@@ -28,10 +28,10 @@ def _deliver(
     print_run(reader, ranking, as_json=as_json, summary=summary, indent=None if several else 1)
     if not as_json:
         if rescored:
-            click.echo(f"reused {summary.judge.reused}, bought {summary.judge.bought}")
+            say(f"reused {summary.judge.reused}, bought {summary.judge.bought}")
         next_commands(reader, ranking, summary.best, sys.argv[1:])
     if result.stopped:
-        click.echo(
+        say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
             f"`harness rescore {result.path}` ranks what is there",
             err=True,

@@ -1,7 +1,5 @@
 """`harness schema`: what the archive's lines look like."""
 
-import json
-
 import click
 
 
@@ -10,5 +8,6 @@ import click
 def schema(record: str | None) -> None:
     """Print the JSON Schema of the archive's records, by the `kind` that stands on each line."""
     from harness.archive import schema_of, schemas
+    from harness.cli.output import print_json
 
-    click.echo(json.dumps(schema_of(record) if record else schemas(), indent=1))
+    print_json(schema_of(record) if record else schemas())

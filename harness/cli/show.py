@@ -45,7 +45,7 @@ def show(
 ) -> None:
     """Show a run from its archive: the ranking, or one rollout, the matches, or one match with its verdicts."""
     from harness.cli.archived_run import find_query, open_run
-    from harness.cli.output import print_run
+    from harness.cli.run_overview import print_run
 
     reader = open_run(run, runs_dir, environ)
     if transcript and rollout is None:
@@ -66,7 +66,8 @@ def show(
 
 
 def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number: int | None, *, as_json: bool) -> None:
-    from harness.cli.output import print_json, stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
     from harness.report import group_of, match_lines, matches_table
     from harness.transcripts import recorded_budget
 
@@ -94,12 +95,13 @@ def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number:
 
 
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:
-    from harness.cli.output import stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
     from harness.report import path_lines
 
     rollout = _find_rollout(reader, query, index)
     if as_json:
-        click.echo(rollout.model_dump_json(indent=1))
+        print_json(rollout.model_dump(mode="json"))
     else:
         stdout().print(path_lines(reader.group(query), index))
 
@@ -114,7 +116,8 @@ def _find_rollout(reader: RunReader, query: Query, index: int) -> Rollout:
 
 def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> None:
     """Print path and answer as a ranking's judge had them, character for character."""
-    from harness.cli.output import print_json, stderr
+    from harness.cli.console import stderr
+    from harness.cli.output import print_json, say
     from harness.transcripts import ESTIMATE, is_at_hand, recorded_budget, transcribe
 
     if rollout.status == "failed":
@@ -124,14 +127,13 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
         stderr().print(
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
             "something was cut, this text differs from what the judge saw",
-            highlight=False,
         )
     transcript = transcribe(rollout.trajectory, recorded_budget(head.settings, head.judge))
     if as_json:
         fields = ("path", "answer", "hash", "cut", "answer_cut")
         print_json({name: getattr(transcript, name) for name in fields} | {"counter": counter})
     else:
-        click.echo(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
+        say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
 
 
 def _only(ranking: RankingFile, query: Query) -> RankingFile:

@@ -31,7 +31,8 @@ def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: P
     one order would do. Reads the archive alone.
     """
     from harness.cli.archived_run import open_run
-    from harness.cli.output import print_json, stdout
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
 
     reader = open_run(run, runs_dir, environ)
     newest = reader.ranking(ranking)
@@ -61,25 +62,23 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from rich.text import Text
-
-    from harness.report import counted, is_offline, judge_qualities, quality_table, summarize
+    from harness.report import counted, is_offline, judge_qualities, quality_table, summarize, visible_text
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
     groups = counted(len(ranking.groups), "query", "queries")
-    console.print(Text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
+    console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
     qualities = judge_qualities(reader, ranking, summary)
     if not qualities:
         listwise = summary.listwise
         why = "a listwise judge's scores have no orders to compare" if listwise else "there was nothing to judge"
-        console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n", highlight=False)
+        console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n")
     for quality in qualities:
         console.print(quality_table(quality))
         for warning in quality.warnings:
-            console.print(Text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+            console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
 
 
 def _signals(summary: RankingSummary) -> dict[str, int]:

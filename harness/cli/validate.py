@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +29,7 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
     """
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder
+    from harness.cli.output import print_json, say
     from harness.core.clock import now
     from harness.pipeline import validate_run
 
@@ -40,11 +40,11 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
             {"kind": finding.kind, "file": str(finding.path), "line": finding.line, "reason": finding.reason}
             for finding in validation.findings
         ]
-        click.echo(json.dumps(findings, indent=1))
+        print_json(findings)
     else:
         for finding in validation.findings:
-            click.echo(str(finding))
-        click.echo(_summary(folder, validation, repair=repair))
+            say(str(finding))
+        say(_summary(folder, validation, repair=repair))
     return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
 
 

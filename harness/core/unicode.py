@@ -1,9 +1,14 @@
 """Text that UTF-8 can hold, and text in which nothing is hidden."""
 
+import json
 import re
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SEPARATOR = re.compile("[\u2028\u2029\ufff9-\ufffb]")
+"""Line and paragraph separator, and the marks of ruby text: a terminal shows nothing in their place."""
+_BREAK = re.compile(r"[\t\n]")
+_RAW_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]")
 
 _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
@@ -48,8 +53,27 @@ def mark_controls(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return `text` as it may be shown: valid, with marks for what a terminal would obey or what nobody would see."""
-    return mark_controls(mark_hidden(valid_unicode(text)))
+    """Return `text` as it may be shown: valid, with marks for what a terminal would obey or what nobody would see.
+
+    The line break of Windows, CR and LF, becomes LF.
+    """
+    shown = mark_controls(text.replace("\r\n", "\n"))
+    if shown.isascii():
+        return shown
+    return _SEPARATOR.sub(lambda match: _mark(match[0]), mark_hidden(valid_unicode(shown)))
+
+
+def visible_name(text: str) -> str:
+    """Return `text` as `visible` does, with marks for line breaks and tabs too: a name cannot look like more lines."""
+    return _BREAK.sub(lambda match: _mark(match[0]), visible(text))
+
+
+def escape_json(text: str) -> str:
+    r"""Return JSON with `\uXXXX` for what `visible` marks. It is read back as the same value."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    escaped = _HIDDEN.sub(lambda match: match[0] if match["shown"] else json.dumps(match[0])[1:-1], text)
+    return _RAW_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], escaped)
 
 
 def _mark(character: str) -> str:

@@ -9,6 +9,7 @@ from harness.report.json import quality_json, run_json, share_json
 from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.terminal.judge_quality import quality_table
+from harness.report.terminal.layout import visible_text
 from harness.report.terminal.matches import match_lines, matches_table
 from harness.report.terminal.overview import overview
 from harness.report.terminal.rollout import path_lines
@@ -37,5 +38,6 @@ __all__ = [
     "share_words",
     "signed",
     "summarize",
+    "visible_text",
     "write_page",
 ]

@@ -1,12 +1,13 @@
 """What is hidden in a text is shown; what a language or an emoji needs is left alone."""
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.unicode import mark_controls, mark_hidden, visible
+from harness.core.unicode import escape_json, mark_controls, mark_hidden, visible, visible_name
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,28 @@ def test_nothing_visible_holds_a_control_character(text: str) -> None:
     shown = visible(text)
     assert not any(unicodedata.category(c) in {"Cc", "Cs"} for c in shown if c not in "\t\n")
     assert visible(shown) == shown
+
+
+def test_the_line_break_of_windows_is_a_line_break_and_a_lone_return_is_marked() -> None:
+    assert visible("one\r\ntwo\rthree\r\r\n") == "one\ntwo<U+000D>three<U+000D>\n"
+
+
+def test_separators_of_lines_and_paragraphs_are_marked() -> None:
+    assert visible("a\u2028b\u2029c") == "a<U+2028>b<U+2029>c"
+
+
+def test_a_name_stays_on_its_line() -> None:
+    assert visible_name("run\nnext:\trm") == "run<U+000A>next:<U+0009>rm"
+
+
+def test_json_keeps_what_people_can_read_and_escapes_what_they_cannot() -> None:
+    text = json.dumps("é漢\u2764\ufe0f \x1b\x7f\x9b\u202e\u2028\ud800\U000e0041", ensure_ascii=False)
+    assert escape_json(text) == ('"é漢\u2764\ufe0f \\u001b\\u007f\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41"')
+
+
+@given(st.text(st.characters(codec=None)))
+def test_escaped_json_is_read_back_as_the_same_value_and_shows_all_of_it(text: str) -> None:
+    as_json = json.dumps({text: [text]}, ensure_ascii=False)
+    escaped = escape_json(as_json)
+    assert json.loads(escaped) == json.loads(json.dumps({text: [text]}))
+    assert visible(escaped) == escaped

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +22,7 @@ from harness.report.summary.placed_rollouts import (
     places_by_margins,
     rollout_label,
 )
-from harness.report.terminal.layout import on_one_line, plain_table
+from harness.report.terminal.layout import on_one_line, plain_table, visible_text
 from harness.report.text import counted, dollars
 
 _COLUMNS = ("place", "rollout", "role", "score", "reward", "advantage", "margins", "tokens", "cost")
@@ -34,7 +33,7 @@ _OTHER_COLUMNS = 81
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Table:
     """Return a query's rollouts, best first, in a table `width` characters wide."""
     right = set(_COLUMNS) - {"role"}
-    table = plain_table(_COLUMNS, right=right, title=escape(on_one_line(group.query.text, width)))
+    table = plain_table(_COLUMNS, right=right, title=on_one_line(group.query.text, width))
     table.add_column("answer")
     placed = placed_rollouts(group, ranking)
     by_margins = places_by_margins(p.ranked for p in placed)
@@ -58,7 +57,7 @@ def _cells(
         _second_opinion(ranked, by_margins),
         "–" if tokens is None else f"{tokens:,}",
         dollars(rollout.price_usd),
-        escape(on_one_line(_answer(rollout), answer_width)),
+        on_one_line(_answer(rollout), answer_width),
     ]
 
 
@@ -77,7 +76,7 @@ def _second_opinion(ranked: Ranked, by_margins: Mapping[int, str]) -> str:
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, flips, signal, what went wrong."""
-    return [Text(line) for line in _lines(group, ranking, reader)]
+    return [visible_text(line) for line in _lines(group, ranking, reader)]
 
 
 def _lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:

@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterable
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
+
+from harness.core.unicode import visible
 
 
 def plain_table(
@@ -16,7 +19,16 @@ def plain_table(
     return table
 
 
+def visible_text(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return texts, or pairs of a text and its style, as one text with marks for what a terminal would obey.
+
+    Marked here because rich's own Text drops some control characters without a trace.
+    """
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((visible(text), own_style) for text, own_style in pairs), style=style)
+
+
 def on_one_line(text: str, length: int) -> str:
-    """Return a text on one line, cut to `length` characters."""
-    flat = " ".join(text.split())
+    """Return a text on one line, with marks for what a terminal would obey, cut to `length` characters."""
+    flat = " ".join(visible(text).split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +12,7 @@ from harness.core.records import Group
 from harness.report.summary.bracket import draw_bracket
 from harness.report.summary.match_details import MatchDetails, MatchSide, detail_matches
 from harness.report.summary.match_verdicts import VerdictLookup
-from harness.report.terminal.layout import plain_table
+from harness.report.terminal.layout import plain_table, visible_text
 from harness.transcripts import TokenBudget, transcribe
 
 
@@ -26,7 +25,7 @@ def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) 
         a, b = details.sides
         table.add_row(
             str(details.number),
-            "" if details.title == title_above else escape(details.title),
+            "" if details.title == title_above else details.title,
             _index(a),
             f"{a.score:.2f}",
             _index(b),
@@ -35,7 +34,7 @@ def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) 
             ", ".join(details.flags),
         )
         title_above = details.title
-    return Lines(Text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold"), table)
+    return Lines(visible_text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold"), table)
 
 
 def match_lines(
@@ -51,18 +50,18 @@ def _details(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> It
 
 
 def _index(side: MatchSide) -> Text:
-    return Text(str(side.rollout.index), style="bold" if side.won else "")
+    return visible_text(str(side.rollout.index), style="bold" if side.won else "")
 
 
 def _head(details: MatchDetails) -> Iterator[Text]:
     a, b = details.sides
-    yield Text(
+    yield visible_text(
         f"match {details.number}, {details.title}: rollout {a.rollout.index} {a.score:.2f} v rollout "
         f"{b.rollout.index} {b.score:.2f}",
         style="bold",
     )
     for flag in details.flags:
-        yield Text(f"note: {flag}")
+        yield visible_text(f"note: {flag}")
 
 
 def _marks(details: MatchDetails) -> Table:
@@ -81,27 +80,27 @@ def _judgements(details: MatchDetails) -> Iterator[Text]:
     """Yield what the judge said in each order."""
     for order in details.orders:
         if order.verdict is None:
-            yield Text(f"\nrollout {order.first} shown first: the verdict is no longer in the archive")
+            yield visible_text(f"\nrollout {order.first} shown first: the verdict is no longer in the archive")
             continue
         winner = "a tie" if order.winner is None else f"rollout {order.winner}"
-        yield Text(f"\nrollout {order.first} shown first: {winner}, says {order.verdict.judge}", style="bold")
+        yield visible_text(f"\nrollout {order.first} shown first: {winner}, says {order.verdict.judge}", style="bold")
         for title, pair in order.remarks:
             yield from _remarks(title, details, pair)
         for flag in order.flags:
             lowered = f" ({flag.lowered})" if flag.lowered else ""
-            yield Text(f"flag on rollout {flag.rollout}: {flag.words}{lowered}")
+            yield visible_text(f"flag on rollout {flag.rollout}: {flag.words}{lowered}")
 
 
 def _remarks(title: str, details: MatchDetails, pair: Sequence[str]) -> Iterator[Text]:
     for side, remark in zip(details.sides, pair, strict=True):
         if remark:
-            yield Text(f"{title} of {side.rollout.index}: {remark}")
+            yield visible_text(f"{title} of {side.rollout.index}: {remark}")
 
 
 def _transcripts(details: MatchDetails, budget: TokenBudget | None) -> Iterator[Text]:
     for side in details.sides:
         shown = transcribe(side.rollout.trajectory, budget)
-        yield Text(f"\nrollout {side.rollout.index}, path", style="bold")
-        yield Text(shown.path)
-        yield Text(f"\nrollout {side.rollout.index}, answer", style="bold")
-        yield Text(shown.answer)
+        yield visible_text(f"\nrollout {side.rollout.index}, path", style="bold")
+        yield visible_text(shown.path)
+        yield visible_text(f"\nrollout {side.rollout.index}, answer", style="bold")
+        yield visible_text(shown.answer)

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
+from harness.core.unicode import visible_name
 from harness.ranking import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.notes import agreement_line
 from harness.report.summary.ranking import RankingSummary, ranked_groups
 from harness.report.terminal.group import group_lines, group_table, judge_line
-from harness.report.terminal.layout import on_one_line, plain_table
+from harness.report.terminal.layout import on_one_line, plain_table, visible_text
 from harness.report.text import counted, money
 
 _TABLES_UP_TO = 3
@@ -29,11 +29,11 @@ def overview(reader: RunReader, ranking: RankingFile, summary: RankingSummary, w
     order = str(ranking.head.settings.get("order"))
     parts: list[RenderableType] = []
     if len(summary.lines) > _TABLES_UP_TO:
-        parts += [_query_table(summary), *(Text(line) for line in _lines_of_all(summary))]
+        parts += [_query_table(summary), *(visible_text(line) for line in _lines_of_all(summary))]
     else:
         for group, ranked in ranked_groups(reader, ranking):
             parts += [group_table(group, ranked, width), *group_lines(group, ranked, reader)]
-    parts += [Text(line) for line in judge_lines(summary.tallies, order)]
+    parts += [visible_text(line) for line in judge_lines(summary.tallies, order)]
     return Lines(*parts, cost_line(summary.judge, summary.agents))
 
 
@@ -41,7 +41,7 @@ def cost_line(judge: JudgeFigures, agent: AgentFigures) -> Text:
     """Return what was paid for, and how much."""
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
-    return Text(
+    return visible_text(
         f"judge: {counted(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
         f"agent: {counted(agent.runs, 'run')}, {money(agent.usd)}"
     )
@@ -76,5 +76,5 @@ def _query_table(summary: RankingSummary) -> Table:
     for line in summary.lines[:_LISTED]:
         first = ", ".join(map(str, line.first)) if len(line.first) <= 3 else f"{len(line.first)} share it"
         first = first or ("–" if line.complete else "incomplete")
-        table.add_row(escape(line.id), first, line.signal, escape(on_one_line(line.title, 60)))
+        table.add_row(visible_name(line.id), first, line.signal, on_one_line(line.title, 60))
     return table

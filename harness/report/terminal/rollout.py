@@ -6,6 +6,7 @@ from rich.text import Text
 
 from harness.core.records import Group, Step
 from harness.report.summary.steps import numbered_steps
+from harness.report.terminal.layout import visible_text
 from harness.report.text import temperature_words
 
 
@@ -14,22 +15,20 @@ def path_lines(group: Group, index: int) -> RenderableType:
     rollout = next(r for r in group.rollouts if r.index == index)
     temperature = temperature_words(rollout.requested.temperature)
     head = f"rollout {index} ({rollout.role}, temperature {temperature}), {rollout.status}"
-    parts: list[RenderableType] = [Text(head, style="bold")]
+    parts: list[RenderableType] = [visible_text(head, style="bold")]
     parts += [_step(number, step) for number, step in numbered_steps(rollout.trajectory.path)]
     if rollout.failure:
-        parts.append(Text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
+        parts.append(visible_text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
     if rollout.clean_up_error:
-        parts.append(Text(f"note: {rollout.clean_up_error}"))
-    parts += [Text(f"note: {exception}") for exception in rollout.effective.exceptions]
+        parts.append(visible_text(f"note: {rollout.clean_up_error}"))
+    parts += [visible_text(f"note: {exception}") for exception in rollout.effective.exceptions]
     if rollout.trajectory.answer:
-        parts += [Text("\nAnswer", style="bold"), Text(rollout.trajectory.answer)]
+        parts += [visible_text("\nAnswer", style="bold"), visible_text(rollout.trajectory.answer)]
     return Lines(*parts)
 
 
 def _step(number: str, step: Step) -> Text:
-    text = Text(f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else ""), style="bold")
+    head = f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else "")
     labelled = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}
-    for label, value in labelled.items():
-        if value:
-            text.append(f"\n   {label}{value}".replace("\n", "\n   "), style="not bold")
-    return text
+    lines = (f"\n{label}{value}".replace("\n", "\n   ") for label, value in labelled.items() if value)
+    return visible_text(head, *((line, "not bold") for line in lines), style="bold")

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from harness.archive import RankingFile, RunReader
 from harness.core.sums import sum_if_known
+from harness.core.unicode import visible_name
 from harness.report.terminal.layout import plain_table
 from harness.report.text import money
 
@@ -18,7 +18,7 @@ def runs_table(runs: Iterable[Sequence[Any]]) -> Table:
     """Return a table of runs, each as the cells that `run_cells` returns, in the order given."""
     table = plain_table(_COLUMNS, right={"n", "queries", "rollouts", "failed"})
     for cells in runs:
-        table.add_row(*(escape(str(cell)) for cell in cells))
+        table.add_row(*(visible_name(str(cell)) for cell in cells))
     return table
 
 

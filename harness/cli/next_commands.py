@@ -1,0 +1,41 @@
+"""What to type next, and how this Python is called."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.archive import RankingFile, RunReader
+from harness.cli.output import say
+
+
+def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
+    """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
+    command = f"{shlex.quote(python_here())} -m harness"
+    run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
+    of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
+    lines = [
+        f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
+        f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
+    ]
+    if reader.info.agent_offline and typed[:1] == ["run"]:
+        again = f"{command} {shlex.join(a for a in typed if a != '--offline')}"
+        lines = [
+            f"with a key:           OPENAI_API_KEY=sk-... {again}",
+            f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
+        ]
+    say("\n" + "\n".join(f"next: {line}" for line in lines))
+
+
+def _unjudged(ranking: RankingFile) -> bool:
+    return ranking.head.settings.get("topology") == "none"
+
+
+def python_here() -> str:
+    """Return how to call this very Python from here: the virtual environment may not be activated."""
+    running = Path(sys.executable)
+    python = shutil.which("python")
+    if python and Path(python) == running:
+        return "python"
+    return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)

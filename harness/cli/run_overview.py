@@ -1,0 +1,37 @@
+"""A run with one of its rankings, for people or as JSON."""
+
+from harness.archive import RankingFile, RunReader
+from harness.cli.console import stdout
+from harness.cli.output import print_json
+from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
+
+
+def print_run(
+    reader: RunReader,
+    ranking: RankingFile,
+    *,
+    as_json: bool,
+    summary: RankingSummary | None = None,
+    indent: int | None = 1,
+) -> None:
+    """Print a run with one of its rankings; `summary` saves summarizing the ranking again."""
+    if as_json:
+        print_json(run_json(reader, ranking), indent=indent)
+        return
+    console = stdout()
+    if is_offline(reader, ranking):
+        console.print(
+            "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
+        )
+    summary = summary or summarize(reader, ranking)
+    console.print(overview(reader, ranking, summary, console.width))
+    if not ranking.finished:
+        queries = counted(len(reader.index.queries), "query", "queries")
+        console.print(
+            f"this ranking came to {len(ranking.groups)} of {queries}: it was cut short, or is under way; "
+            "`harness resume` does the rest"
+        )
+    elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
+        console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
+    console.print(f"run: {reader.folder}", soft_wrap=True)
+    console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
