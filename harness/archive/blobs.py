@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.archive.lines import read_at
+from harness.archive.raw_lines import raw_lines
+from harness.archive.run_files import files_in, open_file
 from harness.core.errors import ArchiveDamaged
 
 _HEAD = re.compile(rb'\{"crc":"[0-9a-f]{8}","schema_version":\d+,"kind":"blob","sha256":"([0-9a-f]{64})"')
@@ -63,19 +65,18 @@ class Blobs:
 
     def scan(self) -> None:
         """Find the blobs that came since the last scan; their texts are passed over unread."""
-        for path in sorted(self._folder.glob("*.jsonl")):
-            if path.stat().st_size > self._seen.get(path, 0):
+        for path, size in files_in(self._folder).items():
+            if size > self._seen.get(path, 0):
                 for name, offset in self._new_blobs(path):
                     self._places.setdefault(name, (path, offset))
 
     def _new_blobs(self, path: Path) -> Iterator[tuple[str, int]]:
-        offset = self._seen.get(path, 0)
-        with path.open("rb") as file:
-            file.seek(offset)
-            for line in file:
-                if not line.endswith(b"\n"):
+        seen = self._seen.get(path, 0)
+        with open_file(path) as file:
+            for line in raw_lines(file, seen):
+                if line.torn:
                     break
-                if head := _HEAD.match(line):
-                    yield head[1].decode(), offset
-                offset += len(line)
-        self._seen[path] = offset
+                if head := _HEAD.match(line.data):
+                    yield head[1].decode(), line.start
+                seen = line.end
+        self._seen[path] = seen

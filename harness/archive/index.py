@@ -6,7 +6,7 @@ written is done without.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.archive.lines import LocatedRecord, read_lines
+from harness.archive.run_files import files_in
 from harness.archive.verdict_index import RecordPlace, VerdictIndex
 from harness.core.sums import sum_if_known
 
@@ -68,18 +69,17 @@ class Index:
 
 def build_index(folder: Path) -> Index:
     """Return the index of the run in `folder`. Raises ArchiveDamaged for a broken line in what the cache lacks."""
-    paths = [p for name in _SEGMENTS for p in sorted((folder / name).glob("*.jsonl"))]
-    index = _cached(folder, paths) or Index()
-    size = sum(p.stat().st_size for p in paths)
-    fresh = _scan(index, paths)
-    if size >= WORTH_KEEPING and fresh and _keep(folder, index) and (kept := _cached(folder, paths)):
+    sizes = {path: size for name in _SEGMENTS for path, size in files_in(folder / name).items()}
+    index = _cached(folder, sizes) or Index()
+    fresh = _scan(index, sizes)
+    if sum(sizes.values()) >= WORTH_KEEPING and fresh and _keep(folder, index) and (kept := _cached(folder, sizes)):
         index.close()
-        _scan(kept, paths)  # another process may have put its own in place, which knows less
+        _scan(kept, sizes)  # another process may have put its own in place, which knows less
         return kept  # most of which stays on disk
     return index
 
 
-def _scan(index: Index, paths: list[Path]) -> bool:
+def _scan(index: Index, paths: Iterable[Path]) -> bool:
     """Read what is new; tell whether anything was. Closes the index where reading fails."""
     fresh = False
     try:
@@ -111,23 +111,22 @@ def _note(index: Index, segment: str, at: LocatedRecord) -> None:
             index.spent = sum_if_known((index.spent, members.get("price_usd")))
 
 
-def _cached(folder: Path, paths: list[Path]) -> Index | None:
+def _cached(folder: Path, sizes: Mapping[Path, int]) -> Index | None:
     """Return what the cache holds, or None if there is none or it does not fit the files."""
     if not (folder / CACHE).is_file():
         return None
     try:
         with closing(sqlite3.connect(f"file:{folder / CACHE}?mode=ro", uri=True, timeout=1)) as base:
-            return _loaded(base, folder, paths)
+            return _loaded(base, folder, sizes)
     except (sqlite3.Error, OSError, ValueError):
         return None
 
 
-def _loaded(base: sqlite3.Connection, folder: Path, files: list[Path]) -> Index | None:
+def _loaded(base: sqlite3.Connection, folder: Path, sizes: Mapping[Path, int]) -> Index | None:
     if base.execute("select layout from meta").fetchone() != (_LAYOUT,):
         return None
     paths = {name: folder / name for (name,) in base.execute("select path from files")}
     seen = {paths[name]: int(size) for name, size in base.execute("select path, seen from files")}
-    sizes = {path: path.stat().st_size for path in files}
     if any(size > sizes.get(path, -1) for path, size in seen.items()):
         return None  # a file became shorter, or went: it was mended
     index = Index(seen=seen)

@@ -9,6 +9,8 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from harness.archive.lines import refuse_newer
+from harness.archive.raw_lines import LONGEST
+from harness.archive.run_files import read_file
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean
 from harness.core.records import Record
 
@@ -91,11 +93,9 @@ def read_info(folder: Path) -> RunInfo:
     """Read `run.json`. Raises ArchiveDamaged if it cannot be read, UsageError for a newer schema."""
     path = folder / "run.json"
     try:
-        data = path.read_bytes()
+        data = read_file(path, LONGEST)
         refuse_newer(_Versioned.model_validate_json(data).schema_version, str(path))
         return RunInfo.model_validate_json(data)
-    except OSError as exc:
-        raise ArchiveDamaged(f"{path}: {exc.strerror}") from None
     except ValidationError as exc:
         first = exc.errors()[0]
         place = f"{'.'.join(map(str, first['loc']))}: " if first["loc"] else ""

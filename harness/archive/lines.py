@@ -14,6 +14,8 @@ from typing import IO, Any, Self
 
 from pydantic_core import from_json
 
+from harness.archive.raw_lines import LONGEST, raw_lines
+from harness.archive.run_files import create_file, open_file
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
 
 SCHEMA_VERSION = 1
@@ -61,15 +63,14 @@ class LocatedRecord:
 
 def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
     """Yield the records of a file from byte `start`, streaming. A torn last line is left out; damage before raises."""
-    with path.open("rb") as file:
-        file.seek(start)
-        offset = start
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return  # torn by a kill: it never counted
-            where = f"{path}:{number}" if not start else f"{path} at byte {offset}"
-            yield LocatedRecord(path, offset, offset + len(line), decode(line, where))
-            offset += len(line)
+    with open_file(path) as file:
+        for line in raw_lines(file, start):
+            if line.torn:
+                return  # by a kill: it never counted
+            where = f"{path}:{line.number}" if not start else f"{path} at byte {line.start}"
+            if line.fault:
+                raise ArchiveDamaged(f"{where}: {line.fault}")
+            yield LocatedRecord(path, line.start, line.end, decode(line.data, where))
 
 
 def read_at(path: Path, offset: int) -> dict[str, Any]:
@@ -92,8 +93,8 @@ class RecordFiles:
     def record(self, path: Path, offset: int) -> dict[str, Any]:
         """Return the record that starts at `offset`. Raises as `decode` does."""
         descriptor, length = self._file(path).fileno(), self._USUAL_LENGTH
-        while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length:
-            length *= 4
+        while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length < LONGEST:
+            length = min(4 * length, LONGEST)
         return decode(data[: end + 1], f"{path} at byte {offset}")
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class RecordFiles:
         if path not in self._files:
             if len(self._files) == self._MOST_OPEN:
                 self.close()
-            self._files[path] = path.open("rb", buffering=0)
+            self._files[path] = open_file(path)
         return self._files[path]
 
 
@@ -122,11 +123,12 @@ class Appender:
     """An open segment. Not shared between processes: each writer has a file of its own."""
 
     def __init__(self, path: Path) -> None:
-        """Create the file (0600). Raises FileExistsError if it is there: a segment has one writer."""
+        """Create the file RUN/FOLDER/NAME (0600).
+
+        Raises FileExistsError if it is there: a segment has one writer. ArchiveDamaged if FOLDER is no plain folder.
+        """
         self.path = path
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
-        sync_folder(path.parent)
+        self._file = create_file(path)
         self._size = self._synced = 0
 
     @property
@@ -137,9 +139,11 @@ class Appender:
     def append(self, kind: str, body: str, *, sync: bool = True) -> int:
         """Write one record, wait until it is on disk unless `sync` is False, and return its offset.
 
-        Raises OSError where there is no room; the file is then as it was before.
+        Raises OSError where there is no room; the file is then as it was before. CannotWrite for a record too long.
         """
         line, offset = encode(kind, body), self._size
+        if len(line) > LONGEST:
+            raise CannotWrite(f"{self.path}: a record of {len(line):,} bytes; a record may have {LONGEST:,}")
         try:
             written = self._file.write(line)
             while written < len(line):  # a disk that fills up takes a part first, and objects only to the rest
@@ -173,12 +177,3 @@ def disk_errors(folder: Path) -> Generator[None]:
         yield
     except OSError as exc:
         raise CannotWrite(f"cannot write to {folder}: {exc.strerror or exc}; what was written before is whole") from exc
-
-
-def sync_folder(path: Path) -> None:
-    """Make a folder's entries durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -9,6 +9,7 @@ from harness.archive.index import Index, RolloutPlace, build_index
 from harness.archive.layout import RunInfo, read_info
 from harness.archive.lines import LocatedRecord, RecordFiles, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
+from harness.archive.run_files import files_in
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.verdicts import VERDICT, AnyVerdict, Judged, Scored
@@ -127,10 +128,9 @@ class RunReader:
         return self._index
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:
-        paths = sorted((self.folder / "rankings").glob("*.jsonl"))
-        heads = [(head, path) for path in paths if (head := read_head(path))]
+        heads = [(head, path) for path in files_in(self.folder / "rankings") if (head := read_head(path))]
         return sorted(heads, key=lambda pair: pair[0].created_at)
 
     def _segment(self, name: str) -> Iterator[LocatedRecord]:
-        for path in sorted((self.folder / name).glob("*.jsonl")):
+        for path in files_in(self.folder / name):
             yield from (at for at in read_lines(path) if at.members["kind"] != "header")

@@ -15,10 +15,11 @@ from filelock import FileLock, Timeout
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.group_commit import GroupCommit
 from harness.archive.layout import RunInfo
-from harness.archive.lines import Appender, disk_errors, sync_folder
+from harness.archive.lines import Appender, disk_errors
 from harness.archive.ranking_writer import RankingWriter
 from harness.archive.rankings import RankingHead
 from harness.archive.reader import RunReader
+from harness.archive.run_files import files_in, sync_folder
 from harness.archive.verdict_index import RecordPlace
 from harness.core.errors import ArchiveLocked, CannotWrite, UsageError
 from harness.core.records import Query, Rollout, to_json
@@ -208,7 +209,7 @@ def _new_segment(folder: Path, at: datetime) -> Path:
 
     Of two records of one rollout that in the later segment counts.
     """
-    stamps = [stamp[0] for p in folder.glob("*.jsonl") if (stamp := re.match(r"\d{8}T\d{12}(?=-)", p.name))]
+    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"\d{8}T\d{12}(?=-)", p.name))]
     last = max(stamps, default="")
     if last >= f"{at:{_STAMP}}":
         at = datetime.strptime(last, _STAMP).replace(tzinfo=at.tzinfo) + timedelta(microseconds=1)

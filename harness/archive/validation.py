@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from harness.archive.blobs import blob_name
 from harness.archive.index import CACHE
 from harness.archive.layout import read_info
-from harness.archive.lines import decode, sync_folder
+from harness.archive.lines import decode
 from harness.archive.rankings import RankingHead
+from harness.archive.run_files import sync_folder
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout

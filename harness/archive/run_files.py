@@ -1,0 +1,252 @@
+"""The files of a run, opened, made, replaced and removed: the only place that does.
+
+A run may come from a stranger. The user names its folder, RUN, which may be a link. Below RUN no link is followed and
+only plain files and folders count, at RUN/NAME or RUN/FOLDER/NAME; whatever else stands there (a link, a FIFO, a
+device, a folder in place of a file) is damage. Each function opens RUN anew and walks down by descriptors.
+"""
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from harness.core.errors import ArchiveDamaged, CannotWrite
+
+RECORDS = ".jsonl"
+"""How the name of a file of records ends."""
+_BELOW = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+"""How everything below RUN is opened: a link is not followed, a FIFO is not waited for."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_BUFFER = 1 << 16
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def files_in(folder: Path) -> dict[Path, int]:
+    """Return the files of records in RUN/FOLDER by name, with their sizes in bytes; none if FOLDER is not there.
+
+    Raises ArchiveDamaged if FOLDER is not a plain folder, or one of its files of records not a plain file.
+    """
+    try:
+        with _readable(folder), _folder(folder) as descriptor, os.scandir(descriptor) as entries:
+            named = sorted((e for e in entries if e.name.endswith(RECORDS)), key=lambda e: e.name)
+            return {folder / e.name: _plain(folder / e.name, e.stat(follow_symlinks=False)).st_size for e in named}
+    except FileNotFoundError:
+        return {}
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Open RUN/FOLDER/NAME for reading. Raises ArchiveDamaged if it cannot be read or is not a plain file."""
+    with _readable(path, missing=True), _folder(path.parent) as folder:
+        return os.fdopen(_opened(folder, path, os.O_RDONLY), "rb", _BUFFER)
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the content of RUN/NAME. Raises ArchiveDamaged if it cannot be read or has more than `most` bytes."""
+    with _readable(path, missing=True), run_folder(path.parent) as run:
+        descriptor = _opened(run, path, os.O_RDONLY)
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_size > most:
+            raise ArchiveDamaged(f"{path}: it has more than {most:,} bytes")
+        return file.read(most)
+
+
+def create_file(path: Path) -> IO[bytes]:
+    """Create RUN/FOLDER/NAME (0600) for writing, unbuffered, and FOLDER (0700) if it is not there.
+
+    Raises FileExistsError if anything of that name is there, ArchiveDamaged if FOLDER is not a plain folder.
+    """
+    with _folder(path.parent, make=True) as folder:
+        descriptor = os.open(path.name, _NEW, 0o600, dir_fd=folder)
+        os.fsync(folder)
+    return os.fdopen(descriptor, "wb", 0)
+
+
+def create_beside(path: Path) -> tuple[Path, IO[bytes]]:
+    """Create RUN/FOLDER/NAME as `create_file` does; if that name is taken, under the next number that is free."""
+    free, number = path, 1
+    while True:
+        try:
+            return free, create_file(free)
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+@contextmanager
+def replaced_file(path: Path) -> Generator[IO[bytes]]:
+    """Put what the block writes in the place of RUN/FOLDER/NAME when the block ends well; if not, nothing changes."""
+    part = path.with_suffix(".part")
+    with _folder(path.parent) as folder:
+        _remove(folder, part)
+        try:
+            with os.fdopen(os.open(part.name, _NEW, 0o600, dir_fd=folder), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(part.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            _remove(folder, part)
+            raise
+        os.fsync(folder)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write RUN/NAME (0600) whole or not at all; what stood there is replaced, and not followed if it was a link.
+
+    Raises CannotWrite.
+    """
+    part = f".{path.name}.{secrets.token_hex(4)}"
+    try:
+        with run_folder(path.parent) as run:
+            try:
+                with os.fdopen(os.open(part, _NEW, 0o600, dir_fd=run), "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(part, path.name, src_dir_fd=run, dst_dir_fd=run)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=run)
+                raise
+    except OSError as exc:
+        raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def remove_strange(path: Path) -> None:
+    """Remove RUN/NAME unless it is a plain file. Raises ArchiveDamaged for a folder.
+
+    Two processes that do this at once do not remove the plain file that one of them then makes.
+    """
+    with run_folder(path.parent) as run:
+        if _is_strange(run, path.name):
+            fcntl.flock(run, fcntl.LOCK_EX)
+            if _is_strange(run, path.name):
+                _remove(run, path)
+
+
+def strange_things(run: Path, folders: Iterable[str], files: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield each thing in a run and in `folders` of it that may not stand there, with what is wrong with it.
+
+    `folders` must be folders and `files` files. What the harness does not know may be either, but nothing else.
+    """
+    with _readable(run, missing=True), run_folder(run) as descriptor:
+        wanted = dict.fromkeys(folders, stat.S_IFDIR) | dict.fromkeys(files, stat.S_IFREG)
+        yield from _strange_in(descriptor, run, wanted.get)
+        for folder in folders:
+            with suppress(FileNotFoundError, ArchiveDamaged), _folder(run / folder) as below:
+                yield from _strange_in(below, run / folder, _wanted_record)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the entries of the folder RUN durable."""
+    with run_folder(path) as folder:
+        os.fsync(folder)
+
+
+@contextmanager
+def run_folder(run: Path) -> Generator[int]:
+    """Open a run's folder, which the user named: it may be a link. Raises OSError."""
+    descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _folder(path: Path, *, make: bool = False) -> Generator[int]:
+    with run_folder(path.parent) as run:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(path.name, 0o700, dir_fd=run)
+                os.fsync(run)
+        descriptor = _opened(run, path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _opened(folder: int, path: Path, flags: int) -> int:
+    """Open `path`, by its name alone, in an open folder. Raises OSError, ArchiveDamaged for another kind of thing."""
+    wanted = stat.S_IFDIR if flags & os.O_DIRECTORY else stat.S_IFREG
+    if path.name in {"", ".."}:
+        raise ArchiveDamaged(f"{path}: no name of a file")
+    try:
+        descriptor = os.open(path.name, flags | _BELOW, dir_fd=folder)
+    except OSError:
+        _plain(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False), wanted)
+        raise
+    try:
+        _plain(path, os.fstat(descriptor), wanted)
+    except ArchiveDamaged:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_strange(folder: int, name: str) -> bool:
+    try:
+        return not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _remove(folder: int, path: Path) -> None:
+    """Remove what has the name of `path` in an open folder, if it is there. Raises ArchiveDamaged for a folder."""
+    try:
+        os.unlink(path.name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        _plain(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        raise
+
+
+def _plain(path: Path, status: os.stat_result, wanted: int = stat.S_IFREG) -> os.stat_result:
+    if reason := _reason(status.st_mode, wanted):
+        raise ArchiveDamaged(f"{path}: {reason}")
+    return status
+
+
+def _reason(mode: int, wanted: int | None) -> str | None:
+    """Say what is wrong with a thing of `mode` where one of the kind `wanted` (None: a file or folder) should be."""
+    kind = stat.S_IFMT(mode)
+    if kind == wanted or (wanted is None and kind in {stat.S_IFREG, stat.S_IFDIR}):
+        return None
+    place = "a file or a folder" if wanted is None else _KINDS[wanted]
+    return f"{_KINDS.get(kind, 'no plain file')} stands where {place} should be; put a plain copy there, or remove it"
+
+
+def _strange_in(descriptor: int, folder: Path, wanted: Callable[[str], int | None]) -> Iterator[tuple[Path, str]]:
+    with os.scandir(descriptor) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if reason := _reason(entry.stat(follow_symlinks=False).st_mode, wanted(entry.name)):
+                yield folder / entry.name, reason
+
+
+def _wanted_record(name: str) -> int | None:
+    return stat.S_IFREG if name.endswith(RECORDS) else None
+
+
+@contextmanager
+def _readable(path: Path, *, missing: bool = False) -> Generator[None]:
+    """Turn an error of the disk's into damage; that a file is missing only if `missing`."""
+    try:
+        yield
+    except OSError as exc:
+        if isinstance(exc, FileNotFoundError) and not missing:
+            raise
+        raise ArchiveDamaged(f"{path}: {exc.strerror}") from None
