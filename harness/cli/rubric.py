@@ -122,6 +122,8 @@ def _block(described: Rubric, block: str) -> str:
 
 
 def _summary(described: Rubric) -> dict[str, Any]:
-    fields = described.model_dump(mode="json", exclude={"body", "source", "path_weight", "answer_weight"})
+    fields = described.model_dump(
+        mode="json", exclude={"body", "source", "instructions", "path_weight", "answer_weight"}
+    )
     weights = {"path_weight": float(described.path_weight), "answer_weight": float(described.answer_weight)}
     return fields | weights | {"fingerprint": described.fingerprint}

@@ -14,7 +14,8 @@ from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message
 from harness.judging.reply import schema
-from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_rubric, rubric_source
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, CachedPairJudge, VerdictCache
 

@@ -1,5 +1,6 @@
 """The two messages a listwise judge gets: fixed text first, then task and query, then the trajectories."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import digest
 from harness.judging.list_reply import list_schema
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, turns
-from harness.judging.rubric import packaged_rubrics
+from harness.judging.rubric_files import is_file_name, packaged_rubrics, quoted, text_of_file
 from harness.transcripts import Transcript, clean
 
 LIST_RUBRIC = "ruler"
@@ -28,6 +29,11 @@ class ListRubric:
     def fingerprint(self) -> str:
         """The sha256 (hex) of the text."""
         return digest(self.text)
+
+    @property
+    def source(self) -> str:
+        """The text that a run keeps."""
+        return self.text
 
     @property
     def label(self) -> str:
@@ -77,21 +83,25 @@ def load_list_rubric(name: str | None) -> ListRubric:
     """
     if name in {None, LIST_RUBRIC, PAIRWISE_DEFAULT}:
         return ListRubric(LIST_RUBRIC, packaged_text("ruler.md").strip())
-    path = Path(str(name))
-    if not path.suffix and not path.exists():
+    word = str(name)
+    if not is_file_name(word):
         raise UsageError(
-            f"--rubric {name}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
-            f"{did_you_mean(str(name), [LIST_RUBRIC, *packaged_rubrics()])}"
+            f"--rubric {quoted(word)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
+            f"{did_you_mean(quoted(word), [LIST_RUBRIC, *packaged_rubrics()])}"
         )
-    try:
-        text = path.read_text("utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"--rubric {name}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
+    return parse_list_rubric(text_of_file(word), Path(word).stem, f"--rubric {quoted(word)}")
+
+
+def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
+    """Return a text as a rubric of that name. Raises UsageError naming `where` for one that no list is judged by."""
+    text = text.strip()
     if not text:
-        raise UsageError(f"--rubric {name}: it is empty")
+        raise UsageError(f"{where}: it is empty")
+    if stray := re.search("[\0\ud800-\udfff]", text):
+        raise UsageError(f"{where}:{text[: stray.start()].count(chr(10)) + 1}: it is no text: it holds {stray[0]!a}")
     if text.startswith("---\n"):
-        raise UsageError(f"--rubric {name}: front matter is for --judge pairwise; --judge ruler goes by plain text")
-    return ListRubric(path.stem, text)
+        raise UsageError(f"{where}: front matter is for --judge pairwise; --judge ruler goes by plain text")
+    return ListRubric(name, text)
 
 
 def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:

@@ -4,19 +4,21 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
-from importlib.resources import files
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import did_you_mean
+from harness.core.unicode import visible
 from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
-from harness.judging.front_matter import Fault, Faulty, Parts, render_body, take_apart, template_faults
+from harness.rubric_text import Fault, Faulty, Parts, PlainDimension, TextReader, Variables
 from harness.transcripts import Transcript
 
-_PACKAGED = files("harness.judging") / "rubrics"
+RubricFaults = tuple[Fault, ...]
+"""Everything that is wrong with a rubric's text, by line."""
+_MOST_FAULTS = 100
+_MOST_QUOTED, _LONGEST = 200, 1_000
 _ALSO_IN_A_PATH = frozenset({"addresses_judge", "forged_fence"})
 
 
@@ -35,7 +37,6 @@ class Rubric(BaseModel):
     """What a judge marks and how the marks combine. `source` is the whole file: its hash is the rubric's identity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    variable_names: ClassVar = ("name", "version", "dimensions", "path_weight", "answer_weight", "max_words")
 
     name: str
     version: int
@@ -52,6 +53,8 @@ class Rubric(BaseModel):
     """The file's dimensions in a block of weight 0."""
     body: str
     source: str
+    instructions: str = ""
+    """The body as the judge reads it, rendered once."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Rubric":
@@ -63,7 +66,8 @@ class Rubric(BaseModel):
         keys = [d.key for d in self.dimensions]
         for at, key in enumerate(keys):
             if key in keys[:at]:
-                raise _misfit(f"a dimension's key is used twice among {', '.join(keys)}", "dimensions", at, "key")
+                among = _quoted(", ".join(keys))
+                raise _misfit(f"a dimension's key is used twice among {among}", "dimensions", at, "key")
             if key in {"overall_p", "overall_a"}:
                 raise _misfit(f"dimensions.{at}.key: the reply's form has an {key} of its own", "dimensions", at, "key")
         for block, weight in (("path", self.path_weight), ("answer", self.answer_weight)):
@@ -79,7 +83,8 @@ class Rubric(BaseModel):
                 raise _misfit("caps.too_long: needs max_words, which says what is too long", "caps", flag)
             for key in limits:
                 if key not in blocks and key not in self.left_out:
-                    raise _misfit(f"caps.{flag}: no dimension {key!r}{did_you_mean(key, blocks)}", "caps", flag, key)
+                    unknown = f"no dimension {_quoted(key)!r}{did_you_mean(_quoted(key), blocks)}"
+                    raise _misfit(f"caps.{flag}: {unknown}", "caps", flag, key)
                 if blocks.get(key) == "path" and flag not in _ALSO_IN_A_PATH:
                     raise _misfit(f"caps.{flag}.{key}: is found in answers; {key} marks the path", "caps", flag, key)
 
@@ -87,14 +92,11 @@ class Rubric(BaseModel):
         return hash(self.source)
 
     @property
-    def instructions(self) -> str:
-        """The body as the judge reads it."""
-        return render_body(self.body, self.variables)
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """What the body may speak of."""
-        return {name: getattr(self, name) for name in self.variable_names}
+    def variables(self) -> Variables:
+        """What the body may speak of, in plain values."""
+        dimensions = tuple(PlainDimension(d.key, d.title, d.block, d.description) for d in self.dimensions)
+        weights = self.path_weight, self.answer_weight
+        return Variables(self.name, self.version, dimensions, *weights, self.max_words)
 
     @property
     def fingerprint(self) -> str:
@@ -143,63 +145,42 @@ class Rubric(BaseModel):
         return int((Decimal(sum(marks)) / len(marks)).quantize(Decimal(1), ROUND_HALF_UP)) if marks else None
 
 
-_OURS = {"left_out", "body", "source"}
+_OURS = {"left_out", "body", "source", "instructions"}
 """Fields that no front matter may fill."""
 
 
-def packaged_rubrics() -> list[str]:
-    """Return the names of the rubrics that come with the package."""
-    return sorted(p.name.removesuffix(".md") for p in _PACKAGED.iterdir() if p.name.endswith(".md"))
-
-
-def load_rubric(name: str) -> Rubric:
-    """Load a packaged rubric by name, or a file by its path.
-
-    Raises UsageError for an unknown name, a missing file, or a file that is no rubric, saying what is wrong with it
-    and on which line.
-    """
-    return parse_rubric(rubric_source(name), name)
-
-
-def rubric_source(name: str) -> str:
-    """Return the text of a packaged rubric or of a file. Raises UsageError as load_rubric does."""
-    if name in packaged_rubrics():
-        return (_PACKAGED / f"{name}.md").read_text("utf-8")
-    path = Path(name)
-    if not path.suffix and not path.exists():
-        names = packaged_rubrics()
-        raise UsageError(f"no rubric {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}, or pass a FILE.md")
+def read_by(reader: TextReader, source: str) -> Rubric | RubricFaults:
+    """Return the rubric that `reader` makes of a text, or everything that is wrong with it, by line."""
     try:
-        return path.read_text("utf-8-sig")
-    except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
-        raise UsageError(f"--rubric {name}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
-
-
-def parse_rubric(source: str, where: str) -> Rubric:
-    """Read a rubric from its text. Raises UsageError naming `where`, the line and the first fault."""
-    result = read_rubric(source)
-    if isinstance(result, Rubric):
-        return result
-    first, *others = result
-    more = f" (and {len(others)} more: see `harness rubric check {where}`)" if others else ""
-    raise UsageError(f"--rubric {where}:{first.line}: {first.text}{more}")
-
-
-def read_rubric(source: str) -> Rubric | list[Fault]:
-    """Return a rubric, or everything that is wrong with its text, by line."""
-    try:
-        parts = take_apart(source)
+        parts = reader.take_apart(source)
+        made = _checked(reader, parts, source)
     except Faulty as exc:
-        return [exc.fault]
+        made = [exc.fault]
+    return made if isinstance(made, Rubric) else tuple(Fault(f.line, _on_a_line(f.text)) for f in made[:_MOST_FAULTS])
+
+
+def _checked(reader: TextReader, parts: Parts, source: str) -> Rubric | list[Fault]:
     faults = [Fault(parts.line_of([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
     try:
         rubric = Rubric.model_validate(_members(parts) | {"body": parts.body, "source": source})
     except ValidationError as exc:
-        faults += template_faults(parts.body, parts.body_line, Rubric.variable_names)
-        return sorted({*faults, *(_fault(parts, error) for error in exc.errors())})
+        faults += reader.template_faults(parts.body, parts.body_line)
+        faults += [_fault(parts, error) for error in exc.errors(include_url=False)]
+        return sorted(dict.fromkeys(faults), key=_line)
     rubric = _without_unweighed(rubric)
-    faults += template_faults(rubric.body, parts.body_line, rubric.variables)
-    return sorted(faults) or rubric
+    rendered = reader.render(rubric.body, parts.body_line, rubric.variables)
+    if isinstance(rendered, str) and not faults:
+        return rubric.model_copy(update={"instructions": rendered})
+    return sorted(faults if isinstance(rendered, str) else faults + rendered, key=_line)
+
+
+def _line(fault: Fault) -> int:
+    return fault.line
+
+
+def _on_a_line(text: str) -> str:
+    """Return a fault as people may be shown it: whatever it quotes of the file neither breaks the line nor hides."""
+    return visible(text[:_LONGEST]).replace("\n", " ")
 
 
 def _members(parts: Parts) -> dict[str, Any]:
@@ -232,5 +213,9 @@ def _fault(parts: Parts, error: ErrorDetails) -> Fault:
     if error["type"] == "extra_forbidden":
         model = Dimension if place[0] == "dimensions" else Rubric
         names = [name for name in model.model_fields if name not in _OURS]
-        message = f"unknown key{did_you_mean(str(place[-1]), names)}; known: {', '.join(names)}"
-    return Fault(parts.line_of(place), f"{'.'.join(map(str, place))}: {message}")
+        message = f"unknown key{did_you_mean(_quoted(place[-1]), names)}; known: {', '.join(names)}"
+    return Fault(parts.line_of(place), f"{'.'.join(map(_quoted, place))}: {message}")
+
+
+def _quoted(word: str | int) -> str:
+    return str(word)[:_MOST_QUOTED]

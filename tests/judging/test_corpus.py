@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from harness.core.verdicts import VERDICT, Judged, Unjudged
-from harness.judging import load_rubric
+from tests.judging.replies import rubric_of
 from tests.judging.scripted import ScriptedAsk, judge
 
 HERE = Path(__file__).parents[1] / "data" / "replies"
-RUBRIC = load_rubric(str(HERE / "rubric.md"))
+RUBRIC = rubric_of((HERE / "rubric.md").read_text("utf-8"))
 CORPUS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "malformed.jsonl").read_text("utf-8").splitlines()]
 READABLE = [pytest.param(c, id=c["name"]) for c in CORPUS if "winner" in c]
 UNUSABLE = [pytest.param(c, id=c["name"]) for c in CORPUS if "fault" in c]

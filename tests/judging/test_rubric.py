@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,11 @@ from harness.core.records import Step
 from harness.judging import JudgeModel, PairwiseJudge, Pricing, Rubric, Task, load_rubric, packaged_rubrics
 from harness.judging.prompt import fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
-from harness.judging.rubric import read_rubric
+from harness.judging.rubric import read_by
+from harness.rubric_text import TRUSTED
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
-from tests.judging.replies import WRITING, a_rubric
+from tests.judging.replies import WRITING, a_rubric, rubric_of
 from tests.judging.scripted import ScriptedAsk
 
 FRONT = """\
@@ -32,10 +31,8 @@ dimensions:
 """
 
 
-def a_file(folder: Path, front: str = FRONT, body: str = "Mark them.") -> Path:
-    path = folder / "own.md"
-    path.write_text(f"---\n{front}---\n{body}\n", "utf-8")
-    return path
+def a_text(front: str = FRONT, body: str = "Mark them.") -> str:
+    return f"---\n{front}---\n{body}\n"
 
 
 def test_writing_is_the_rubric_of_the_design() -> None:
@@ -48,30 +45,6 @@ def test_writing_is_the_rubric_of_the_design() -> None:
 @pytest.mark.parametrize("name", packaged_rubrics())
 def test_every_packaged_rubric_loads_and_is_named_as_its_file(name: str) -> None:
     assert load_rubric(name).name == name
-
-
-def test_a_rubric_of_the_user_s_own_loads_from_its_path(tmp_path: Path) -> None:
-    rubric = load_rubric(str(a_file(tmp_path)))
-    assert (rubric.name, rubric.version, rubric.body) == ("own", 2, "Mark them.")
-    assert rubric.label == f"own@2 {rubric.fingerprint[:12]}"
-
-
-@pytest.mark.parametrize("edit", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
-def test_a_rubric_written_on_windows_loads(tmp_path: Path, edit: Callable[[str], str]) -> None:
-    path = a_file(tmp_path)
-    path.write_bytes(edit(path.read_text("utf-8")).encode())
-    assert load_rubric(str(path)).name == "own"
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [lambda t: t.replace("deep.", "deep!"), lambda t: t.replace("Mark them.", "Mark  them."), lambda t: t + "\n"],
-)
-def test_any_change_to_the_file_changes_the_fingerprint(tmp_path: Path, edit: Callable[[str], str]) -> None:
-    path = a_file(tmp_path)
-    before = load_rubric(str(path)).fingerprint
-    path.write_text(edit(path.read_text()))
-    assert load_rubric(str(path)).fingerprint != before
 
 
 @pytest.mark.parametrize(
@@ -103,40 +76,18 @@ def test_any_change_to_the_file_changes_the_fingerprint(tmp_path: Path, edit: Ca
     ],
 )
 def test_a_fault_in_the_front_matter_is_a_usage_error_with_the_file_and_the_fault(
-    tmp_path: Path, old: str, new: str, fault: str
+    old: str, new: str, fault: str
 ) -> None:
-    path = a_file(tmp_path, FRONT.replace(old, new, 1))
     with pytest.raises(UsageError, match=fault) as caught:
-        load_rubric(str(path))
-    assert str(path) in str(caught.value)
+        rubric_of(a_text(FRONT.replace(old, new, 1)))
+    assert str(caught.value).startswith("--rubric own.md:")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("dimensions", ["dimensions: []", "dimensions: 3", "dimensions: [depth]", ""])
-def test_dimensions_that_are_none_are_a_usage_error(tmp_path: Path, dimensions: str) -> None:
-    path = a_file(tmp_path, FRONT.partition("dimensions:")[0] + dimensions + "\n")
+def test_dimensions_that_are_none_are_a_usage_error(dimensions: str) -> None:
     with pytest.raises(UsageError, match=r"own\.md:(1|6): dimensions"):
-        load_rubric(str(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (b"", "front matter"),
-        (b"Mark them.", "front matter"),
-        (b"---\nname: own\n", "front matter"),
-        (b"text before\n---\nname: own\n---\n", "front matter"),
-        (b"---\n- a\n- b\n---\n", "`key: value` lines"),
-        (b"---\n---\nMark them.", "`key: value` lines"),
-        (b"\xff\xfe\x00", "cannot be read"),
-    ],
-)
-def test_a_file_that_is_no_rubric_is_a_usage_error_with_its_name(tmp_path: Path, content: bytes, fault: str) -> None:
-    path = tmp_path / "own.md"
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match=fault) as caught:
-        load_rubric(str(path))
-    assert str(path) in str(caught.value)
+        rubric_of(a_text(FRONT.partition("dimensions:")[0] + dimensions + "\n"))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +104,10 @@ def test_a_file_that_is_no_rubric_is_a_usage_error_with_its_name(tmp_path: Path,
         "{% include 'other.md' %}",
     ],
 )
-def test_a_body_that_cannot_be_rendered_is_a_usage_error_before_anything_is_spent(tmp_path: Path, body: str) -> None:
+def test_a_body_that_cannot_be_rendered_is_a_usage_error_before_anything_is_spent(body: str) -> None:
     """A rubric is text that people pass on: its template reaches nothing of the program."""
-    path = a_file(tmp_path, body=body)
     with pytest.raises(UsageError, match=r"own\.md:10: the body"):
-        load_rubric(str(path))
+        rubric_of(a_text(body=body))
 
 
 def test_a_body_may_speak_of_its_own_dimensions() -> None:
@@ -169,12 +119,6 @@ def test_a_body_may_speak_of_its_own_dimensions() -> None:
 def test_an_unknown_rubric_is_a_usage_error_with_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"no rubric 'writting'; did you mean 'writing'.*known: .*writing.*FILE\.md"):
         load_rubric("writting")
-
-
-@pytest.mark.parametrize("name", ["nowhere/own.md", ".", ""])
-def test_a_rubric_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_rubric(str(tmp_path / name) if name == "nowhere/own.md" else name)
 
 
 def test_equal_marks_give_equal_scores_and_better_ones_never_worse() -> None:
@@ -212,7 +156,7 @@ by {{ name }}.
 
 
 def faults_of(text: str) -> list[tuple[int, str]]:
-    found = read_rubric(text)
+    found = read_by(TRUSTED, text)
     return [] if isinstance(found, Rubric) else [(fault.line, fault.text) for fault in found]
 
 
@@ -258,16 +202,14 @@ def test_each_fault_is_named_with_its_line(old: str, new: str, line: int, fault:
     assert [at for at, said in found if said.startswith(fault)] == [line], found
 
 
-def test_all_faults_are_found_at_once_and_loading_names_the_first_with_file_and_line(tmp_path: Path) -> None:
+def test_all_faults_are_found_at_once_and_loading_names_the_first_with_file_and_line() -> None:
     text = FULL.replace("version: 2", "version: two").replace("title: Depth", "titel: Depth")
     text = text.replace("{{ name }}", "{{ nane }} {{ dimension }}")
     assert [line for line, _ in faults_of(text)] == [3, 12, 13, 20, 20]
-    path = tmp_path / "own.md"
-    path.write_text(text)
     with pytest.raises(UsageError) as caught:
-        load_rubric(str(path))
-    assert str(caught.value).startswith(f"--rubric {path}:3: version: ")
-    assert str(caught.value).endswith(f"(and 4 more: see `harness rubric check {path}`)")
+        rubric_of(text)
+    assert str(caught.value).startswith("--rubric own.md:3: version: ")
+    assert str(caught.value).endswith("(and 4 more: see `harness rubric check own.md`)")
 
 
 LINES = st.sampled_from([*FULL.splitlines(), "---", "a: [", "- b", "{{ x", "&a *a", "? :", "\ud800", "\x00"])
@@ -278,7 +220,7 @@ LINES = st.sampled_from([*FULL.splitlines(), "---", "a: [", "- b", "{{ x", "&a *
 @example("---\n" + "{" * 1500 + "\n---")
 @example("---\n? [a]\n: b\n---")
 def test_no_text_raises_anything_whatever_is_wrong_with_it(text: str) -> None:
-    found = read_rubric(text)
+    found = read_by(TRUSTED, text)
     assert isinstance(found, Rubric) or all(1 <= line <= text.count("\n") + 2 for line, _ in found)
 
 

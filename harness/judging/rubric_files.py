@@ -1,0 +1,111 @@
+"""Where rubrics come from: the package, a file that the user names, the text that a run keeps."""
+
+import os
+import stat
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from harness.core.errors import UsageError, did_you_mean
+from harness.core.unicode import visible
+from harness.judging.rubric import Rubric, RubricFaults, read_by
+from harness.rubric_text import TRUSTED, Faulty, in_child
+
+_PACKAGED = files("harness.judging") / "rubrics"
+_MOST_BYTES = 1_000_000
+_MOST_QUOTED = 200
+
+
+def packaged_rubrics() -> list[str]:
+    """Return the names of the rubrics that come with the package."""
+    return sorted(p.name.removesuffix(".md") for p in _PACKAGED.iterdir() if p.name.endswith(".md"))
+
+
+def load_rubric(name: str) -> Rubric:
+    """Load a packaged rubric by name, or a file by its path.
+
+    Raises UsageError for an unknown name, a missing file, or a file that is no rubric, saying what is wrong with it
+    and on which line.
+    """
+    return parse_rubric(rubric_source(name), f"--rubric {quoted(name)}")
+
+
+def rubric_source(name: str) -> str:
+    """Return the text of a packaged rubric or of a file. Raises UsageError as load_rubric does."""
+    if name in packaged_rubrics():
+        return (_PACKAGED / f"{name}.md").read_text("utf-8")
+    if not is_file_name(name):
+        names = packaged_rubrics()
+        raise UsageError(
+            f"no rubric {quoted(name)!r}{did_you_mean(quoted(name), names)}; known: {', '.join(names)}, "
+            "or pass a FILE.md"
+        )
+    return text_of_file(name)
+
+
+def parse_rubric(source: str, where: str) -> Rubric:
+    """Read a rubric from its text. Raises UsageError naming `where`, the line and the first fault."""
+    return usable(read_rubric(source), where)
+
+
+def usable(result: Rubric | RubricFaults, where: str) -> Rubric:
+    """Return a rubric. Raises UsageError with the first fault of what is none."""
+    if isinstance(result, Rubric):
+        return result
+    first, *others = result
+    more = f" (and {len(others)} more: see `harness rubric check {where.removeprefix('--rubric ')}`)" if others else ""
+    raise UsageError(f"{where}:{first.line}: {first.text}{more}")
+
+
+@lru_cache(maxsize=16)
+def read_rubric(source: str) -> Rubric | RubricFaults:
+    """Return a rubric, or everything that is wrong with its text, by line.
+
+    A text that is not one of the package's is read in a child process of limited time and memory, once a process.
+    """
+    if source in _packaged_texts():
+        return read_by(TRUSTED, source)
+    try:
+        with in_child() as reader:
+            return read_by(reader, source)
+    except Faulty as exc:
+        return (exc.fault,)
+
+
+@lru_cache(maxsize=1)
+def _packaged_texts() -> frozenset[str]:
+    return frozenset((_PACKAGED / f"{name}.md").read_text("utf-8") for name in packaged_rubrics())
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a word names a file rather than a packaged rubric: it has a suffix, or it is there."""
+    try:
+        return bool(Path(name).suffix) or Path(name).exists()
+    except OSError:  # too long for a file's name
+        return True
+
+
+def text_of_file(name: str) -> str:
+    """Return the text of a file of the user's. Raises UsageError for what is no plain file, no UTF-8 or above 1 MB."""
+    try:
+        data = _bytes_of_file(name)
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"--rubric {quoted(name)}: cannot be read ({reason})") from None
+
+
+def _bytes_of_file(name: str) -> bytes:
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a FIFO keeps nobody waiting
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no plain file")
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+    return data
+
+
+def quoted(text: str) -> str:
+    """Return the start of a text from outside, on one line, as an error quotes it."""
+    shown = visible(text[: _MOST_QUOTED + 1]).replace("\n", " ")
+    return shown if len(text) <= _MOST_QUOTED else shown[:_MOST_QUOTED] + "…"

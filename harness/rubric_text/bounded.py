@@ -1,0 +1,115 @@
+"""A rubric's text read in a child process of bounded time, memory and output: nobody waits for, or pays for, a bomb."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import PIPE
+from threading import Timer
+from typing import IO, Any
+
+import jinja2
+import markupsafe
+import yaml
+
+from harness.rubric_text.front_matter import MOST_QUOTED, Fault, Faulty, Parts
+from harness.rubric_text.messages import from_variables, to_faults, to_parts
+from harness.rubric_text.reading import TextReader
+from harness.rubric_text.template import Variables
+
+_SECONDS = 5
+"""Of processor time, and by the clock."""
+_MEMORY = 512 * 1024 * 1024
+_ANSWER = 8 * 1024 * 1024
+"""Bytes of one answer: 1 MB of text, whose characters may take six bytes each in JSON."""
+_START = """import sys
+sys.path += sys.argv.pop().splitlines()
+from harness.rubric_text.child import answer_questions
+answer_questions()"""
+_IMPORTED = (jinja2, markupsafe, yaml)
+"""What the child takes from outside of the standard library."""
+
+
+@contextmanager
+def in_child() -> Generator[TextReader]:
+    """Give a reader that works in a child process, which ends with the block. Raises Faulty where none can start.
+
+    The child takes about a tenth of a second to start. The caller's thread waits for the answers, 5 s at most: in an
+    event loop too, because a rubric is read once and before anything else begins.
+    """
+    try:
+        process = subprocess.Popen(_command(), stdin=PIPE, stdout=PIPE, stderr=PIPE)  # noqa: S603 - our own module
+    except OSError as exc:
+        raise Faulty(1, f"no process can be started to read it in ({exc.strerror})") from None
+    timer = Timer(_SECONDS, process.kill)
+    with process:
+        try:
+            timer.start()
+            yield _Child(process)
+        finally:
+            timer.cancel()
+            process.kill()
+            with suppress(BrokenPipeError):  # what was not read is not missed
+                _pipe(process.stdin).close()
+
+
+def _command() -> list[str]:
+    """Return how the child is started: isolated, without `site`, the folders of what it imports at the path's end."""
+    files = (__file__, *(module.__file__ for module in _IMPORTED))
+    rooms = [Path(str(file)).parent for file in files]
+    folders = dict.fromkeys(str(room.parent) for room in (rooms[0].parent, *rooms[1:]))
+    limits = [str(_SECONDS), str(_MEMORY)]
+    return [sys.executable, "-I", "-S", "-B", "-c", _START, *limits, "\n".join(folders)]
+
+
+class _Child:
+    """A child at work. Raises Faulty where it ends without an answer."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def take_apart(self, source: str) -> Parts:
+        answer = self._ask(1, do="take_apart", source=source)
+        if "faults" in answer:
+            raise Faulty(*to_faults(answer["faults"])[0])
+        return to_parts(answer["parts"])
+
+    def template_faults(self, body: str, first_line: int) -> Sequence[Fault]:
+        return to_faults(self._ask(first_line, do="template_faults", body=body, first_line=first_line)["faults"])
+
+    def render(self, body: str, first_line: int, variables: Variables) -> str | list[Fault]:
+        values = from_variables(variables)
+        answer = self._ask(first_line, do="render", body=body, first_line=first_line, variables=values)
+        return to_faults(answer["faults"]) if "faults" in answer else str(answer["text"])
+
+    def _ask(self, line: int, **question: Any) -> dict[str, Any]:
+        """Return the answer to a question about what begins on `line`."""
+        to_child, from_child = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        try:
+            to_child.write(json.dumps(question).encode() + b"\n")
+            to_child.flush()
+            answer = from_child.readline(_ANSWER)
+        except BrokenPipeError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            raise Faulty(line, self._why_none())
+        return json.loads(answer)
+
+    def _why_none(self) -> str:
+        """Return why there is no answer."""
+        self._process.kill()  # it may still be writing one that is too long
+        last = _pipe(self._process.stderr).read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        code = self._process.wait()
+        if "MemoryError" in last:
+            return f"reading it takes more than {_MEMORY >> 20} MB of memory"
+        if last:
+            return f"reading it ended with {last[:MOST_QUOTED]}"
+        return f"reading it takes more than {_SECONDS} s or {_MEMORY >> 20} MB of memory (exit code {code})"
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Return a pipe that was opened with the child."""
+    assert pipe, "every child is opened with its pipes"  # noqa: S101 - for the type checker
+    return pipe
