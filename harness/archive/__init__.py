@@ -5,16 +5,18 @@ judged or ranked.
 """
 
 from harness.archive.blobs import Blobs
-from harness.archive.layout import RunInfo, find_run, list_runs, new_run_id
+from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
 from harness.archive.memory_store import MemoryStore
 from harness.archive.missing import last_unfinished, missing_of, redacted_of
 from harness.archive.rankings import RankingFile, RankingHead
 from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
+from harness.archive.repair import move_aside
+from harness.archive.run_files import write_file
 from harness.archive.run_store import RunStore
 from harness.archive.schema import schema_of, schemas
 from harness.archive.store import Store
-from harness.archive.validation import ASIDE, Finding, findings, move_aside
+from harness.archive.validation import Finding, findings
 
 __all__ = [
     "ASIDE",
@@ -31,6 +33,7 @@ __all__ = [
     "find_run",
     "findings",
     "last_unfinished",
+    "linked_runs",
     "list_runs",
     "missing_of",
     "move_aside",
@@ -38,4 +41,5 @@ __all__ = [
     "redacted_of",
     "schema_of",
     "schemas",
+    "write_file",
 ]

@@ -10,10 +10,16 @@ from pydantic import JsonValue, ValidationError
 
 from harness.archive.lines import refuse_newer
 from harness.archive.raw_lines import LONGEST
-from harness.archive.run_files import read_file
+from harness.archive.run_files import read_file, runs_in
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean
 from harness.core.records import Record
 
+SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
+"""The folders of a run that hold files of records."""
+ASIDE = "damaged"
+"""The folder of a run into which a repair moves damaged lines."""
+LOCK = "run.lock"
+PAGE = "report.html"
 _TIME = len("20260721T140320")
 
 
@@ -58,18 +64,21 @@ def new_run_id(agent: str, at: datetime, salt: str) -> str:
 
 
 def list_runs(runs_dir: Path) -> list[Path]:
-    """Return the folders of all runs, oldest first."""
-    if not runs_dir.is_dir():
-        return []
-    runs = (p for p in runs_dir.iterdir() if not p.name.startswith(".") and _is_run(p))
+    """Return the folders of all runs, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
+    runs, _ = _listed(runs_dir)
     # a name holds the time to the second, and two runs may begin in the same second
-    return sorted(runs, key=lambda p: (p.name[:_TIME], (p / "run.json").stat().st_mtime_ns, p.name))
+    return sorted(runs, key=lambda p: (p.name[:_TIME], runs[p], p.name))
+
+
+def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
+    """Return what is to be said of each link in a folder of runs: nobody follows such a link. Raises UsageError."""
+    return [_linked(path) for path in _listed(runs_dir)[1]]
 
 
 def find_run(word: str, runs_dir: Path) -> Path:
     """Return the run that `word` names: `last`, an id, an unambiguous prefix, or a path.
 
-    Raises UsageError where it names none, or several.
+    Raises UsageError where it names none, or several; ArchiveDamaged where it is the id of a link.
     """
     if _is_run(Path(word)):
         return Path(word)
@@ -79,6 +88,8 @@ def find_run(word: str, runs_dir: Path) -> Path:
             raise UsageError(f"no run in {runs_dir}/ yet; make one with `harness run --agent search`")
         return runs[-1]
     matching = [p for p in runs if p.name == word] or [p for p in runs if p.name.startswith(word)]
+    if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
+        raise _linked(link)
     if not matching:
         hint = did_you_mean(word, [p.name for p in runs])
         raise UsageError(f"no run {word!r} in {runs_dir}/{hint}; `harness ls` lists them")
@@ -107,6 +118,20 @@ def read_info(folder: Path) -> RunInfo:
 
 def _is_run(folder: Path) -> bool:
     try:
-        return (folder / "run.json").is_file()
-    except OSError:  # a word too long to be a path
+        (folder / "run.json").lstat()
+    except (OSError, ValueError):  # a word may be too long to be a path, or hold a NUL
         return False
+    return True
+
+
+def _listed(runs_dir: Path) -> tuple[dict[Path, int], list[Path]]:
+    try:
+        return runs_in(runs_dir)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except OSError as exc:
+        raise UsageError(f"cannot list the runs in {runs_dir}/: {exc.strerror}") from None
+
+
+def _linked(path: Path) -> ArchiveDamaged:
+    return ArchiveDamaged(f"{path}: a link stands where a run should be; name the folder that it leads to")

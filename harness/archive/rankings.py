@@ -69,6 +69,8 @@ class RankingFile:
     head: RankingHead
     groups: Sequence[GroupRanking]
     finished: bool
+    path: Path | None = None
+    """Where it stands; None for one that was not read from a file."""
 
     def of(self, query: str) -> GroupRanking | None:
         """Return the ranking of one query's group, or None."""
@@ -97,7 +99,7 @@ def read_ranking(path: Path) -> RankingFile | None:
             queries.append(at.members["query"])
         else:
             finished = True
-    return RankingFile(head, GroupsOnDisk(path, offsets, queries), finished) if head else None
+    return RankingFile(head, GroupsOnDisk(path, offsets, queries), finished, path) if head else None
 
 
 def read_head(path: Path) -> RankingHead | None:

@@ -45,7 +45,7 @@ def raw_lines(file: IO[bytes], start: int = 0) -> Iterator[RawLine]:
 
 
 def data_pieces(file: IO[bytes], start: int, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield the bytes of a file with their places, in pieces, passing over holes. The file must be sought anew."""
+    """Yield the bytes of a file with their places, in pieces, past its holes; the file's own position stays."""
     descriptor = file.fileno()
     size = os.fstat(descriptor).st_size
     end = size if end is None else min(end, size)
@@ -83,7 +83,10 @@ def _past_hole(descriptor: int, start: int, end: int) -> int:
     """Return where data begins from `start` on; `end` if there are only holes."""
     if start >= end:
         return end
+    here = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         return min(end, os.lseek(descriptor, start, os.SEEK_DATA))
     except OSError as exc:
         return end if exc.errno == errno.ENXIO else start  # a file system may not know of holes
+    finally:
+        os.lseek(descriptor, here, os.SEEK_SET)

@@ -11,13 +11,16 @@ import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from harness.core.errors import ArchiveDamaged, CannotWrite
 
 RECORDS = ".jsonl"
 """How the name of a file of records ends."""
+PART = ".part"
+"""How the name of a file ends that will take the place of a file of records."""
 _BELOW = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 """How everything below RUN is opened: a link is not followed, a FIFO is not waited for."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -31,6 +34,24 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def runs_in(runs_dir: Path) -> tuple[dict[Path, int], list[Path]]:
+    """Return the folders in `runs_dir` that hold a run.json, with its time (ns), and apart from them all links.
+
+    Names that begin with a dot are passed over. Raises OSError.
+    """
+    runs: dict[Path, int] = {}
+    links: list[Path] = []
+    with run_folder(runs_dir) as descriptor, os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_symlink():
+                links.append(runs_dir / entry.name)
+            elif status := _status(descriptor, f"{entry.name}/run.json"):
+                runs[runs_dir / entry.name] = status.st_mtime_ns
+    return runs, sorted(links)
 
 
 def files_in(folder: Path) -> dict[Path, int]:
@@ -62,23 +83,23 @@ def read_file(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
-def create_file(path: Path) -> IO[bytes]:
+def create_file(path: Path) -> FileIO:
     """Create RUN/FOLDER/NAME (0600) for writing, unbuffered, and FOLDER (0700) if it is not there.
 
     Raises FileExistsError if anything of that name is there, ArchiveDamaged if FOLDER is not a plain folder.
     """
     with _folder(path.parent, make=True) as folder:
-        descriptor = os.open(path.name, _NEW, 0o600, dir_fd=folder)
+        file = FileIO(os.open(path.name, _NEW, 0o600, dir_fd=folder), "wb")
         os.fsync(folder)
-    return os.fdopen(descriptor, "wb", 0)
+    return file
 
 
-def create_beside(path: Path) -> tuple[Path, IO[bytes]]:
-    """Create RUN/FOLDER/NAME as `create_file` does; if that name is taken, under the next number that is free."""
+def create_beside(path: Path) -> IO[bytes]:
+    """Create RUN/FOLDER/NAME as `create_file` does, buffered; if the name is taken, under the next free number."""
     free, number = path, 1
     while True:
         try:
-            return free, create_file(free)
+            return BufferedWriter(create_file(free))
         except FileExistsError:
             number += 1
             free = path.with_name(f"{path.stem}.{number}{path.suffix}")
@@ -87,7 +108,7 @@ def create_beside(path: Path) -> tuple[Path, IO[bytes]]:
 @contextmanager
 def replaced_file(path: Path) -> Generator[IO[bytes]]:
     """Put what the block writes in the place of RUN/FOLDER/NAME when the block ends well; if not, nothing changes."""
-    part = path.with_suffix(".part")
+    part = path.with_suffix(PART)
     with _folder(path.parent) as folder:
         _remove(folder, part)
         try:
@@ -105,7 +126,7 @@ def replaced_file(path: Path) -> Generator[IO[bytes]]:
 def write_file(path: Path, text: str) -> None:
     """Write RUN/NAME (0600) whole or not at all; what stood there is replaced, and not followed if it was a link.
 
-    Raises CannotWrite.
+    Raises CannotWrite, ArchiveDamaged if a folder stands there.
     """
     part = f".{path.name}.{secrets.token_hex(4)}"
     try:
@@ -117,27 +138,36 @@ def write_file(path: Path, text: str) -> None:
                     os.fsync(file.fileno())
                 os.rename(part, path.name, src_dir_fd=run, dst_dir_fd=run)
             except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(part, dir_fd=run)
+                _remove(run, path.with_name(part))
                 raise
+    except IsADirectoryError:
+        raise ArchiveDamaged(f"{path}: {_reason(stat.S_IFDIR, stat.S_IFREG)}") from None
     except OSError as exc:
         raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
 
 
-def remove_strange(path: Path) -> None:
-    """Remove RUN/NAME unless it is a plain file. Raises ArchiveDamaged for a folder.
+def remove_strange(run: Path, path: Path) -> None:
+    """Remove RUN/NAME or RUN/FOLDER/NAME unless it is a plain file. Raises ArchiveDamaged for a folder.
 
     Two processes that do this at once do not remove the plain file that one of them then makes.
     """
-    with run_folder(path.parent) as run:
-        if _is_strange(run, path.name):
-            fcntl.flock(run, fcntl.LOCK_EX)
-            if _is_strange(run, path.name):
-                _remove(run, path)
+    with run_folder(run) if path.parent == run else _folder(path.parent) as folder:
+        if _is_strange(folder, path.name):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if _is_strange(folder, path.name):
+                _remove(folder, path)
 
 
-def strange_things(run: Path, folders: Iterable[str], files: Iterable[str]) -> Iterator[tuple[Path, str]]:
-    """Yield each thing in a run and in `folders` of it that may not stand there, with what is wrong with it.
+class StrangeThing(NamedTuple):
+    """Something in a run that may not stand there, and why."""
+
+    path: Path
+    reason: str
+    is_folder: bool
+
+
+def strange_things(run: Path, folders: Iterable[str], files: Iterable[str]) -> Iterator[StrangeThing]:
+    """Yield what may not stand in a run and in its `folders`. Raises ArchiveDamaged if one cannot be read.
 
     `folders` must be folders and `files` files. What the harness does not know may be either, but nothing else.
     """
@@ -198,10 +228,15 @@ def _opened(folder: int, path: Path, flags: int) -> int:
 
 
 def _is_strange(folder: int, name: str) -> bool:
+    status = _status(folder, name)
+    return status is not None and not stat.S_ISREG(status.st_mode)
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
     try:
-        return not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
 
 
 def _remove(folder: int, path: Path) -> None:
@@ -230,11 +265,12 @@ def _reason(mode: int, wanted: int | None) -> str | None:
     return f"{_KINDS.get(kind, 'no plain file')} stands where {place} should be; put a plain copy there, or remove it"
 
 
-def _strange_in(descriptor: int, folder: Path, wanted: Callable[[str], int | None]) -> Iterator[tuple[Path, str]]:
+def _strange_in(descriptor: int, folder: Path, wanted: Callable[[str], int | None]) -> Iterator[StrangeThing]:
     with os.scandir(descriptor) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
-            if reason := _reason(entry.stat(follow_symlinks=False).st_mode, wanted(entry.name)):
-                yield folder / entry.name, reason
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if reason := _reason(mode, wanted(entry.name)):
+                yield StrangeThing(folder / entry.name, reason, stat.S_ISDIR(mode))
 
 
 def _wanted_record(name: str) -> int | None:

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,19 +14,20 @@ from filelock import FileLock, Timeout
 
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.group_commit import GroupCommit
-from harness.archive.layout import RunInfo
+from harness.archive.layout import LOCK, SEGMENTS, RunInfo
 from harness.archive.lines import Appender, disk_errors
 from harness.archive.ranking_writer import RankingWriter
 from harness.archive.rankings import RankingHead
 from harness.archive.reader import RunReader
-from harness.archive.run_files import files_in, sync_folder
+from harness.archive.run_files import files_in, remove_strange, sync_folder
 from harness.archive.verdict_index import RecordPlace
-from harness.core.errors import ArchiveLocked, CannotWrite, UsageError
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 
 _STAMP = "%Y%m%dT%H%M%S%f"
+_STAMP_LENGTH = len("20260721T140320000000")
 
 
 class RunStore:
@@ -44,19 +45,22 @@ class RunStore:
         """Lock `folder`. All that is written goes through `redact`.
 
         `versions` (of this process) and what the user `accepted` go into the header of every segment it writes.
-        Raises ArchiveDamaged if it is no run, ArchiveLocked if another process writes to it, CannotWrite for a folder
-        that is read-only.
+        Raises ArchiveDamaged if it is no run or holds what may not stand there, ArchiveLocked if another process
+        writes to it, CannotWrite for a folder that is read-only.
         """
         self.folder = folder
         self.reader = RunReader(folder)  # before the lock, whose file would make the folder of a run that is not there
+        for segment in SEGMENTS:
+            files_in(folder / segment)  # what cannot be written to is damage now, before anything is paid for
         self._at = at
         self._head: dict[str, Any] = {
             "versions": dict(versions or self.reader.info.versions),
             "accepted": list(accepted),
         }
         self.redact = redact
-        self._lock = FileLock(folder / "run.lock", mode=0o600)
+        self._lock = FileLock(folder / LOCK, mode=0o600)
         try:
+            remove_strange(folder, folder / LOCK)
             self._lock.acquire(timeout=0)
         except Timeout:
             raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
@@ -76,7 +80,7 @@ class RunStore:
         """
         part, target = runs_dir / f".{info.id}", runs_dir / info.id
         try:
-            runs_dir.mkdir(parents=True, exist_ok=True)
+            runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             part.mkdir(mode=0o700)
             with os.fdopen(os.open(part / "run.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(redact.secret(info.model_dump_json(indent=1)).encode() + b"\n")
@@ -209,11 +213,14 @@ def _new_segment(folder: Path, at: datetime) -> Path:
 
     Of two records of one rollout that in the later segment counts.
     """
-    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"\d{8}T\d{12}(?=-)", p.name))]
-    last = max(stamps, default="")
-    if last >= f"{at:{_STAMP}}":
-        at = datetime.strptime(last, _STAMP).replace(tzinfo=at.tzinfo) + timedelta(microseconds=1)
-    return folder / f"{at:{_STAMP}}-{os.getpid()}-{threading.get_native_id()}.jsonl"
+    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"[0-9]{8}T[0-9]{12}(?=-)", p.name))]
+    last, stamp = max(stamps, default=""), f"{at:{_STAMP}}"
+    if last >= stamp:  # a stranger's stamp need not be a time: the digits are counted on
+        digits = f"{int(last.replace('T', '')) + 1:020d}"
+        stamp = f"{digits[:8]}T{digits[8:]}"
+    if len(stamp) > _STAMP_LENGTH:
+        raise ArchiveDamaged(f"{folder}: no name of a file comes after {last}; rename that file")
+    return folder / f"{stamp}-{os.getpid()}-{threading.get_native_id()}.jsonl"
 
 
 def _begun(path: Path, head: Mapping[str, Any]) -> Appender:

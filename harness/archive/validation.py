@@ -3,7 +3,6 @@
 Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,18 +12,21 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from harness.archive.blobs import blob_name
-from harness.archive.index import CACHE
-from harness.archive.layout import read_info
+from harness.archive.layout import ASIDE, LOCK, PAGE, SEGMENTS, read_info
 from harness.archive.lines import decode
 from harness.archive.rankings import RankingHead
-from harness.archive.run_files import sync_folder
-from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
+from harness.archive.raw_lines import RawLine, raw_lines
+from harness.archive.run_files import (
+    PART,
+    files_in,
+    open_file,
+    strange_things,
+)
+from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.core.verdicts import VERDICT, Judged
 
-SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
-ASIDE = "damaged"
 _KINDS = {
     "blobs": {"header", "blob"},
     "queries": {"header", "query"},
@@ -32,7 +34,6 @@ _KINDS = {
     "verdicts": {"header", "verdict"},
     "rankings": {"header", "group", "footer"},
 }
-_START = b'{"crc":"'
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Finding:
     path: Path
     reason: str
     line: int | None = None
+    by_hand: bool = False
+    """No repair mends it: a person must."""
 
     def __str__(self) -> str:
         """Return `damage: file:line: reason`."""
@@ -96,30 +99,45 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
     try:
         read_info(folder)
     except (ArchiveDamaged, UsageError) as exc:
-        yield Finding("damage", folder / "run.json", _reason(exc, folder / "run.json"))
+        yield Finding("damage", folder / "run.json", _reason(exc, folder / "run.json"), by_hand=True)
+    strange = list(_strange_findings(folder))
+    yield from strange
+    if any(finding.by_hand for finding in strange):
+        return  # records refer to each other: they are read once all files can be
     references = _References(parts_of)
     for segment in SEGMENTS:
-        paths = sorted((folder / segment).glob("*.jsonl"))
+        paths = list(files_in(folder / segment))
         for path in paths:
             yield from _file_findings(path, segment, references, newest=path == paths[-1])
     if spare := len(references.blobs - references.used):
         yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
 
 
+def _strange_findings(folder: Path) -> Iterator[Finding]:
+    """Yield what is neither a plain file nor a plain folder, but run.json."""
+    try:
+        for path, reason, is_folder in strange_things(folder, (*SEGMENTS, ASIDE), (LOCK, PAGE)):
+            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART
+            if path != folder / "run.json":
+                yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
+    except ArchiveDamaged as exc:
+        yield Finding("damage", folder, _reason(exc, folder), by_hand=True)
+
+
 def _file_findings(path: Path, segment: str, references: _References, *, newest: bool) -> Iterator[Finding]:
     counted: Counter[str] = Counter()
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                yield _tail(path, number, line)
+    with open_file(path) as file:
+        for line in raw_lines(file):
+            if line.torn:
+                yield _tail(path, line)
                 continue
             try:
-                members = decode(line, str(path))
+                members = _decoded(line, path)
                 _refers(members["kind"] in _KINDS[segment], f"a kind of record, {members['kind']!r}")
                 counted[members["kind"]] += 1
                 _check(members, segment, references, counted)
             except (ArchiveDamaged, UsageError, ValidationError, ValueError, KeyError) as exc:
-                yield Finding("damage", path, _reason(exc, path), number)
+                yield Finding("damage", path, _reason(exc, path), line.number)
     if not counted["header"]:
         yield Finding("notice", path, "it has no header")
     elif segment == "rankings" and not counted["footer"]:
@@ -127,12 +145,19 @@ def _file_findings(path: Path, segment: str, references: _References, *, newest:
         yield Finding("notice", path, f"this ranking was cut short; {then}")
 
 
-def _tail(path: Path, number: int, line: bytes) -> Finding:
+def _decoded(line: RawLine, path: Path) -> dict[str, Any]:
+    if line.fault:
+        raise ArchiveDamaged(line.fault)
+    return decode(line.data, str(path))
+
+
+def _tail(path: Path, line: RawLine) -> Finding:
     try:
-        decode(line[:-1] + b"\n", str(path))
+        decode(line.data[:-1] + b"\n", str(path))
     except (ArchiveDamaged, UsageError, ValueError):
-        return Finding("notice", path, "the last line was cut off while it was written; it never counted", number)
-    return Finding("damage", path, "the line's end was changed", number)
+        reason = "the last line was cut off while it was written; it never counted"
+        return Finding("notice", path, reason, line.number)
+    return Finding("damage", path, "the line's end was changed", line.number)
 
 
 def _check(members: dict[str, Any], segment: str, references: _References, counted: Counter[str]) -> None:
@@ -170,55 +195,3 @@ def _reason(exc: Exception, path: Path) -> str:
     if isinstance(exc, KeyError):
         return f"no valid record: {exc} is missing"
     return str(exc).removeprefix(f"{path}: ")
-
-
-def move_aside(folder: Path, damage: Iterable[Finding]) -> list[Path]:
-    """Move the lines named into `damaged/`; all other lines stay as they are, byte for byte. Return what was written.
-
-    A record that is whole in what a changed line end glued together is kept. Raises CannotWrite.
-    """
-    by_file: dict[Path, set[int]] = {}
-    for finding in damage:
-        if finding.line:
-            by_file.setdefault(finding.path, set()).add(finding.line)
-    try:
-        (folder / CACHE).unlink(missing_ok=True)
-        return [_moved(folder, path, lines) for path, lines in by_file.items()]
-    except OSError as exc:
-        raise CannotWrite(f"cannot repair {folder}: {exc.strerror}; nothing was lost") from exc
-
-
-def _moved(folder: Path, path: Path, lines: set[int]) -> Path:
-    (folder / ASIDE).mkdir(mode=0o700, exist_ok=True)
-    aside, part = folder / ASIDE / f"{path.parent.name}-{path.name}", path.with_suffix(".part")
-    with (
-        path.open("rb") as source,
-        os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as bad,
-        os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as good,
-    ):
-        for number, line in enumerate(source, 1):
-            if number not in lines:
-                good.write(line)
-                continue
-            bad.write(line if line.endswith(b"\n") else line + b"\n")
-            good.writelines(_whole_in(line))
-        for file in (bad, good):
-            file.flush()
-            os.fsync(file.fileno())
-    sync_folder(folder / ASIDE)
-    part.replace(path)
-    sync_folder(path.parent)
-    return aside
-
-
-def _whole_in(line: bytes) -> Iterator[bytes]:
-    """Yield the records in a damaged line that are whole but for their line's end."""
-    starts = [i for i in range(len(line)) if line.startswith(_START, i)] if line.count(_START) > 1 else [0]
-    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
-        record = line[start : end - 1] + b"\n"
-        if record != line:  # the line itself was looked at: if its checksum holds, something else is wrong with it
-            try:
-                decode(record, "")
-            except (ArchiveDamaged, UsageError, ValueError):
-                continue
-            yield record

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> None:
     """List the runs, oldest first."""
-    from harness.archive import RunReader, list_runs
+    from harness.archive import RunReader, linked_runs, list_runs
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
@@ -30,6 +30,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     infos: list[dict[str, object]] = []
     rows: list[list[object]] = []
     damaged: dict[Path, ArchiveDamaged] = {}
+    links = linked_runs(folder)
     for path in list_runs(folder):
         try:
             with RunReader(path) as reader:
@@ -39,8 +40,10 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
             damaged[path] = exc
     if as_json:
         print_json(infos)
-    elif rows or damaged:
+    elif rows or damaged or links:
         stdout().print(runs_table(rows))
+        for link in links:
+            say(f"damaged: {link}", err=True)
         for path, error in damaged.items():
             say(f"damaged: {error}; `harness validate {path}` tells more", err=True)
     else:

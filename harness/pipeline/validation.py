@@ -43,23 +43,25 @@ class Validation:
 def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a run's archive, and play its rankings again.
 
-    With `repair` damaged lines are moved aside, and then those that refer to them. Raises CannotWrite, ArchiveLocked.
+    With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
+    person can mend. Raises CannotWrite, ArchiveLocked.
     """
-    remaining = before = _look(folder)
-    if repair and _damaged_lines(before):
-        with RunStore(folder, clock()):
-            while _damaged_lines(remaining):
-                move_aside(folder, [f for f in remaining if f.kind == "damage"])
-                remaining = _look(folder)
-    return Validation(before, remaining)
+    before = _look(folder)
+    mendable = repair and _damage(before) and not any(finding.by_hand for finding in before)
+    return Validation(before, _repaired(folder, before, clock) if mendable else before)
+
+
+def _repaired(folder: Path, remaining: tuple[Finding, ...], clock: Clock) -> tuple[Finding, ...]:
+    before = None
+    with RunStore(folder, clock()):
+        while _damage(remaining) and remaining != before:
+            move_aside(folder, [finding for finding in remaining if finding.kind == "damage"])
+            before, remaining = remaining, _look(folder)
+    return remaining
 
 
 def _damage(of_run: tuple[Finding, ...]) -> int:
     return sum(f.kind == "damage" for f in of_run)
-
-
-def _damaged_lines(of_run: tuple[Finding, ...]) -> bool:
-    return any(f.line for f in of_run if f.kind == "damage")
 
 
 def _look(folder: Path) -> tuple[Finding, ...]:
@@ -77,7 +79,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     settings = load({"judge_budget": 0} | dict(ranking.head.settings))
     if not METHODS[settings.judge].ranks_from_matches:
         return
-    path = reader.folder / "rankings" / f"{ranking.head.id}.jsonl"
+    path = ranking.path or reader.folder
     counter = str(ranking.head.judge.get("counter", ESTIMATE))
     if not is_at_hand(counter):
         yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")

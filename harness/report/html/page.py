@@ -1,10 +1,8 @@
 """A run's page, drawn from its archive and one ranking alone, and written to a file."""
 
-import os
-import secrets
 from pathlib import Path
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankingFile, RunReader, write_file
 from harness.report.html.facts import run_facts, summary_facts
 from harness.report.html.sections import query_sections
 from harness.report.judge_quality import judge_qualities
@@ -15,18 +13,11 @@ _DETAILED = 50
 
 
 def write_page(reader: RunReader, ranking: RankingFile, target: Path, summary: RankingSummary | None = None) -> None:
-    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `summary` saves summing up again."""
-    page = render_page(reader, ranking, summary)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `summary` saves summing up again.
+
+    Raises CannotWrite, ArchiveDamaged if a folder stands there.
+    """
+    write_file(target, render_page(reader, ranking, summary))
 
 
 def render_page(reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None) -> str:
