@@ -62,6 +62,8 @@ class Room:
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
+            "TERM": "dumb",  # a terminal without colours: every escape sequence that is printed is the attack's
+            "COLUMNS": "140",
             "XDG_STATE_HOME": str(self.home / "state"),
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "TIKTOKEN_CACHE_DIR": "",

@@ -149,13 +149,20 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
                 del sys.modules[name]
 
 
+class _Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal: to other streams click writes no escape sequence, whoever it is from."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @contextmanager
 def _streams(stdin: bytes, out: io.BytesIO, err: io.BytesIO) -> Generator[None]:
     before = sys.stdin, sys.stdout, sys.stderr
     # The way Python opens them where the locale speaks UTF-8.
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8", "strict")
-    sys.stdout = stdout = io.TextIOWrapper(out, "utf-8", "strict", write_through=True)
-    sys.stderr = stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace", write_through=True)
+    sys.stdout = stdout = _Terminal(out, "utf-8", "strict", write_through=True)
+    sys.stderr = stderr = _Terminal(err, "utf-8", "backslashreplace", write_through=True)
     try:
         yield
     finally:
