@@ -15,6 +15,7 @@ from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_m
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
+from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.judging import (
     CachedListJudge,
@@ -94,7 +95,7 @@ async def ruler(
         scores = await judging.score(material, rng if isinstance(rng, random.Random) else random.Random(rng), budget)
         _warn(scale_notes(scores))
         if debug:
-            sys.stderr.writelines(f"{reply}\n" for reply in judging.raw_replies())
+            sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
         rewards = [reward for _, reward in trajectories]
         return [_trajectory_score(scores, *pair) for pair in zip(material.transcripts, rewards, strict=True)]
     except Exception as exc:

@@ -2,6 +2,7 @@
 
 import faulthandler
 import io
+import logging
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -130,6 +132,7 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
     """Set folder and environment, and put back what a command or an agent's file changes of the process."""
     before = Path.cwd(), dict(os.environ), list(sys.argv), list(sys.path), set(sys.modules)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    printers = sys.excepthook, warnings.showwarning, logging.lastResort
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
@@ -139,6 +142,7 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        sys.excepthook, warnings.showwarning, logging.lastResort = printers
         os.chdir(before[0])
         os.environ.clear()
         os.environ.update(before[1])
