@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from harness.archive.lines import refuse_newer
 from harness.archive.raw_lines import LONGEST
@@ -50,6 +50,8 @@ class RunInfo(_Versioned):
     """Where the agent's models were: base_url (None: OpenAI's own), api. None where it ran on none of ours."""
     rubric: str | None = None
     """The rubric's label when the run began."""
+    rendering: Annotated[int, Field(ge=1, le=999)] = 1
+    """The way in which transcripts were written when the run began (harness.transcripts); 0.1.0 did not say."""
     queries: int | None = None
     """How many queries were known, and written down, when the run began; None where they came as a stream."""
     accepted: tuple[str, ...] = ()

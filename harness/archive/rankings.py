@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from harness.archive.lines import read_at, read_lines
 from harness.core.rankings import GroupRanking
@@ -24,6 +24,8 @@ class RankingHead(Record):
     rubric: str
     free: bool = False
     """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
+    rendering: Annotated[int, Field(ge=1, le=999)] = 1
+    """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
 
 
 class GroupsOnDisk(Sequence[GroupRanking]):

@@ -69,7 +69,7 @@ def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
     from harness.report import group_of, match_lines, matches_table
-    from harness.transcripts import recorded_budget
+    from harness.transcripts import recorded_form
 
     (ranked,), verdict_of = _only(ranking, query).groups, cache(reader.verdict)
     if ranked.verdicts:
@@ -90,8 +90,8 @@ def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number:
     elif number is None:
         stdout().print(matches_table(group, ranked, verdict_of))
     else:
-        budget = recorded_budget(ranking.head.settings, ranking.head.judge)
-        stdout().print(match_lines(group, ranked, verdict_of, number, budget))
+        form = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
+        stdout().print(match_lines(group, ranked, verdict_of, number, form))
 
 
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:
@@ -118,7 +118,7 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
     """Print path and answer as a ranking's judge had them, character for character."""
     from harness.cli.console import stderr
     from harness.cli.output import print_json, say
-    from harness.transcripts import ESTIMATE, is_at_hand, recorded_budget, transcribe
+    from harness.transcripts import ESTIMATE, is_at_hand, recorded_form
 
     if rollout.status == "failed":
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")
@@ -128,9 +128,9 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
             "something was cut, this text differs from what the judge saw",
         )
-    transcript = transcribe(rollout.trajectory, recorded_budget(head.settings, head.judge))
+    transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if as_json:
-        fields = ("path", "answer", "hash", "cut", "answer_cut")
+        fields = ("path", "answer", "hash", "cut", "answer_cut", "rendering")
         print_json({name: getattr(transcript, name) for name in fields} | {"counter": counter})
     else:
         say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")

@@ -19,6 +19,7 @@ FlagKind = Literal[
     "too_long",
     "addresses_judge",
     "forged_fence",
+    "hidden_text",
 ]
 """What the harness looks for in a transcript by itself (harness.judging.flags)."""
 

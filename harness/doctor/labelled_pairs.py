@@ -9,7 +9,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.errors import UsageError
-from harness.transcripts import Transcript, clean
+from harness.transcripts import Transcript, legible, plain_text
 
 Label = Literal["a", "b", "tie"]
 
@@ -25,7 +25,7 @@ class LabelledAnswer(BaseModel):
     @property
     def transcript(self) -> Transcript:
         """What a judge reads of it."""
-        return Transcript(path=clean(self.path).strip() or "(no steps)", answer=clean(self.answer).strip())
+        return Transcript(path=legible(self.path).strip() or "(no steps)", answer=plain_text(self.answer))
 
 
 class LabelledPair(BaseModel):

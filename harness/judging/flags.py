@@ -5,16 +5,20 @@ A flag is a measurement with its place, not a verdict. It lowers a mark only whe
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from harness.core.verdicts import Flag, FlagKind
-from harness.transcripts import clean
+from harness.transcripts import clean, hidden_marks, legible, without_marks
 
-RULES = 1
-"""Goes up when what is flagged changes: a part of the key of verdicts by a rubric with caps."""
+RULES = {1: 1, 2: 2}
+"""By the rendering of the transcripts the number of the rules, which goes up when what is flagged changes.
+
+It is a part of the key of verdicts by a rubric with caps. Under rules 1 hidden characters are no marks, and no flag.
+"""
 
 RUN = 8
 """Words of a run (n-gram) that counts as repeated when it stood before."""
@@ -26,6 +30,8 @@ PASSAGE = 40
 """Runs in a row that stood before, from which an answer is flagged whatever their share."""
 
 _SHOWN = 70
+_KINDS = 5
+"""Hidden characters that a flag names, the most frequent first."""
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_CJK}]{{1,2}}|[^\W{_CJK}]+(?:['\u2019-][^\W{_CJK}]+)*")
@@ -39,6 +45,11 @@ _LEAK = re.compile(
 _FENCE = re.compile(
     r"\[ ?/? ?(?:path|answer)_[ab]\b[^\]\n]{0,80}\]|\[ ?/? ?(?:task|reference|query) [0-9a-f]{8,64} ?\]"
     r"|</?trajectory\b[^>\n]{0,80}>|<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id)\|>|\[/?inst\]"
+)
+_FENCE_IN_PATH = re.compile(
+    # a line of a text, in its place behind the bar, that looks like the head of a step
+    rf"{_FENCE.pattern}|^ ?\| ?step \d{{1,9}} \((?:tool|reasoning|handoff|message|guardrail)\b[^\n]{{0,200}}\) ?$",
+    re.MULTILINE,
 )
 _JUDGE = r"(?:evaluator|grader|judge|assessor|rater|llm)"
 _BEST = (
@@ -71,29 +82,36 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True)
 class Assignment:
-    """What both sides were assignment. Words of it that an answer takes up are not held against that answer."""
+    """What both sides were given to do. Words of it that an answer takes up are not held against that answer."""
 
     query: str
     brief: str = ""
     max_words: int | None = None
+    rules: int = max(RULES.values())
 
 
 @lru_cache(maxsize=64)  # a transcript meets several others, each in two orders
 def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) -> tuple[Flag, ...]:
     """Return the flags of one side, as the judge is shown it; None for a block that it is not shown.
 
-    - empty_answer: nothing that can be seen; no other flag of the answer is looked for then;
+    - empty_answer: nothing that can be seen; of the other flags of the answer only hidden_text is looked for then;
     - echoes_query: the answer is the request, but for case, spaces and punctuation;
     - leaked_reasoning: a tag of thought outside of code; or lines as of a ReAct loop (`Thought:`, then `Action:`);
     - repetition: of the runs of RUN words, SHARE (and LEAST) stood before, or PASSAGE in a row;
     - too_long: more words than the rubric's `max_words`;
-    - addresses_judge, forged_fence (also in the path): orders to whoever judges; delimiters like the prompt's.
+    - addresses_judge, forged_fence (also in the path): orders to whoever judges; delimiters like the prompt's, and in
+      a path lines like the head of a step;
+    - hidden_text (also in the path, and in an empty answer): characters that nobody would see.
     """
     flags: list[Flag] = []
     if answer is not None:
         flags += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
+        flags += _hidden("answer", assignment, answer)
     if path is not None:
-        flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in _at_the_judge(assignment, path))
+        fence = _FENCE if assignment.rules == 1 else _FENCE_IN_PATH
+        in_path = _at_the_judge(assignment, _as_written(path, assignment), fence)
+        flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in in_path)
+        flags += _hidden("path", assignment, path)
     return tuple(flags)
 
 
@@ -103,6 +121,7 @@ def count_words(text: str) -> int:
 
 
 def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, str]]:
+    answer = _as_written(answer, assignment)
     plain = _folded(answer)
     if not plain.strip():
         yield "empty_answer", ""
@@ -119,11 +138,27 @@ def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, 
     yield from _at_the_judge(assignment, answer)
 
 
-def _at_the_judge(assignment: Assignment, text: str) -> Iterator[tuple[FlagKind, str]]:
+def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str) -> Iterator[Flag]:
+    """Yield a flag for the hidden characters of a block, less those that the request or the brief has as well."""
+    if assignment.rules == 1 or not (marks := hidden_marks(shown)):
+        return
+    material = set(hidden_marks(legible(f"{assignment.query}\n{assignment.brief}")))
+    if counts := Counter(mark for mark in marks if mark not in material):
+        named = ", ".join(f"{number} {mark}" for mark, number in counts.most_common(_KINDS))
+        more = f" and {len(counts) - _KINDS} other characters" if len(counts) > _KINDS else ""
+        yield Flag(kind="hidden_text", place=place, detail=named + more)
+
+
+def _as_written(shown: str, assignment: Assignment) -> str:
+    """Return a text without the marks of what is hidden in it, so that they tear no phrase apart."""
+    return shown if assignment.rules == 1 else without_marks(shown)
+
+
+def _at_the_judge(assignment: Assignment, text: str, fence: re.Pattern[str] = _FENCE) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(text)
     kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], re.Pattern[str]], ...] = (
         ("addresses_judge", _ADDRESS),
-        ("forged_fence", _FENCE),
+        ("forged_fence", fence),
     )
     for kind, pattern in kinds:
         if quote := _new(pattern, plain, assignment):

@@ -9,13 +9,13 @@ from typing import Any
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import digest
 from harness.judging.list_reply import list_schema
-from harness.judging.prompt import Task, fence_code, packaged_text, render_template, turns
+from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, quoted, text_of_file
-from harness.transcripts import Transcript, clean
+from harness.transcripts import RENDERING, Transcript, rendering_of
 
 LIST_RUBRIC = "ruler"
 PAIRWISE_DEFAULT = "writing"
-_TEMPLATES = ("list_system.md.j2", "list_user.md.j2")
+_SYSTEM, _USER = "list_system.md.j2", "list_user.md.j2"
 
 
 @dataclass(frozen=True)
@@ -105,24 +105,26 @@ def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
 
 
 def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
-    """Render the prompt, ids counting from 1 in the order given. The nonce is a hash of all that it fences."""
-    task = about.task
+    """Render the prompt on at least one transcript, ids counting from 1. The nonce is a hash of all that it fences."""
+    task, rendering = about.task, transcripts[0].rendering
+    text = rendering_of(rendering).text
     material = {
-        "brief": clean(task.brief or ""),
-        "reference": clean(task.reference or ""),
-        "query": clean(task.query),
-        "context": clean(about.context),
-        "tools": clean(about.tools),
+        "brief": text(task.brief or ""),
+        "reference": text(task.reference or ""),
+        "query": text(task.query),
+        "context": text(about.context),
+        "tools": text(about.tools),
     }
     if material["context"]:
         material["query"] = ""
     shown = tuple((str(number), transcript) for number, transcript in enumerate(transcripts, 1))
     whole = "\n".join([*material.values(), *(t.hash + t.path + t.answer for _, t in shown)])
     nonce = fence_code(whole, whole)
-    system = render_template(_TEMPLATES[0], rubric=rubric.text, count=len(shown))
-    return ListPrompt(system, render_template(_TEMPLATES[1], **material, shown=shown, nonce=nonce), about, shown)
+    system = render_template(_SYSTEM, rubric=rubric.text, count=len(shown))
+    user = render_template(template_for(_USER, rendering), **material, shown=shown, nonce=nonce)
+    return ListPrompt(system, user, about, shown)
 
 
-def list_fingerprint(rubric: ListRubric) -> str:
+def list_fingerprint(rubric: ListRubric, rendering: int = RENDERING) -> str:
     """Return the hash of everything fixed in the prompt: the rubric's text and our own two templates."""
-    return digest([rubric.fingerprint, *map(packaged_text, _TEMPLATES)])
+    return digest([rubric.fingerprint, *map(packaged_text, (_SYSTEM, template_for(_USER, rendering)))])

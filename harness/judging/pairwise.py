@@ -4,7 +4,7 @@ from functools import partial
 
 from harness.core.records import Failure
 from harness.core.verdicts import Judged, Side, SideScores, Unjudged
-from harness.judging.flags import Assignment, find_flags
+from harness.judging.flags import RULES, Assignment, find_flags
 from harness.judging.judge import verdict_key
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import Task, make_pair_prompt, prompt_fingerprint
@@ -18,7 +18,6 @@ class PairwiseJudge:
 
     def __init__(self, model: JudgeModel, rubric: Rubric) -> None:
         self._model, self._rubric = model, rubric
-        self._fingerprint = prompt_fingerprint(rubric)
         self.identity = model.identity
         self.rubric_label = rubric.label
 
@@ -26,7 +25,7 @@ class PairwiseJudge:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
         first, second = self._rubric.shown(first), self._rubric.shown(second)
         return verdict_key(
-            prompt=self._fingerprint,
+            prompt=prompt_fingerprint(self._rubric, first.rendering),
             identity=self.identity,
             sampling=self._model.sampling,
             task=task,
@@ -99,7 +98,7 @@ class PairwiseJudge:
     def _flagged(self, task: Task, shown: Transcript, scores: SideScores) -> SideScores:
         rubric = self._rubric
         flags = find_flags(
-            Assignment(task.query, task.brief or "", rubric.max_words),
+            Assignment(task.query, task.brief or "", rubric.max_words, rules=RULES[shown.rendering]),
             path=shown.path if rubric.block("path") else None,
             answer=shown.answer if rubric.block("answer") else None,
         )

@@ -14,7 +14,7 @@ from harness.core.records import digest
 from harness.judging.flags import RULES
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
-from harness.transcripts import Transcript, clean
+from harness.transcripts import RENDERING, Transcript, rendering_of
 
 
 @dataclass(frozen=True)
@@ -75,21 +75,29 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
     mark (weight 0) nothing is shown.
     """
     first, second = rubric.shown(first), rubric.shown(second)
+    text = rendering_of(first.rendering).text
     material = {
-        "task": clean(task.brief or ""),
-        "reference": clean(task.reference or ""),
-        "query": clean(task.query),
+        "task": text(task.brief or ""),
+        "reference": text(task.reference or ""),
+        "query": text(task.query),
         "first": first,
         "second": second,
     }
-    user = _template("user.md.j2").render(**material, **_marked(rubric), **_codes(material))
+    template = template_for("user.md.j2", first.rendering)
+    user = _template(template).render(**material, **_marked(rubric), **_codes(material))
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
 
-def prompt_fingerprint(rubric: Rubric) -> str:
+@cache
+def prompt_fingerprint(rubric: Rubric, rendering: int = RENDERING) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
-    rules = [RULES] if rubric.caps else []
-    return digest([rubric.fingerprint, _source("system.md.j2"), _source("user.md.j2"), *rules])
+    rules = [RULES[rendering]] if rubric.caps else []
+    return digest([rubric.fingerprint, _source("system.md.j2"), _source(template_for("user.md.j2", rendering)), *rules])
+
+
+def template_for(name: str, rendering: int) -> str:
+    """Name the template that explains transcripts of a rendering; older ones stand in a folder of their own."""
+    return name if rendering == RENDERING else f"rendering_{rendering}/{name}"
 
 
 @cache

@@ -39,14 +39,15 @@ class RulerJudge:
 
     def __init__(self, model: JudgeModel, rubric: ListRubric) -> None:
         self._model, self._rubric = model, rubric
-        self._fixed = [list_fingerprint(rubric), model.identity, model.sampling]
+        self._fixed = [model.identity, model.sampling]
         self.identity = model.identity
         self.rubric_label = rubric.label
 
     def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
         """Return the sha256 of all that the verdict depends on, the transcripts' hashes in order among it."""
         task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
-        return digest([*self._fixed, *map(digest, task), [t.hash for t in transcripts], 0])
+        fingerprint = list_fingerprint(self._rubric, transcripts[0].rendering)
+        return digest([fingerprint, *self._fixed, *map(digest, task), [t.hash for t in transcripts], 0])
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""

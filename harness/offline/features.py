@@ -12,6 +12,7 @@ from harness.offline.words import content_stems, first_year, keywords, split_sen
 from harness.transcripts import Transcript
 
 _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
+_BAR = re.compile(r"^\| ?", re.MULTILINE)
 _LIMIT = re.compile(r"(?:under|at most|no more than|within|up to|below) (\d{2,5}) words", re.IGNORECASE)
 _LEAK = re.compile(r"</?think>|^\s*(?:Thought|Action|Observation):|\[\d+\] .* \(.*\.(?:md|txt)\)$", re.MULTILINE)
 _USUAL_LIMIT = 600
@@ -33,12 +34,14 @@ class TranscriptParts:
     @cached_property
     def searches(self) -> list[set[str]]:
         """Stems of each tool call's input."""
-        return [set(content_stems(line[7:])) for line in self.transcript.path.split("\n") if line.startswith("Input: ")]
+        inputs = re.findall(r"^Input:(.*(?:\n\|.*)*)", self.transcript.path, re.MULTILINE)
+        return [set(content_stems(_BAR.sub("", text))) for text in inputs]
 
     @cached_property
     def outputs(self) -> list[str]:
         """Each tool call's output."""
-        return [s.partition("\nOutput:\n")[2] for s in _STEP.split(self.transcript.path) if "\nOutput:\n" in s]
+        steps = [s.partition("\nOutput:")[2] for s in _STEP.split(self.transcript.path) if "\nOutput:" in s]
+        return [_BAR.sub("", output.lstrip(" \n")) for output in steps]
 
     @cached_property
     def sources(self) -> dict[str, set[str]]:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,11 +33,14 @@ from harness.pipeline.resolve import resolve_judge
 from harness.pipeline.stages import open_judge_models
 from harness.pipeline.surroundings import Surroundings
 from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.transcripts import Transcript, clean
+from harness.transcripts import Transcript, plain_text
 
 ChatMessage = Mapping[str, Any]
 ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
 """Chat messages; or an object with `messages` and, where there is one, a `reward`."""
+
+_LINE_END = re.compile("[\x85\u2028\u2029]")
+"""Ends of lines that JSON leaves as they are in a string."""
 
 
 class TrajectoryScore(Record):
@@ -220,7 +224,7 @@ def _transcript(messages: Sequence[ChatMessage]) -> Transcript:
     if messages and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls"):
         answer = _text(messages[-1])
         messages = messages[:-1] if answer else messages
-    return Transcript(path=clean(_lines(messages)) or "(no steps)", answer=clean(answer).strip())
+    return Transcript(path=plain_text(_lines(messages)) or "(no steps)", answer=plain_text(answer))
 
 
 def _request(context: Sequence[ChatMessage]) -> str:
@@ -239,6 +243,11 @@ def _text(message: ChatMessage) -> str:
 
 def _lines(objects: Sequence[Mapping[str, Any]]) -> str:
     try:
-        return "\n".join(json.dumps(dict(o), ensure_ascii=False) for o in objects)
+        return "\n".join(_line(json.dumps(dict(o), ensure_ascii=False)) for o in objects)
     except (TypeError, ValueError) as exc:
         raise UsageError(f"a message or tool is no JSON: {exc}") from None
+
+
+def _line(text: str) -> str:
+    """Return JSON on one line, whatever is in its strings: no text can pose as an object then."""
+    return _LINE_END.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,7 +1,7 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.endpoints import (
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.rollouts import LoadedAgent
 from harness.tournament import METHODS, AnyRubric, rules_of
+from harness.transcripts import RENDERING, rendering_of
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
 
@@ -34,6 +35,8 @@ class JudgingPlan:
     judge: JudgeSpec
     rubric: AnyRubric
     settings: Settings
+    rendering: int = field(default=RENDERING, kw_only=True)
+    """The way in which the judge's transcripts are written."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,15 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
 
 
 def rescoring(
-    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, free: bool = False
+    reader: RunReader,
+    changes: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    free: bool = False,
+    rendering: int = RENDERING,
 ) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
+    rendering_of(rendering)
     settings = load(changed(reader.info.settings, changes))
     if not reader.info.judge:  # imported: nothing was judged yet
         judge = resolve_judge(settings, environ, None, offline=False)
@@ -90,7 +99,7 @@ def rescoring(
     _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
-    return JudgingPlan(judge, rubric_of(settings), settings)
+    return JudgingPlan(judge, rubric_of(settings), settings, rendering=rendering)
 
 
 def _check_parts(reader: RunReader, settings: Settings) -> None:
@@ -115,7 +124,8 @@ def as_begun(
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
-    The addresses are those of then, wherever the environment points now. Raises UsageError if the rubric has changed.
+    The addresses are those of then, wherever the environment points now, and transcripts are written as they were
+    then, so that no verdict is bought twice. Raises UsageError if the rubric has changed.
     """
     settings = load(dict(like.settings if like else info.settings))
     place = dict(info.endpoint or {})
@@ -129,7 +139,10 @@ def as_begun(
         raise UsageError(
             f"the rubric is no longer {before}, but {rubric.label}: restore it, or judge anew with `harness rescore`"
         )
-    return JudgingPlan(JudgeSpec.model_validate(like.judge if like else info.judge), rubric, settings)
+    rendering = (like or info).rendering
+    rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
+    judge = JudgeSpec.model_validate(like.judge if like else info.judge)
+    return JudgingPlan(judge, rubric, settings, rendering=rendering)
 
 
 def rubric_of(settings: Settings) -> AnyRubric:

@@ -80,6 +80,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings:
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
         free=cache.free,
+        rendering=plan.rendering,
     )
 
 

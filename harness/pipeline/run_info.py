@@ -33,6 +33,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None) -> RunIn
         endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
+        rendering=prepared.rendering,
         queries=queries,
         versions=package_versions(),
     )

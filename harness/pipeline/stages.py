@@ -66,7 +66,7 @@ async def open_engine(
 @asynccontextmanager
 async def open_ranker(plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings) -> AsyncGenerator[Ranker]:
     """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end."""
-    rules = rules_of(plan.settings, plan.judge.counter)
+    rules = rules_of(plan.settings, plan.judge.counter, plan.rendering)
     async with open_judge_models(plan.judge, plan.settings, cache.store, surroundings) as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 

@@ -21,7 +21,7 @@ from harness.judging import PairJuror, PairJury, PairLedger, Task
 from harness.pipeline.rank_groups import rank_part
 from harness.rollouts import parts
 from harness.tournament import METHODS, TournamentRanker, rules_of
-from harness.transcripts import ESTIMATE, Transcript, is_at_hand
+from harness.transcripts import ESTIMATE, Transcript, is_at_hand, is_rendering
 
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
@@ -84,11 +84,15 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if not is_at_hand(counter):
         yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
         return
+    rendering = ranking.head.rendering
+    if not is_rendering(rendering):
+        yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
+        return
     for line, stored in enumerate(ranking.groups, 2):
         group = _ranked_group(reader, stored)
         if group is None:
             continue
-        ranker = TournamentRanker(_jury(reader, stored, settings), rules_of(settings, counter))
+        ranker = TournamentRanker(_jury(reader, stored, settings), rules_of(settings, counter, rendering))
         again = anyio.run(rank_part, ranker, group, settings)
         if [_place(r) for r in again.rollouts] != [_place(r) for r in stored.rollouts]:
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)

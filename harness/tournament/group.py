@@ -3,14 +3,14 @@
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.judging import Averaging, Task
-from harness.transcripts import ESTIMATE, TokenBudget, Transcript, transcribe, transcript_budget
+from harness.transcripts import ESTIMATE, RENDERING, Transcript, TranscriptForm, transcript_budget
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Rules:
     judge_when: Literal["always", "tied"] = "always"
     sure: float | None = None
     """Stop `cyclic` once its leader is the winner for certain (1), or with this probability."""
-    text_budget: TokenBudget | None = None
-    """What each transcript may take; None for no limit."""
+    form: TranscriptForm = field(default_factory=TranscriptForm)
+    """How the judge's transcripts are made."""
     repeats: int = 1
     """Verdicts a pair and order, of which the mean counts."""
     averaging: Averaging = "mean"
@@ -42,8 +42,11 @@ class Rules:
         return random.Random(f"{self.seed}/{query.id}")
 
 
-def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
-    """Return what a ranking takes from the settings; `counter` names how the judge budget is counted."""
+def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDERING) -> Rules:
+    """Return what a ranking takes from the settings.
+
+    `counter` names how the judge budget is counted, `rendering` the way in which transcripts are written.
+    """
     return Rules(
         topology=settings.topology,
         budget=settings.budget,
@@ -55,7 +58,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
         sure=settings.sure,
-        text_budget=transcript_budget(settings.judge_budget, counter),
+        form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         seed=settings.seed,
@@ -83,7 +86,7 @@ def entrants_of(group: Group, rules: Rules) -> Entrants:
         ok=ok,
         anchor=anchor,
         stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group),
-        texts={r.index: transcribe(r.trajectory, rules.text_budget) for r in ok},
+        texts={r.index: rules.form(r.trajectory) for r in ok},
         task=task_of(group, rules),
     )
 

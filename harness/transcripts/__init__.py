@@ -1,24 +1,30 @@
 """Transcripts: what a judge reads of a trajectory, and how many tokens that takes. Pure."""
 
-from harness.transcripts.clean_text import clean
+from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
+from harness.transcripts.path_text import plain_text
+from harness.transcripts.renderings import RENDERING, is_rendering, rendering_of
 from harness.transcripts.tokens import (
     ESTIMATE,
-    TokenBudget,
     counter_for,
     is_at_hand,
-    recorded_budget,
     transcript_budget,
 )
-from harness.transcripts.transcript import Transcript, transcribe
+from harness.transcripts.transcript import Transcript, TranscriptForm, recorded_form
 
 __all__ = [
     "ESTIMATE",
-    "TokenBudget",
+    "RENDERING",
     "Transcript",
+    "TranscriptForm",
     "clean",
     "counter_for",
+    "hidden_marks",
     "is_at_hand",
-    "recorded_budget",
-    "transcribe",
+    "is_rendering",
+    "legible",
+    "plain_text",
+    "recorded_form",
+    "rendering_of",
     "transcript_budget",
+    "without_marks",
 ]

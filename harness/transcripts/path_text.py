@@ -1,20 +1,59 @@
-"""The steps of a trajectory as the text that a judge reads."""
+"""The steps of a trajectory as the text that a judge reads, in which no text inside a step can pose as a step.
 
-from collections.abc import Mapping, Sequence
+A line is a step's head, a label with a text of one line, or a line of a longer text, and its beginning tells which:
+
+    Step 1 (tool by editor)
+    Reasoning: I ask first.
+    Tool: ask
+    Input: {"what": "the date"}
+      Step 1 (tool by helper)
+      Tool: calendar
+      Output:
+      | Step 2 (tool)
+      | the first line too is the tool's
+    Output: 21 July
+
+A text of several lines stands below its label, each line behind a bar. The steps of an agent that was used as a tool
+are set in by two spaces. Names come from outside too: they take one line and a bounded length.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.records import Step
-from harness.transcripts.clean_text import clean
-from harness.transcripts.cuts import middle_out
+from harness.core.unicode import mark_hidden, visible_name
+from harness.transcripts.clean_text import legible
+from harness.transcripts.cuts import middle_out, unlike_cuts
 
 Limits = Mapping[str, int]
 """The most characters that a step's field may keep, by the field's name. Fields without a limit stay whole."""
 
+_TEXTS = ("reasoning", "tool_input", "tool_output", "error")
+_NAMES = ("agent", "tool_name", "server")
+_NAME_LENGTH = 200
+"""Characters that a name in a head or after a label keeps."""
+_TOOL_LABELS = {"hosted": "Hosted tool", "mcp": "MCP tool"}
+
+
+def plain_text(text: str) -> str:
+    """Return a text of a path, or an answer, as it stands in a transcript before it is cut."""
+    return unlike_cuts(legible(text)).strip()
+
+
+def plain_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps with their texts and names as they stand in a transcript before it is cut."""
+    return tuple(_plain_step(step) for step in steps)
+
 
 def path_text(steps: Sequence[Step], limits: Limits) -> str:
-    """Return the steps as text. Agents are named only where more than one took part."""
+    """Return plain steps as text. Agents are named only where more than one took part."""
     several_agents = len({s.agent for s in steps if s.agent}) > 1
-    blocks = [_step_text(i, _shortened(s, limits), name_agent=several_agents) for i, s in enumerate(steps, 1)]
-    return clean("\n\n".join(blocks)) or "(no steps)"
+    blocks = ("\n".join(_lines(i, s, limits, "", name_agent=several_agents)) for i, s in enumerate(steps, 1))
+    return "\n\n".join(blocks) or "(no steps)"
+
+
+def cut_text(text: str, keep: int) -> str:
+    """Return a plain text cut to `keep` characters. A joiner that a cut parts from its letters is marked as hidden."""
+    return mark_hidden(middle_out(text, keep))
 
 
 def longest_field(steps: Sequence[Step], names: Sequence[str]) -> int:
@@ -24,29 +63,45 @@ def longest_field(steps: Sequence[Step], names: Sequence[str]) -> int:
     return max(lengths, default=0)
 
 
-def _shortened(step: Step, limits: Limits) -> Step:
-    if not limits:
-        return step
-    texts = {name: getattr(step, name) for name in limits}
-    shorter = {name: middle_out(clean(text), limits[name]) for name, text in texts.items() if text}
-    inner = tuple(_shortened(s, limits) for s in step.inner)
-    return step.model_copy(update={**shorter, "inner": inner})
+def _plain_step(step: Step) -> Step:
+    texts = {name: plain_text(text) for name in _TEXTS if (text := getattr(step, name)) is not None}
+    names = {name: _plain_name(text) for name in _NAMES if (text := getattr(step, name)) is not None}
+    return step.model_copy(update={**texts, **names, "inner": plain_steps(step.inner)})
 
 
-def _step_text(number: int, step: Step, *, name_agent: bool) -> str:
+def _plain_name(name: str) -> str:
+    return cut_text(visible_name(plain_text(name)), _NAME_LENGTH)
+
+
+def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: bool) -> Iterator[str]:
+    """Yield the lines of a step; every one begins with `margin`."""
+
+    def field(label: str, name: str) -> Iterator[str]:
+        text = getattr(step, name)
+        return _field(margin, label, cut_text(text, limits[name]) if name in limits else text)
+
     agent = f" by {step.agent}" if name_agent and step.agent else ""
-    lines = [f"Step {number} ({step.kind}{agent})"]
+    yield f"{margin}Step {number} ({step.kind}{agent})"
     if step.reasoning:
-        lines.append(f"Reasoning: {step.reasoning.strip()}")
+        yield from field("Reasoning", "reasoning")
     if step.tool_name:
-        kind = {"hosted": " (hosted)", "mcp": f" (MCP server {step.server})"}.get(step.tool_type or "", "")
-        lines.append(f"Tool: {step.tool_name}{kind}")
+        yield f"{margin}{_TOOL_LABELS.get(step.tool_type or '', 'Tool')}: {step.tool_name}"
+    if step.tool_type == "mcp" and step.server:
+        yield f"{margin}MCP server: {step.server}"
     if step.tool_input is not None:
-        lines.append(f"Input: {step.tool_input.strip()}")
+        yield from field("Input", "tool_input")
     for at, inner in enumerate(step.inner, 1):
-        lines += ["  " + line for line in _step_text(at, inner, name_agent=True).split("\n")]
+        yield from _lines(at, inner, limits, margin + "  ", name_agent=True)
     if step.tool_output is not None:
-        lines.append(f"Output:\n{step.tool_output.strip()}")
+        yield from field("Output", "tool_output")
     if step.error:
-        lines.append(f"Error: {step.error.strip()}")
-    return "\n".join(lines)
+        yield from field("Error", "error")
+
+
+def _field(margin: str, label: str, text: str) -> Iterator[str]:
+    if "\n" not in text:
+        yield f"{margin}{label}: {text}" if text else f"{margin}{label}:"
+        return
+    yield f"{margin}{label}:"
+    for line in text.split("\n"):
+        yield f"{margin}| {line}" if line else f"{margin}|"

@@ -9,15 +9,17 @@ of all. Each cut says how many characters are missing.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from pydantic import JsonValue
+
 from harness.core.records import Step, Trajectory
-from harness.transcripts.clean_text import clean
-from harness.transcripts.cuts import largest_that_fits, middle_out
-from harness.transcripts.path_text import Limits, longest_field, path_text
-from harness.transcripts.tokens import TokenBudget
+from harness.transcripts.cuts import largest_that_fits
+from harness.transcripts.path_text import Limits, longest_field
+from harness.transcripts.renderings import RENDERING, Rendering, rendering_of
+from harness.transcripts.tokens import TokenBudget, recorded_budget
 
 _CUT_ORDER = (("tool_output", "error"), ("reasoning",), ("tool_input",))
 """The fields of a step that are cut, in this order."""
@@ -39,6 +41,8 @@ class Transcript:
     """Something was cut to fit a budget; the text says where."""
     answer_cut: bool = field(default=False, compare=False)
     """The answer was cut, so that a verdict on the answer holds only for what is left of it."""
+    rendering: int = field(default=RENDERING, compare=False)
+    """The way in which it is written."""
 
     @cached_property
     def hash(self) -> str:
@@ -47,51 +51,76 @@ class Transcript:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None) -> Transcript:
-    """Write a trajectory out as a transcript, cut to fit `budget`."""
-    path, answer = path_text(trajectory.path, {}), clean(trajectory.answer).strip()
+@dataclass(frozen=True)
+class TranscriptForm:
+    """How trajectories become transcripts: the most that each may take (None: no limit), and the way of writing."""
+
+    budget: TokenBudget | None = None
+    rendering: int = RENDERING
+
+    def __call__(self, trajectory: Trajectory) -> Transcript:
+        """Write a trajectory out. Raises UsageError for an unknown rendering."""
+        return transcribe(trajectory, self.budget, self.rendering)
+
+
+def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
+    """Return how transcripts were made for a ranking, by what its header states."""
+    return TranscriptForm(recorded_budget(settings, judge), rendering)
+
+
+def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None, rendering: int = RENDERING) -> Transcript:
+    """Write a trajectory out as a transcript, cut to fit `budget`. Raises UsageError for an unknown rendering."""
+    way = rendering_of(rendering)
+    steps, answer = way.steps(trajectory.path), way.answer(trajectory.answer)
+    path = way.path(steps, {})
     if budget is None or budget.holds(path, answer):
-        return Transcript(path, answer)
-    return _cut_steps(trajectory.path, answer, budget)
+        return Transcript(path, answer, rendering=rendering)
+    return replace(_Cutter(way, steps, answer, budget).transcript(), rendering=rendering)
 
 
-def _cut_steps(steps: Sequence[Step], answer: str, budget: TokenBudget) -> Transcript:
-    """Cut one kind of field after the other; if that is not enough, cut the path as a whole."""
-    limits: Limits = {}
-    for names in _CUT_ORDER:
-        shorter = _cut_fields(steps, names, limits, answer, budget)
-        if shorter is not None:
-            return Transcript(shorter, answer, cut=True)
-        limits = {**limits, **dict.fromkeys(names, _LEAST)}
-    return _cut_whole(path_text(steps, limits), answer, budget)
+@dataclass(frozen=True)
+class _Cutter:
+    """A transcript that does not fit its budget."""
+
+    way: Rendering
+    steps: Sequence[Step]
+    answer: str
+    budget: TokenBudget
+
+    def transcript(self) -> Transcript:
+        """Cut one kind of field after the other; if that is not enough, cut the path as a whole."""
+        limits: Limits = {}
+        for names in _CUT_ORDER:
+            shorter = self._cut_fields(names, limits)
+            if shorter is not None:
+                return Transcript(shorter, self.answer, cut=True)
+            limits = {**limits, **dict.fromkeys(names, _LEAST)}
+        return self._cut_whole(self.way.path(self.steps, limits))
+
+    def _cut_fields(self, names: Sequence[str], limits: Limits) -> str | None:
+        """Return the path with the fields `names` cut as little as may be; None where that does not suffice."""
+
+        def path_at(limit: int) -> str:
+            return self.way.path(self.steps, {**limits, **dict.fromkeys(names, limit)})
+
+        longest = max(_LEAST, min(longest_field(self.steps, names), _DENSEST * self.budget.tokens))
+        limit = largest_that_fits(lambda limit: self.budget.holds(path_at(limit), self.answer), _LEAST, longest)
+        return None if limit is None else path_at(limit)
+
+    def _cut_whole(self, path: str) -> Transcript:
+        """Cut the path as a whole beside the whole answer; where there is no room for that, cut the answer too."""
+        answer, budget, cut_path, cut_answer = self.answer, self.budget, self.way.cut_path, self.way.cut_answer
+        shorter_path = _cut_text(path, cut_path, budget, beside=answer)
+        if shorter_path is not None:
+            return Transcript(shorter_path, answer, cut=True)
+        share = TokenBudget(budget.tokens // _PATH_SHARE, budget.count)
+        shorter_path = _cut_text(path, cut_path, share) or cut_path(path, 0)
+        shorter_answer = _cut_text(answer, cut_answer, budget, beside=shorter_path) or cut_answer(answer, 0)
+        return Transcript(shorter_path, shorter_answer, cut=True, answer_cut=shorter_answer != answer)
 
 
-def _cut_fields(
-    steps: Sequence[Step], names: Sequence[str], limits: Limits, answer: str, budget: TokenBudget
-) -> str | None:
-    """Return the path with the fields `names` cut as little as the budget allows; None where that does not suffice."""
-
-    def path_at(limit: int) -> str:
-        return path_text(steps, {**limits, **dict.fromkeys(names, limit)})
-
-    longest = max(_LEAST, min(longest_field(steps, names), _DENSEST * budget.tokens))
-    limit = largest_that_fits(lambda limit: budget.holds(path_at(limit), answer), _LEAST, longest)
-    return None if limit is None else path_at(limit)
-
-
-def _cut_whole(path: str, answer: str, budget: TokenBudget) -> Transcript:
-    """Cut the path as a whole beside the whole answer; where there is no room for that, cut the answer too."""
-    shorter_path = _cut_text(path, budget, beside=answer)
-    if shorter_path is not None:
-        return Transcript(shorter_path, answer, cut=True)
-    share = TokenBudget(budget.tokens // _PATH_SHARE, budget.count)
-    shorter_path = _cut_text(path, share) or middle_out(path, 0)
-    shorter_answer = _cut_text(answer, budget, beside=shorter_path) or middle_out(answer, 0)
-    return Transcript(shorter_path, shorter_answer, cut=True, answer_cut=shorter_answer != answer)
-
-
-def _cut_text(text: str, budget: TokenBudget, beside: str = "") -> str | None:
+def _cut_text(text: str, cut: Callable[[str, int], str], budget: TokenBudget, beside: str = "") -> str | None:
     """Return `text` cut as little as the budget allows beside another text; None where nothing of it fits."""
     most = min(len(text), _DENSEST * budget.tokens)
-    keep = largest_that_fits(lambda keep: budget.holds(middle_out(text, keep), beside), 0, most)
-    return None if keep is None else middle_out(text, keep)
+    keep = largest_that_fits(lambda keep: budget.holds(cut(text, keep), beside), 0, most)
+    return None if keep is None else cut(text, keep)

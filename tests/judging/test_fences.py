@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.core.records import Step
 from harness.judging import Rubric, Task
 from harness.judging.prompt import Prompt, make_pair_prompt
-from harness.transcripts.clean_text import clean
+from harness.transcripts.clean_text import legible
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric
 
@@ -110,10 +110,10 @@ def test_each_text_stands_whole_in_its_own_block_and_nowhere_else(
     a, b = a_transcript(first, (step,)), a_transcript(second)
     prompt = make_pair_prompt(rubric, Task("q", query, brief, reference), a, b)
     material = {"PATH_A": a.path, "PATH_B": b.path, "ANSWER_A": a.answer, "ANSWER_B": b.answer}
-    given_too = [(n, clean(t)) for n, t in (("TASK", brief), ("REFERENCE", reference)) if clean(t)]
+    given_too = [(n, legible(t)) for n, t in (("TASK", brief), ("REFERENCE", reference)) if legible(t)]
     outside, blocks = take_apart(prompt.user)
-    assert blocks == [*given_too, ("QUERY", clean(query)), *((name, material[name]) for name in names)]
-    plain = Task("q", "Why?", "x" if clean(brief) else None, "x" if clean(reference) else None)
+    assert blocks == [*given_too, ("QUERY", legible(query)), *((name, material[name]) for name in names)]
+    plain = Task("q", "Why?", "x" if legible(brief) else None, "x" if legible(reference) else None)
     assert outside == take_apart(make_pair_prompt(rubric, plain, a_transcript("one"), a_transcript("two")).user)[0]
     prompt.user.encode()
 

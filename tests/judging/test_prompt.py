@@ -13,7 +13,8 @@ from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, 
 from harness.judging import Task
 from harness.judging.judge import verdict_key
 from harness.judging.prompt import Prompt, make_pair_prompt, prompt_fingerprint
-from harness.transcripts.clean_text import clean
+from harness.transcripts.clean_text import legible
+from harness.transcripts.path_text import plain_text
 from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import AT, a_rollout, a_transcript
 from tests.judging.replies import WRITING, a_rubric
@@ -107,10 +108,10 @@ def test_no_text_opens_or_closes_a_block(
     step = Step(kind="tool", reasoning=tool, tool_name="search", tool_input=tool, tool_output=tool, error=tool)
     a, b = a_transcript(first, (step,)), a_transcript(second)
     prompt = make_pair_prompt(WRITING, Task("q", query, brief, reference), a, b)
-    shown = [n for n, text in (("TASK", brief), ("REFERENCE", reference)) if clean(text or "")]
+    shown = [n for n, text in (("TASK", brief), ("REFERENCE", reference)) if legible(text or "")]
     assert fences(prompt) == expected(prompt, [*shown, *NAMES])
-    assert inside(prompt, "ANSWER_B") == clean(second).strip()
-    assert inside(prompt, "QUERY") == clean(query)
+    assert inside(prompt, "ANSWER_B") == plain_text(second)
+    assert inside(prompt, "QUERY") == legible(query)
     assert inside(prompt, "PATH_A") == a.path
     prompt.user.encode()
 
@@ -119,7 +120,7 @@ def test_an_answer_that_holds_a_whole_other_prompt_is_but_an_answer() -> None:
     prompt = make_pair_prompt(WRITING, Task("q", "Why?"), a_transcript(OLD.user), a_transcript(OLD.user))
     assert nonce_of(prompt) != nonce_of(OLD)
     assert fences(prompt) == expected(prompt, NAMES)
-    assert inside(prompt, "ANSWER_A") == OLD.user.strip()
+    assert inside(prompt, "ANSWER_A") == plain_text(OLD.user)
 
 
 def test_the_code_depends_on_all_that_it_fences_so_no_one_can_foresee_it() -> None:

@@ -17,7 +17,7 @@ from harness.judging import Task
 from harness.tournament.group import Rules, task_of
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
-from harness.transcripts.transcript import Transcript, transcribe
+from harness.transcripts.transcript import Transcript, TranscriptForm
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 
@@ -432,11 +432,11 @@ def test_one_failed_repeat_leaves_the_match_open() -> None:
 def test_both_sides_have_one_budget_and_a_match_says_that_an_answer_was_cut() -> None:
     answers = ["short", "long " * 400, "tiny"]
     judge = Wavering(lambda first, second: (float(len(second) % 7), 5.0))
-    rules = Rules(text_budget=TokenBudget(100, estimate_tokens))
+    rules = Rules(form=TranscriptForm(TokenBudget(100, estimate_tokens)))
     found = rank([a_rollout(i, answer) for i, answer in enumerate(answers)], judge, rules)
     assert {m.cut for m in found.matches if 1 in (m.a, m.b)} == {True}
     assert {m.cut for m in found.matches if 1 not in (m.a, m.b)} <= {False}
     assert {len(text) for pair in judge.calls for text in pair if text.startswith("long")} == {
-        len(transcribe(a_rollout(1, answers[1]).trajectory, rules.text_budget).answer)
+        len(rules.form(a_rollout(1, answers[1]).trajectory).answer)
     }
     assert any("without their middle: 1" in note for note in found.notes)

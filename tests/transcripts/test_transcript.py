@@ -72,13 +72,13 @@ def test_all_that_a_step_did_is_shown() -> None:
         reasoning=" I look. ", tool_name="web", tool_type="hosted", tool_input="{}", tool_output="found\n", error="late"
     )
     assert transcribe(Trajectory(query="?", path=(whole,))).path == (
-        "Step 1 (tool)\nReasoning: I look.\nTool: web (hosted)\nInput: {}\nOutput:\nfound\nError: late"
+        "Step 1 (tool)\nReasoning: I look.\nHosted tool: web\nInput: {}\nOutput: found\nError: late"
     )
 
 
 def test_a_call_that_brought_nothing_is_told_from_one_that_was_not_answered() -> None:
     empty, none = (transcribe(Trajectory(query="?", path=(step(tool_name="web", tool_output=o),))) for o in ("", None))
-    assert empty.path.endswith("Output:\n")
+    assert empty.path.endswith("Output:")
     assert "Output" not in none.path
 
 

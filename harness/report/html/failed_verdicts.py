@@ -7,7 +7,7 @@ from harness.archive import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.verdicts import Unjudged, Unscored
-from harness.transcripts import TokenBudget, transcribe
+from harness.transcripts import TranscriptForm
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ def failures_by_key(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict
 
 
 def failed_verdicts(
-    group: Group, ranking: GroupRanking, failures: Mapping[str, Unjudged | Unscored], budget: TokenBudget | None
+    group: Group, ranking: GroupRanking, failures: Mapping[str, Unjudged | Unscored], form: TranscriptForm
 ) -> list[FailedVerdict]:
-    """Return the verdicts that a group had to do without; `budget` is what its transcripts were cut to."""
+    """Return the verdicts that a group had to do without; `form` is how its transcripts were made."""
     if not ranking.failed_verdicts:
         return []
-    labels = _labels_by_hash(group, budget)
+    labels = _labels_by_hash(group, form)
     return [
         FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
         for key in ranking.failed_verdicts
     ]
 
 
-def _labels_by_hash(group: Group, budget: TokenBudget | None) -> dict[str, str]:
+def _labels_by_hash(group: Group, form: TranscriptForm) -> dict[str, str]:
     """Return what to call the rollouts behind each transcript's hash."""
     indexes: dict[str, list[str]] = {}
     for rollout in group.rollouts:
-        whole = transcribe(rollout.trajectory, budget)
+        whole = form(rollout.trajectory)
         parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
         for transcript in {part.hash for part in parts}:
             indexes.setdefault(transcript, []).append(str(rollout.index))

@@ -21,7 +21,7 @@ from harness.report.summary.match_verdicts import MATCH_FLAGS
 from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.placed_rollouts import certainty
 from harness.report.summary.ranking import group_of, ranked_queries
-from harness.transcripts import TokenBudget, recorded_budget
+from harness.transcripts import TranscriptForm, recorded_form
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Shared:
     room_alone: int
     """Characters of a path that stands alone."""
     failures: Mapping[str, Unjudged | Unscored]
-    budget: TokenBudget | None
+    form: TranscriptForm
 
 
 def query_sections(reader: RunReader, ranking: RankingFile, most: int) -> list[QuerySection]:
@@ -87,7 +87,7 @@ def query_sections(reader: RunReader, ranking: RankingFile, most: int) -> list[Q
         room_beside=BESIDE_A_MATCH.each(2 * matches),
         room_alone=ALONE.each(runs),
         failures=failures_by_key(reader, [ranked for _, ranked in queries]),
-        budget=recorded_budget(ranking.head.settings, ranking.head.judge),
+        form=recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering),
     )
     return [
         _section(number, group_of(reader, query, ranked), ranked, shared)
@@ -120,7 +120,7 @@ def _section(number: int, group: Group, ranking: GroupRanking, shared: _Shared) 
         flags={flag: meaning for flag, meaning in MATCH_FLAGS.items() if flag in flags},
         matches=matches,
         beside={r.index: excerpt(r.trajectory, shared.room_beside) for r in group.rollouts if r.index in playing},
-        missing=failed_verdicts(group, ranking, shared.failures, shared.budget),
+        missing=failed_verdicts(group, ranking, shared.failures, shared.form),
         shown=[(r, excerpt(r.trajectory, shared.room_alone)) for r in group.rollouts],
         anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
         able=sum(r.status == "ok" for r in group.rollouts),

@@ -16,6 +16,7 @@ _FLAG_NAMES = {
     "too_long": "too long",
     "addresses_judge": "speaks to its judge",
     "forged_fence": "delimiters as of a prompt",
+    "hidden_text": "characters that nobody sees",
 }
 
 

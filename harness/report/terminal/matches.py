@@ -12,8 +12,13 @@ from harness.core.records import Group
 from harness.report.summary.bracket import draw_bracket
 from harness.report.summary.match_details import MatchDetails, MatchSide, detail_matches
 from harness.report.summary.match_verdicts import VerdictLookup
+<<<<<<< HEAD
 from harness.report.terminal.layout import plain_table, visible_text
 from harness.transcripts import TokenBudget, transcribe
+=======
+from harness.report.terminal.layout import plain_table
+from harness.transcripts import TranscriptForm
+>>>>>>> 9163841 (Write transcripts so that no text inside can pose as a step)
 
 
 def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> RenderableType:
@@ -38,11 +43,11 @@ def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) 
 
 
 def match_lines(
-    group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, budget: TokenBudget | None
+    group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, form: TranscriptForm
 ) -> RenderableType:
-    """Return match `number` (from 1): its marks, the judge's words, and both transcripts cut to the judge's budget."""
+    """Return match `number` (from 1): its marks, the judge's words, and both transcripts as the judge had them."""
     details = next(d for d in _details(group, ranking, verdicts) if d.number == number)
-    return Lines(*_head(details), _marks(details), *_judgements(details), *_transcripts(details, budget))
+    return Lines(*_head(details), _marks(details), *_judgements(details), *_transcripts(details, form))
 
 
 def _details(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[MatchDetails]:
@@ -97,10 +102,18 @@ def _remarks(title: str, details: MatchDetails, pair: Sequence[str]) -> Iterator
             yield visible_text(f"{title} of {side.rollout.index}: {remark}")
 
 
-def _transcripts(details: MatchDetails, budget: TokenBudget | None) -> Iterator[Text]:
+def _transcripts(details: MatchDetails, form: TranscriptForm) -> Iterator[Text]:
     for side in details.sides:
+<<<<<<< HEAD
         shown = transcribe(side.rollout.trajectory, budget)
         yield visible_text(f"\nrollout {side.rollout.index}, path", style="bold")
         yield visible_text(shown.path)
         yield visible_text(f"\nrollout {side.rollout.index}, answer", style="bold")
         yield visible_text(shown.answer)
+=======
+        shown = form(side.rollout.trajectory)
+        yield Text(f"\nrollout {side.rollout.index}, path", style="bold")
+        yield Text(shown.path)
+        yield Text(f"\nrollout {side.rollout.index}, answer", style="bold")
+        yield Text(shown.answer)
+>>>>>>> 9163841 (Write transcripts so that no text inside can pose as a step)
