@@ -67,13 +67,15 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "run": run,
             "judge": quote.judge,
             "reused": quote.reused,
+            "outdated": quote.outdated,
             "would_buy": list(bought),
             "cost_usd": _ends(cost),
         }
         print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
         return
     line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)
-    say(f"{f'{run}: ' if several else ''}{line}")
+    for text in (line, *outdated_lines(quote)):
+        say(f"{run}: {text}" if several else text)
 
 
 def quote_line(quote: Quote) -> str:
@@ -81,6 +83,16 @@ def quote_line(quote: Quote) -> str:
     low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
     return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}"
+
+
+def outdated_lines(quote: Quote) -> list[str]:
+    """Return why verdicts of the run are not reused, where their transcripts are written in an older way."""
+    if not quote.outdated:
+        return []
+    verdicts = counted(quote.outdated, "verdict")
+    count = "does not count" if quote.outdated == 1 else "do not count"
+    why = "transcripts are written in a new way since version 0.1.0, in which no text of a tool can pose as a step"
+    return [f"{why}: {verdicts} of before {count} for it (--rendering 1 judges in the old way, and reuses them)"]
 
 
 def _ends(bounds: CostBounds | None) -> list[float] | None:

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 )
 @options.reuse_option
 @click.option("--free", is_flag=True, help="Buy nothing: groups that would need more verdicts stay incomplete.")
+@click.option(
+    "--rendering",
+    type=click.IntRange(1, 2),
+    default=2,
+    help="How transcripts are written. 1: as by version 0.1.0, whose verdicts are reused then, but a tool's text can "
+    "pose as a step. [default: 2]",
+)
 @options.dry_run_option
 @options.config_option
 @options.setting_option("runs_dir")
@@ -47,6 +54,7 @@ def rescore(
     runs_dir: Path | None,
     *,
     free: bool,
+    rendering: int,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -72,14 +80,20 @@ def rescore(
     parent = runs_folder(runs_dir, environ)
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     several = len(folders) > 1
-    job = _Job(merge_sources(flags, {}, config), environ, [find_run(word, parent) for word in reuse], free=free)
+    job = _Job(
+        merge_sources(flags, {}, config),
+        environ,
+        [find_run(word, parent) for word in reuse],
+        free=free,
+        rendering=rendering,
+    )
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
     for folder in folders:
         max_failures[folder] = _announce(console, folder, job).max_failures
         if dry_run:
             _print_quote(console, folder, job, several=several, as_json=as_json)
-        elif not (free or quiet):
+        elif not quiet:
             _announce_quote(console, folder, job, several=several)
     if dry_run:
         return ExitCode.DONE
@@ -87,7 +101,7 @@ def rescore(
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
             around = pipeline.Surroundings(environ, progress=bars)
-            work = partial(pipeline.rescore_run, folder, job.changes, around, reuse=job.lenders, free=free)
+            work = partial(pipeline.rescore_run, folder, job.changes, around, **job.options)
             result = process.run_interruptible(work, bars)
         job = job.after_spending(result.spent)
         codes.append(
@@ -105,6 +119,12 @@ class _Job:
     lenders: Sequence[Path]
     _: KW_ONLY
     free: bool
+    rendering: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the pipeline takes by name."""
+        return {"reuse": self.lenders, "free": self.free, "rendering": self.rendering}
 
     def after_spending(self, usd: float) -> _Job:
         """Return the job for the next run: what is left of --max-cost is for the others."""
@@ -132,7 +152,7 @@ def _quote(console: Console, folder: Path, job: _Job) -> Quote:
 
     with ProgressBars(console, quiet=True) as bars:
         around = pipeline.Surroundings(job.environ)
-        work = partial(pipeline.quote_rescoring, folder, job.changes, around, reuse=job.lenders)
+        work = partial(pipeline.quote_rescoring, folder, job.changes, around, **job.options)
         return process.run_interruptible(work, bars)
 
 
@@ -145,8 +165,14 @@ def _print_quote(console: Console, folder: Path, job: _Job, *, several: bool, as
 
 
 def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool) -> None:
-    """Print what rescoring will reuse and buy, before anything is spent."""
+    """Print what rescoring will reuse and buy, before anything is spent; with --free only why verdicts do not count."""
+    from harness.archive import RunReader
     from harness.cli import cost_lines
 
-    line = cost_lines.quote_line(_quote(console, folder, job))
-    console.print(f"{folder.name}: {line}" if several else line)
+    if job.free and all(RunReader(run).info.rendering >= job.rendering for run in (folder, *job.lenders)):
+        return  # no verdict is older: with --free there is nothing to say, and nothing to wait for
+    quote = _quote(console, folder, job)
+    outdated = cost_lines.outdated_lines(quote)
+    missed = [f"would miss {quote.bought[0]}"] if outdated else []
+    for line in (*(missed if job.free else [cost_lines.quote_line(quote)]), *outdated):
+        console.print(f"{folder.name}: {line}" if several else line)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import RunReader
+    from rich.console import Console
+
+    from harness.archive import RankingHead, RunInfo, RunReader
     from harness.rollouts import LoadedAgent
 
 
@@ -73,6 +75,7 @@ def resume(
     console = stderr(quiet=quiet)
     to_run = counted(missing.count, "rollout")
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging")
+    _note_older_way(console, missing.like or reader.info)
     with ProgressBars(console, quiet=quiet) as bars:
         result = process.run_interruptible(
             lambda: pipeline.resume_run(
@@ -88,6 +91,17 @@ def resume(
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
     return deliver(result, max_failures=load(dict(reader.info.settings)).max_failures, as_json=as_json)
+
+
+def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:
+    """Say that the judging goes on with transcripts as they were written when it began."""
+    from harness.transcripts import RENDERING
+
+    if begun.rendering < RENDERING:
+        console.print(
+            "note: this judging began when a tool's text could still pose as a step of the transcript, and goes on in "
+            "that way, so that no verdict is bought twice; `harness rescore` judges in the new way"
+        )
 
 
 def _load_agent(reader: RunReader, agent: str | None) -> LoadedAgent:

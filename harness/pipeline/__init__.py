@@ -9,16 +9,9 @@ from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.messages import TrajectoryScore, ruler
 from harness.pipeline.plan import Prepared, describe_calls, prepare
+from harness.pipeline.quote import Quote, quote_rescoring
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent, resolve_judge
-from harness.pipeline.runs import (
-    Quote,
-    RunResult,
-    quote_rescoring,
-    replay_run,
-    rescore_run,
-    resume_run,
-    run_queries,
-)
+from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
 from harness.pipeline.stages import open_judge
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.validation import Validation, validate_run

@@ -29,6 +29,7 @@ from harness.pipeline.stages import open_engine, open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import LoadedAgent, from_object, load_agent
 from harness.tournament import Ranker, TournamentRanker, rules_of
+from harness.transcripts import RENDERING
 
 _DOUBLE_FROM = 16
 
@@ -146,15 +147,19 @@ async def rescore(
     *,
     reuse: Sequence[Path] = (),
     free: bool = False,
+    rendering: int = RENDERING,
     progress: Progress | None = None,
     clock: Clock = now,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, as `harness rescore` does.
 
-    Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. Raises
+    Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. With
+    `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Raises
     UsageError, ArchiveLocked, ArchiveDamaged.
     """
-    return await rescore_run(folder, changes, _surroundings(progress, clock), reuse=reuse, free=free)
+    return await rescore_run(
+        folder, changes, _surroundings(progress, clock), reuse=reuse, free=free, rendering=rendering
+    )
 
 
 def for_best(n: int) -> dict[str, Any]:

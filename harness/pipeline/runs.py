@@ -12,31 +12,22 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import ReadStore, RunInfo, RunReader, RunStore, missing_of, redacted_of
-from harness.core.errors import HarnessError, UsageError, did_you_mean, first_error
+from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_of
+from harness.core.errors import UsageError, did_you_mean
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
-from harness.endpoints import CostBounds
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import one_error
-from harness.pipeline.plan import (
-    JudgingPlan,
-    Prepared,
-    as_begun,
-    ceiling_of,
-    check_prices,
-    judge_cost,
-    judge_prices,
-    rescoring,
-)
-from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking, rank_part, taking_part
+from harness.pipeline.plan import JudgingPlan, Prepared, as_begun, ceiling_of, check_prices, judge_prices, rescoring
+from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
 from harness.pipeline.resolve import AgentSpec, agent_of, redactor_of, replay_env, resolve_agent
 from harness.pipeline.run_info import new_run_info, package_versions
-from harness.pipeline.stages import open_engine, open_ranker
+from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import Engine, LoadedAgent, RecordedRollout, Replayed, ReplayOptions, replay_rollout, unpack
+from harness.transcripts import RENDERING
 
 _GROUPS_AT_ONCE = 8
 """Enough to keep the rollout limiter busy while other groups are judged; each open group is held in memory."""
@@ -171,15 +162,17 @@ async def rescore_run(
     *,
     reuse: Sequence[Path] = (),
     free: bool = False,
+    rendering: int = RENDERING,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
 
-    Verdicts that the runs in `reuse` hold are not bought either; with `free` none is. The rollouts are read, never
-    touched; the ranking is written beside those that are there. Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    Verdicts that the runs in `reuse` hold are not bought either; with `free` none is. An older `rendering` writes the
+    transcripts as before, so that verdicts of then are reused. The rollouts are read, never touched; the ranking is
+    written beside those that are there. Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
     with open_lenders(reuse) as lenders:
         with RunReader(folder) as reader:
-            plan = rescoring(reader, changes, surroundings.environ, free=free)
+            plan = rescoring(reader, changes, surroundings.environ, free=free, rendering=rendering)
         redact = redactor_of(None, plan.settings, surroundings.environ)
         ceiling = ceiling_of(plan.settings, plan.judge)
         with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
@@ -191,42 +184,6 @@ async def rescore_run(
                         await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                         await ranking.rank(store.reader.group(query))
             return RunResult(folder, ranking.head.id, ceiling.stopped, ceiling.spent)
-
-
-@dataclass(frozen=True)
-class Quote:
-    """What a rescoring would reuse and buy: verdicts, the fewest and the most bought, and what they may cost."""
-
-    reused: int
-    bought: tuple[int, int]
-    cost: CostBounds | None
-    judge: str
-
-
-async def quote_rescoring(
-    folder: Path, changes: Mapping[str, Any], surroundings: Surroundings, *, reuse: Sequence[Path] = ()
-) -> Quote:
-    """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
-    with RunReader(folder) as reader, open_lenders(reuse) as lenders:
-        plan = rescoring(reader, changes, surroundings.environ)
-        cache = VerdictCache(ReadStore([reader, *lenders]), free=True)
-        reused = low = high = 0
-        try:
-            async with open_ranker(plan, cache, surroundings) as ranker:
-                for query in reader.queries():
-                    await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-                    group = reader.group(query)
-                    ranking = await rank_part(ranker, group, plan.settings)
-                    missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
-                    reused, low, high = reused + ranking.reused, low + missing, high + missing
-                    if missing and ranker.adaptive:  # what is missing now may ask for more
-                        ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
-                        most = ranker.call_bounds(max(1, ok))[1] - ranking.reused
-                        high += max(0, most - missing)
-        except* HarnessError as errors:
-            raise first_error(errors) from None
-        cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
-        return Quote(reused, (low, high), cost, plan.judge.model)
 
 
 async def replay_run(

@@ -29,7 +29,8 @@ from harness.ranking import Pairing, Played, place
 from harness.ranking.arena import Arena
 from harness.ranking.single import Single
 from harness.ranking.tiers import tiers
-from harness.transcripts import transcribe
+from harness.transcripts import RENDERING
+from harness.transcripts.transcript import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 RUN = "20260721T140320-search-1a2b3c"
@@ -133,6 +134,7 @@ RANKING = RankingHead(
     settings={"topology": "arena", "estimator": "tiers", "order": "both"},
     judge=JUDGE,
     rubric=RUBRIC,
+    rendering=RENDERING,
 )
 
 

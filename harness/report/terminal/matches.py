@@ -12,13 +12,8 @@ from harness.core.records import Group
 from harness.report.summary.bracket import draw_bracket
 from harness.report.summary.match_details import MatchDetails, MatchSide, detail_matches
 from harness.report.summary.match_verdicts import VerdictLookup
-<<<<<<< HEAD
 from harness.report.terminal.layout import plain_table, visible_text
-from harness.transcripts import TokenBudget, transcribe
-=======
-from harness.report.terminal.layout import plain_table
 from harness.transcripts import TranscriptForm
->>>>>>> 9163841 (Write transcripts so that no text inside can pose as a step)
 
 
 def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> RenderableType:
@@ -104,16 +99,8 @@ def _remarks(title: str, details: MatchDetails, pair: Sequence[str]) -> Iterator
 
 def _transcripts(details: MatchDetails, form: TranscriptForm) -> Iterator[Text]:
     for side in details.sides:
-<<<<<<< HEAD
-        shown = transcribe(side.rollout.trajectory, budget)
+        shown = form(side.rollout.trajectory)
         yield visible_text(f"\nrollout {side.rollout.index}, path", style="bold")
         yield visible_text(shown.path)
         yield visible_text(f"\nrollout {side.rollout.index}, answer", style="bold")
         yield visible_text(shown.answer)
-=======
-        shown = form(side.rollout.trajectory)
-        yield Text(f"\nrollout {side.rollout.index}, path", style="bold")
-        yield Text(shown.path)
-        yield Text(f"\nrollout {side.rollout.index}, answer", style="bold")
-        yield Text(shown.answer)
->>>>>>> 9163841 (Write transcripts so that no text inside can pose as a step)

@@ -1,0 +1,75 @@
+"""What a rescoring would reuse and buy, before anything is spent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio.lowlevel
+
+from harness.archive import ReadStore, RunReader
+from harness.core.errors import HarnessError, first_error
+from harness.endpoints import CostBounds
+from harness.judging import VerdictCache
+from harness.pipeline.plan import JudgingPlan, judge_cost, rescoring
+from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
+from harness.pipeline.stages import open_ranker
+from harness.pipeline.surroundings import Surroundings
+from harness.transcripts import RENDERING
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a rescoring would reuse and buy: verdicts, the fewest and the most bought, and what they may cost."""
+
+    reused: int
+    bought: tuple[int, int]
+    cost: CostBounds | None
+    judge: str
+    outdated: int = 0
+    """Verdicts at hand that it would reuse, had their transcripts not been written in an older way."""
+
+
+async def quote_rescoring(
+    folder: Path,
+    changes: Mapping[str, Any],
+    surroundings: Surroundings,
+    *,
+    reuse: Sequence[Path] = (),
+    free: bool = False,
+    rendering: int = RENDERING,
+) -> Quote:
+    """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
+    with RunReader(folder) as reader, open_lenders(reuse) as lenders:
+        plan = rescoring(reader, changes, surroundings.environ, free=free, rendering=rendering)
+        readers = [reader, *lenders]
+        reused, (low, high) = await _need(plan, readers, surroundings)
+        oldest = min(run.info.rendering for run in readers)
+        outdated = 0
+        if high and oldest < plan.rendering:
+            outdated, _ = await _need(replace(plan, rendering=oldest), readers, surroundings)
+        cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
+        return Quote(reused, (low, high), cost, plan.judge.model, outdated)
+
+
+async def _need(
+    plan: JudgingPlan, readers: Sequence[RunReader], surroundings: Surroundings
+) -> tuple[int, tuple[int, int]]:
+    """Return how many verdicts of the runs a ranking of the first would reuse, and the fewest and the most missing."""
+    reader, cache = readers[0], VerdictCache(ReadStore(list(readers)), free=True)
+    reused = low = high = 0
+    try:
+        async with open_ranker(plan, cache, surroundings) as ranker:
+            for query in reader.queries():
+                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                group = reader.group(query)
+                ranking = await rank_part(ranker, group, plan.settings)
+                missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
+                reused, low, high = reused + ranking.reused, low + missing, high + missing
+                if missing and ranker.adaptive:  # what is missing now may ask for more
+                    ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
+                    most = ranker.call_bounds(max(1, ok))[1] - ranking.reused
+                    high += max(0, most - missing)
+    except* HarnessError as errors:
+        raise first_error(errors) from None
+    return reused, (low, high)
