@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from harness.archive.blobs import Blobs
 from harness.archive.index import Index, RolloutPlace, build_index
-from harness.archive.layout import RunInfo, read_info
+from harness.archive.layout import SEGMENTS, RunInfo, read_info
 from harness.archive.lines import LocatedRecord, RecordFiles, read_lines
 from harness.archive.rankings import RankingFile, RankingHead, read_head, read_ranking
-from harness.archive.run_files import files_in
+from harness.archive.run_files import files_in, refuse_strange_records
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.verdicts import VERDICT, AnyVerdict, Judged, Scored
@@ -19,9 +19,14 @@ class RunReader:
     """A run as it is on disk now. Use it as a context manager, or close it: it keeps the files that it reads open."""
 
     def __init__(self, folder: Path) -> None:
-        """Read `run.json`; the other files are opened when they are needed. Raises ArchiveDamaged without run.json."""
+        """Read `run.json`; the other files are opened when they are needed.
+
+        Raises ArchiveDamaged without run.json, or where a link or the like stands among the files of records: before
+        anything is paid for, whichever of them is needed.
+        """
         self.folder = folder
         self.info: RunInfo = read_info(folder)
+        refuse_strange_records(folder, SEGMENTS)
         self.blobs = Blobs(folder / "blobs")
         self._index: Index | None = None
         self._files = RecordFiles()

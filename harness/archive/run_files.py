@@ -158,6 +158,16 @@ def remove_strange(run: Path, path: Path) -> None:
                 _remove(folder, path)
 
 
+def refuse_strange_records(run: Path, folders: Iterable[str]) -> None:
+    """Raise ArchiveDamaged unless those of `folders` that are there are plain folders with plain files of records."""
+    with _readable(run, missing=True), run_folder(run) as descriptor:
+        for folder in folders:
+            with suppress(FileNotFoundError), _below(descriptor, run / folder) as below, os.scandir(below) as entries:
+                for entry in entries:
+                    if entry.name.endswith(RECORDS) and not entry.is_file(follow_symlinks=False):
+                        _plain(run / folder / entry.name, entry.stat(follow_symlinks=False))
+
+
 class StrangeThing(NamedTuple):
     """Something in a run that may not stand there, and why."""
 
@@ -202,7 +212,13 @@ def _folder(path: Path, *, make: bool = False) -> Generator[int]:
             with suppress(FileExistsError):
                 os.mkdir(path.name, 0o700, dir_fd=run)
                 os.fsync(run)
-        descriptor = _opened(run, path, os.O_RDONLY | os.O_DIRECTORY)
+        with _below(run, path) as descriptor:
+            yield descriptor
+
+
+@contextmanager
+def _below(run: int, path: Path) -> Generator[int]:
+    descriptor = _opened(run, path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield descriptor
     finally:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.group_commit import GroupCommit
-from harness.archive.layout import LOCK, SEGMENTS, RunInfo
+from harness.archive.layout import LOCK, RunInfo
 from harness.archive.lines import Appender, disk_errors
 from harness.archive.ranking_writer import RankingWriter
 from harness.archive.rankings import RankingHead
@@ -50,8 +50,6 @@ class RunStore:
         """
         self.folder = folder
         self.reader = RunReader(folder)  # before the lock, whose file would make the folder of a run that is not there
-        for segment in SEGMENTS:
-            files_in(folder / segment)  # what cannot be written to is damage now, before anything is paid for
         self._at = at
         self._head: dict[str, Any] = {
             "versions": dict(versions or self.reader.info.versions),
