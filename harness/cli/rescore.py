@@ -175,4 +175,4 @@ def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool)
     outdated = cost_lines.outdated_lines(quote)
     missed = [f"would miss {quote.bought[0]}"] if outdated else []
     for line in (*(missed if job.free else [cost_lines.quote_line(quote)]), *outdated):
-        console.print(f"{folder.name}: {line}" if several else line)
+        console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)

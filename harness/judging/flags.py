@@ -150,8 +150,8 @@ def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str
 
 
 def _as_written(shown: str, assignment: Assignment) -> str:
-    """Return a text without the marks of what is hidden in it, so that they tear no phrase apart."""
-    return shown if assignment.rules == 1 else without_marks(shown)
+    """Return a text without the marks of what is hidden in it, and without U+FE0F: neither tears a phrase apart."""
+    return shown if assignment.rules == 1 else without_marks(shown).replace("\ufe0f", "")
 
 
 def _at_the_judge(assignment: Assignment, text: str, fence: re.Pattern[str] = _FENCE) -> Iterator[tuple[FlagKind, str]]:
