@@ -1,0 +1,93 @@
+"""An endpoint that is down is asked by one call at a time, ever more rarely, and at last no more."""
+
+from collections.abc import Callable
+
+import anyio
+
+FAILURES = 5
+"""Failures in a row, with no reply between, after which the calls wait for one that tries."""
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+
+
+class EndpointDown(Exception):
+    """No reply came for as long as the user would wait, so nothing more is asked of the endpoint."""
+
+
+class Breaker:
+    """Counts failures without a reply between. The calls that come while it is open wait for one that tries."""
+
+    def __init__(self, name: str, give_up_s: float, note: Callable[[str], None]) -> None:
+        """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read."""
+        self._name, self._give_up_s, self._note = name, give_up_s, note
+        self._failures = 0
+        self._failing_since: float | None = None
+        self._try_at = 0.0
+        self._trying = False
+        self._changed = anyio.Event()
+        self.given_up: str | None = None
+        """Why nothing more is asked of the endpoint."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether a call may go at once."""
+        return self._failures < FAILURES
+
+    async def wait(self) -> bool:
+        """Wait until the endpoint has answered, or it is this call's turn to try; return whether this call tries.
+
+        Raises EndpointDown once the endpoint is given up.
+        """
+        while not self.closed:
+            self.raise_if_down()
+            now = anyio.current_time()
+            if now >= self._try_at and not self._trying:
+                self._trying = True
+                return True
+            with anyio.move_on_after(None if self._trying else self._try_at - now):
+                await self._changed.wait()
+        return False
+
+    def raise_if_down(self) -> None:
+        """Raise EndpointDown if the endpoint is given up."""
+        if self.given_up:
+            raise EndpointDown(self.given_up)
+
+    def replied(self) -> None:
+        """Note a reply of any kind that shows the endpoint at work."""
+        if self._failures >= FAILURES:
+            self._note(f"{self._name} answers again")
+        if self._failures:
+            self._failures, self._failing_since = 0, None
+            self._change()
+
+    def failed(self, why: str) -> None:
+        """Note a call that got no reply, or an error of the server's."""
+        now = anyio.current_time()
+        self._failing_since = self._failing_since or now
+        self._failures += 1
+        if self._failures >= FAILURES:
+            wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)
+            self._try_at = min(now + wait_s, max(now, self._failing_since + self._give_up_s))
+            if self._failures == FAILURES:
+                self._note(
+                    f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
+                )
+        if now - self._failing_since >= self._give_up_s:
+            self._give_up(why)
+        self._change()
+
+    def tried(self) -> None:
+        """Note that the call that tried has ended, however it ended."""
+        self._trying = False
+        self._change()
+
+    def _give_up(self, why: str) -> None:
+        if not self.given_up:
+            self.given_up = f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}"
+            self._note(f"{self.given_up}. Nothing more is asked of it")
+        self._failures = max(self._failures, FAILURES)
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()

@@ -1,0 +1,110 @@
+"""The gate of an endpoint: every call to the endpoint, the agent's and the judge's, goes through here."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+import httpx2
+import openai
+
+from harness.endpoints.breaker import Breaker
+from harness.endpoints.errors import is_quota
+from harness.endpoints.pace import Pace
+from harness.endpoints.retries import retry_after_s
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+
+_Reply = TypeVar("_Reply")
+_NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")
+"""The openai client's error wants a request; nothing reads the request."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an endpoint is waited for, in seconds."""
+
+    request_s: float = 120.0
+    """For the reply to one attempt of a call (--request-timeout); of a stream, for each of its events."""
+    give_up_s: float = 300.0
+    """For any reply at all (--give-up)."""
+
+
+class Gate:
+    """Lets calls in as fast as the endpoint takes them; while the endpoint is down, one call tries and the others wait.
+
+    A 429 is a wait, not a failure: the call is sent again, as often as it takes, until `give_up_s` have passed
+    without any reply.
+    """
+
+    def __init__(self, name: str, patience: Patience, rng: random.Random, note: Callable[[str], None]) -> None:
+        """Open the gate of the endpoint `name`; `note` gets what the user should read while the work goes on."""
+        self.patience = patience
+        self._pace = Pace(rng)
+        self._breaker = Breaker(name, patience.give_up_s, note)
+        self._replied_at: float | None = None
+
+    @property
+    def given_up(self) -> str | None:
+        """Why nothing more is asked of the endpoint; None while it is asked."""
+        return self._breaker.given_up
+
+    @property
+    def open(self) -> bool:
+        """Whether a call may go at once."""
+        return self._breaker.closed and self._pace.free
+
+    async def send(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
+        """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
+
+        An attempt that takes longer than `request_s` ends as openai.APITimeoutError. Raises what `call` raises:
+        a RateLimitError only where no reply came for `give_up_s`; EndpointDown once the endpoint is given up.
+        """
+        began = anyio.current_time()
+        while True:
+            tries = not self.open and await self._wait(clock)
+            sent_at = self._pace.sent()
+            try:
+                with anyio.move_on_after(self.patience.request_s):
+                    reply = await call()
+                    self._replied()
+                    return reply
+                raise openai.APITimeoutError(_NO_REQUEST)
+            except openai.RateLimitError as exc:
+                self._breaker.replied()  # the endpoint works, and says so
+                if is_quota(exc) or self._waited_in_vain(began):
+                    raise
+                self._pace.refused(sent_at, retry_after_s(exc))
+            except (openai.APIConnectionError, openai.InternalServerError) as exc:
+                self._breaker.failed(_short(exc))
+                raise
+            except openai.APIStatusError:
+                self._breaker.replied()
+                raise
+            finally:
+                if tries:
+                    self._breaker.tried()
+
+    def heard(self, headers: Mapping[str, str]) -> None:
+        """Note what the headers of a reply say of the room that is left."""
+        self._pace.heard(headers)
+
+    async def _wait(self, clock: Stoppable) -> bool:
+        """Wait for this call's turn; return whether the call is the one that tries an endpoint that is down."""
+        self._breaker.raise_if_down()
+        with clock.stopped():
+            await self._pace.wait()
+            return await self._breaker.wait()
+
+    def _replied(self) -> None:
+        self._replied_at = anyio.current_time()
+        self._breaker.replied()
+        self._pace.replied()
+
+    def _waited_in_vain(self, began: float) -> bool:
+        return anyio.current_time() - max(began, self._replied_at or began) >= self.patience.give_up_s
+
+
+def _short(error: openai.OpenAIError) -> str:
+    status = getattr(error, "status_code", None)
+    return f"HTTP {status}" if status else type(error).__name__

@@ -1,0 +1,151 @@
+"""How fast calls may be sent to an endpoint, learnt from what the endpoint refuses.
+
+Additive increase, multiplicative decrease (Chiu and Jain, 1989): a 429 lowers the rate by a third, each reply raises it
+a little. Callers who wait are let in one after another, so that they do not come back at one instant.
+"""
+
+import random
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+
+import anyio
+
+LONGEST_PAUSE_S = 60.0
+"""A server that asks for more is asked again after this long."""
+_FIRST_PAUSE_S = 0.5
+_DECREASE = 0.8
+_DOUBLING = 0.7
+"""By so much each call raises the rate until the second 429: the rate doubles in a second."""
+_INCREASE = 0.05
+"""The part of the rate at the last 429 by which the rate grows in a second from then on."""
+_WINDOW_S = 1.0
+"""Calls of so many seconds tell the rate at the first 429."""
+_FASTEST = 1000.0
+"""Calls a second from which on the pace is no limit any more."""
+
+
+class Pace:
+    """The pace of all calls to one endpoint. Without a 429 there is none, and a call waits for nothing."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Begin without a limit; `rng` spreads the pauses."""
+        self._rng = rng
+        self._rate: float | None = None
+        self._gain: float | None = None
+        """Calls a second by which the rate grows in a second; None while it doubles."""
+        self._next_at = 0.0
+        self._old_until = 0.0
+        """What was sent before was sent at a rate that has been lowered since."""
+        self._refusals = 0
+        self._let_in: deque[float] = deque(maxlen=1024)
+        """When the latest calls were sent that were not refused."""
+        self._queue = anyio.Lock()
+
+    @property
+    def free(self) -> bool:
+        """Whether a call may go at once."""
+        return self._rate is None and not self._queue.locked() and anyio.current_time() >= self._next_at
+
+    async def wait(self) -> None:
+        """Wait for this call's turn. Callers come through in the order in which they came."""
+        async with self._queue:
+            # a 429 during the sleep may put the next call off again
+            while (now := anyio.current_time()) < self._next_at:  # noqa: ASYNC110
+                await anyio.sleep_until(self._next_at)
+            if self._rate is not None:
+                self._next_at = now + 1 / self._rate
+                self._raise_rate(self._rate)
+
+    def sent(self) -> float:
+        """Note a call that is sent now; return the time, for `refused`."""
+        now = anyio.current_time()
+        self._let_in.append(now)
+        return now
+
+    def replied(self) -> None:
+        """Note a reply."""
+        self._refusals = 0
+
+    def refused(self, sent_at: float, wished_s: float | None) -> None:
+        """Note a 429 to a call that was sent at `sent_at`, with the pause that the server wishes, if it says so.
+
+        The 429s to calls that were under way together lower the rate once.
+        """
+        now = anyio.current_time()
+        with suppress(ValueError):  # so long ago that it is no longer counted
+            self._let_in.remove(sent_at)
+        if sent_at >= self._old_until:
+            self._refusals += 1
+            pause_s = min(wished_s or _FIRST_PAUSE_S * 2 ** (self._refusals - 1), LONGEST_PAUSE_S)
+            self._put_off(now, pause_s)
+            self._old_until = now + pause_s
+            if self._rate is not None:
+                self._gain, self._rate = _INCREASE * self._rate, _DECREASE * self._rate
+                return
+        elif wished_s:
+            self._put_off(now, min(wished_s, LONGEST_PAUSE_S))
+        if self._gain is None:  # of the calls that went together, it turns out only now how many were let in
+            self._rate = _DECREASE * max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
+
+    def heard(self, headers: Mapping[str, str]) -> None:
+        """Note what a reply's headers say: with no request left, the next call waits for the next place."""
+        room = room_left(headers)
+        if room is not None and room > 0:
+            self._put_off(anyio.current_time(), min(room, LONGEST_PAUSE_S))
+
+    def _raise_rate(self, rate: float) -> None:
+        raised = rate + (_DOUBLING if self._gain is None else self._gain / rate)
+        self._rate = raised if raised < _FASTEST else None
+
+    def _put_off(self, now: float, pause_s: float) -> None:
+        self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))
+
+
+def room_left(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until an endpoint takes the next call, as `x-ratelimit-*` say; 0 with room, None unsaid.
+
+    OpenAI's `reset` is the time until all `limit` places are free again, so the first is free after that part of it.
+    """
+    waits = [_wait_for(headers, kind) for kind in ("requests", "tokens")]
+    told = [wait for wait in waits if wait is not None]
+    return max(told) if told else None
+
+
+def _wait_for(headers: Mapping[str, str], kind: str) -> float | None:
+    remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
+    if remaining is None or remaining > 0:
+        return None if remaining is None else 0.0
+    reset_s = duration_s(headers.get(f"x-ratelimit-reset-{kind}", ""))
+    limit = _number(headers.get(f"x-ratelimit-limit-{kind}")) if kind == "requests" else None
+    return None if reset_s is None else reset_s / max(1.0, limit or 1.0)
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration_s(text: str) -> float | None:
+    """Return a duration such as `1s`, `20ms`, `6m0s` or `1.5` in seconds; None for anything else."""
+    if (plain := _number(text)) is not None:
+        return plain
+    total, number = 0.0, ""
+    at = 0
+    while at < len(text):
+        if text[at].isdecimal() or text[at] == ".":
+            number += text[at]
+            at += 1
+            continue
+        unit = "ms" if text.startswith("ms", at) else text[at]
+        value = _number(number)
+        if value is None or unit not in _UNITS:
+            return None
+        total, number, at = total + value * _UNITS[unit], "", at + len(unit)
+    return total if text and not number else None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None

@@ -1,0 +1,61 @@
+"""A limit on time that stands still while its work waits for what is no fault of the work."""
+
+import math
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
+
+import anyio
+
+
+class Stoppable(Protocol):
+    """A clock that a wait at an endpoint's gate stops."""
+
+    def stopped(self) -> AbstractContextManager[None]:
+        """Stand still for as long as the context lasts."""
+        ...
+
+
+class _NoLimit:
+    def stopped(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+NO_LIMIT: Stoppable = _NoLimit()
+"""The clock of work that may take as long as it takes."""
+
+
+class TimeLimit:
+    """Cancels what runs `within` it after so many seconds, waits that are not counted aside."""
+
+    def __init__(self, seconds: float) -> None:
+        """Set the limit; the clock begins with `within`."""
+        self.seconds = seconds
+        self._scope: anyio.CancelScope | None = None
+        self._left_s = seconds
+        self._stops = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time was over."""
+        return self._scope is not None and self._scope.cancel_called
+
+    @contextmanager
+    def within(self) -> Generator[None]:
+        """Run what is inside, for `seconds` at most; what is cut off ends without an error: see `passed`."""
+        with anyio.move_on_after(self.seconds) as self._scope:
+            yield
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """Stand still. Of waits that overlap, the last to end lets the clock go on."""
+        if self._scope and not self._stops:
+            self._left_s = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if self._scope and not self._stops:
+                self._scope.deadline = anyio.current_time() + self._left_s

@@ -1,0 +1,276 @@
+"""An endpoint's gate: rate limits are waits, hung calls end, an endpoint that is down is asked rarely and given up."""
+
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.gate import Gate, Patience
+from harness.endpoints.pace import duration_s, room_left
+from harness.endpoints.time_limit import TimeLimit
+from tests.virtual_time import run_virtually
+
+REQUEST = httpx2.Request("POST", "http://host/v1")
+UNREACHABLE = openai.APIConnectionError(request=REQUEST)
+
+
+@dataclass
+class Bucket:
+    """A server that lets `rate` calls a second in, `burst` at once, and answers the others with 429."""
+
+    rate: float
+    burst: float
+    retry_after: str | None = None
+    latency_s: float = 0.2
+    replies: int = 0
+    _tokens: float = field(init=False)
+    _at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._tokens = self.burst
+
+    async def __call__(self) -> str:
+        now = anyio.current_time()
+        self._tokens, self._at = min(self.burst, self._tokens + (now - self._at) * self.rate), now
+        if self._tokens < 1:
+            await anyio.sleep(0.005)
+            headers = {"retry-after": self.retry_after} if self.retry_after else {}
+            raise openai.RateLimitError(
+                "slow", response=httpx2.Response(429, headers=headers, request=REQUEST), body={}
+            )
+        self._tokens -= 1
+        await anyio.sleep(self.latency_s)
+        self.replies += 1
+        return "reply"
+
+
+def gate(notes: list[str] | None = None, **patience: float) -> Gate:
+    return Gate("host", Patience(**patience), random.Random(1), (notes if notes is not None else []).append)
+
+
+async def all_at_once(calls: int, call: Callable[[], Coroutine[Any, Any, object]]) -> float:
+    """Make so many calls side by side, and return the seconds that they took."""
+    async with anyio.create_task_group() as tasks:
+        for _ in range(calls):
+            tasks.start_soon(call)
+    return anyio.current_time()
+
+
+@pytest.mark.parametrize("retry_after", [None, "1"])
+@pytest.mark.parametrize(("calls", "turns"), [(24, 1), (24, 3), (16, 12)])
+def test_a_rate_limit_fails_nobody_and_costs_half_of_the_limits_own_time_at_most(
+    retry_after: str | None, calls: int, turns: int
+) -> None:
+    server, at = Bucket(6, 6, retry_after), gate()
+
+    async def rollout() -> None:
+        for _ in range(turns):
+            await at.send(server)
+
+    seconds = run_virtually(all_at_once, calls, rollout)
+    assert server.replies == calls * turns
+    assert seconds <= 1.5 * ((calls * turns - 6) / 6 + server.latency_s)
+
+
+@given(
+    rate=st.floats(0.2, 100),
+    burst=st.integers(1, 30),
+    retry_after=st.sampled_from([None, "0", "0.3", "1", "7", "soon"]),
+    calls=st.integers(1, 60),
+    latency_s=st.floats(0, 3),
+)
+def test_whatever_the_limit_every_call_is_answered(
+    rate: float, burst: int, retry_after: str | None, calls: int, latency_s: float
+) -> None:
+    server, at = Bucket(rate, burst, retry_after, latency_s), gate(give_up_s=3600.0)
+    run_virtually(all_at_once, calls, lambda: at.send(server))
+    assert server.replies == calls
+
+
+def test_a_limit_that_lets_nothing_through_ends_after_the_time_to_give_up() -> None:
+    at = gate(give_up_s=60.0)
+
+    async def ask() -> float:
+        with pytest.raises(openai.RateLimitError):
+            await at.send(Bucket(0, 0))
+        return anyio.current_time()
+
+    assert 60 <= run_virtually(ask) <= 125
+
+
+def test_waiting_for_a_rate_limit_stops_the_rollouts_clock() -> None:
+    server, at, limits = Bucket(0.5, 1), gate(), [TimeLimit(5.0) for _ in range(6)]
+
+    async def rollout(limit: TimeLimit) -> None:
+        with limit.within():
+            await at.send(server, limit)
+            await anyio.sleep(4)
+
+    async def rollouts() -> float:
+        async with anyio.create_task_group() as tasks:
+            for limit in limits:
+                tasks.start_soon(rollout, limit)
+        return anyio.current_time()
+
+    assert run_virtually(rollouts) > 10
+    assert not any(limit.passed for limit in limits)
+
+
+def test_the_clock_goes_on_after_a_wait() -> None:
+    limit = TimeLimit(5.0)
+
+    async def rollout() -> float:
+        with limit.within():
+            await anyio.sleep(3)
+            with limit.stopped(), limit.stopped():
+                await anyio.sleep(100)
+            await anyio.sleep(3)
+        return anyio.current_time()
+
+    assert run_virtually(rollout) == pytest.approx(105)  # pyright: ignore[reportUnknownMemberType]
+    assert limit.passed
+
+
+def test_a_hung_call_ends_as_a_timeout_of_the_network_and_others_go_on() -> None:
+    at = gate(request_s=2.0)
+    ends: list[tuple[str, float]] = []
+
+    async def hung() -> None:
+        with pytest.raises(openai.APITimeoutError):
+            await at.send(anyio.sleep_forever)
+        ends.append(("hung", anyio.current_time()))
+
+    async def sound() -> None:
+        await at.send(Bucket(100, 100, latency_s=0.1))
+        ends.append(("sound", anyio.current_time()))
+
+    async def both() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hung)
+            tasks.start_soon(sound)
+
+    run_virtually(both)
+    assert ends == [("sound", 0.1), ("hung", 2.0)]
+
+
+async def down() -> str:
+    raise UNREACHABLE
+
+
+@pytest.mark.parametrize("in_flight", [1, 32])
+def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) -> None:
+    notes: list[str] = []
+    at, asked = gate(notes, give_up_s=300.0), 0
+
+    async def dead() -> None:
+        nonlocal asked
+        asked += 1
+        await down()
+
+    async def verdict() -> None:
+        try:
+            while True:
+                with pytest.raises(openai.APIConnectionError):
+                    await at.send(dead)
+        except EndpointDown:
+            pass
+
+    seconds = run_virtually(all_at_once, in_flight, verdict)
+    assert asked <= 20 + in_flight
+    assert 300 <= seconds <= 301
+    assert at.given_up == "host gave no reply for 300 s (--give-up); the last error: APIConnectionError"
+    assert len(notes) == 2
+
+
+def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
+    notes: list[str] = []
+    at, replies = gate(notes), 0
+
+    async def back_after_100_s() -> None:
+        if anyio.current_time() < 100:
+            await down()
+        await anyio.sleep(0.1)
+
+    async def verdict() -> None:
+        nonlocal replies
+        while True:
+            try:
+                await at.send(back_after_100_s)
+            except openai.APIConnectionError:
+                continue
+            replies += 1
+            return
+
+    seconds = run_virtually(all_at_once, 20, verdict)
+    assert replies == 20
+    assert seconds < 165  # tries are a minute apart at most
+    assert notes[-1] == "host answers again"
+
+
+def test_the_others_may_try_where_the_call_that_tried_was_cancelled() -> None:
+    at = gate()
+
+    async def cancelled_while_it_tries() -> None:
+        with anyio.move_on_after(30):
+            await at.send(anyio.sleep_forever)
+
+    async def work() -> str | None:
+        for _ in range(5):
+            with pytest.raises(openai.APIConnectionError):
+                await at.send(down)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancelled_while_it_tries)
+            return await at.send(Bucket(1, 1))
+
+    assert run_virtually(work) == "reply"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1s", 1), ("20ms", 0.02), ("6m0s", 360), ("1h2m3s", 3723), ("1.5", 1.5), ("", None), ("soon", None), ("5", 5)],
+)
+def test_a_duration_is_read_as_openai_writes_it(text: str, seconds: float | None) -> None:
+    assert duration_s(text) == (None if seconds is None else pytest.approx(seconds))  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"x-ratelimit-remaining-requests": "3"}, 0.0),
+        ({"x-ratelimit-remaining-requests": "0"}, None),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "10s"}, 10.0),
+        (
+            {
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "60s",
+                "x-ratelimit-limit-requests": "60",
+            },
+            1.0,
+        ),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2s"}, 2.0),
+        ({"x-ratelimit-remaining-requests": "many"}, None),
+    ],
+)
+def test_the_room_that_is_left_is_read_from_a_replys_headers(headers: dict[str, str], seconds: float | None) -> None:
+    assert room_left(headers) == seconds
+
+
+def test_with_no_room_left_the_next_call_waits_without_a_429() -> None:
+    at = gate()
+
+    async def work() -> float:
+        await at.send(Bucket(1, 1, latency_s=0))
+        at.heard({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "4s"})
+        await at.send(Bucket(1, 1, latency_s=0))
+        return anyio.current_time()
+
+    assert 4 <= run_virtually(work) <= 4.5
