@@ -37,6 +37,9 @@ def _deliver(
             err=True,
         )
         return ExitCode.BUDGET
+    if result.given_up:
+        say(f"stopped: {result.given_up}. {what_is_kept(result.path)}", err=True)
+        return ExitCode.NOTHING_RANKABLE if summary.best is None else ExitCode.FAILURES
     if _out_of_quota(reader, summary, rescored=rescored):
         return ExitCode.BUDGET
     return _exit_code(ranking, summary, max_failures)

@@ -163,8 +163,13 @@ class Settings:
     ] = None
     judge_label: Annotated[str | None, Setting("The judge's name in verdict keys.", default_text="model@host")] = None
     judge_timeout: Annotated[
-        float, Setting("Seconds that a verdict may take, retries included.", metavar="SECONDS", above=0)
-    ] = 120.0
+        float,
+        Setting(
+            "Seconds that a verdict may take, retries included; waits for a rate limit do not count.",
+            metavar="SECONDS",
+            above=0,
+        ),
+    ] = 300.0
     judge_concurrency: Annotated[int, Setting("Judge calls at a time.", at_least=1)] = 32
     judge_budget: Annotated[
         int,
@@ -259,7 +264,28 @@ class Settings:
         ),
     ] = ()
     concurrency: Annotated[int, Setting("Rollouts at a time.", at_least=1)] = 16
-    timeout: Annotated[float, Setting("Seconds that a rollout may take.", metavar="SECONDS", above=0)] = 300.0
+    timeout: Annotated[
+        float,
+        Setting("Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0),
+    ] = 300.0
+    request_timeout: Annotated[
+        float,
+        Setting(
+            "Seconds that one attempt of a model call may take; in a stream, the time between two events.",
+            metavar="SECONDS",
+            above=0,
+        ),
+    ] = 120.0
+    retries: Annotated[
+        int, Setting("Further attempts of a model call that failed. A rate limit spends none.", at_least=0, at_most=100)
+    ] = 5
+    repairs: Annotated[
+        int, Setting("Further turns in which a judge may mend a reply that cannot be used.", at_least=0, at_most=10)
+    ] = 1
+    give_up: Annotated[
+        float,
+        Setting("Seconds without any reply after which an endpoint is asked no more.", metavar="SECONDS", above=0),
+    ] = 300.0
     max_turns: Annotated[int, Setting("Model turns that a rollout may take.", at_least=1)] = 20
     max_failures: Annotated[
         int, Setting("Up to so many failed rollouts and incomplete groups, the exit code is still 0.", at_least=0)

@@ -13,6 +13,7 @@ from harness.endpoints.address import (
     judge_endpoint,
     jurors,
 )
+from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.call_settings import seed_of, with_seed
 from harness.endpoints.client import openai_client
 from harness.endpoints.costs import (
@@ -28,26 +29,36 @@ from harness.endpoints.costs import (
     total_bounds,
 )
 from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
-from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply, completed
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable, TimeLimit
 from harness.endpoints.usage import usage_of, usage_of_sdk, usage_of_span
 
 __all__ = [
     "AGENT_KEY",
     "AGENT_URL",
+    "NO_LIMIT",
     "OPENAI_HOST",
+    "OPENS_AFTER_S",
     "Ceiling",
     "CostBounds",
     "Endpoint",
+    "EndpointDown",
     "EndpointState",
     "FirstAlone",
+    "Gate",
+    "Gates",
+    "Patience",
     "Priced",
     "Purchase",
     "RefusedSettings",
+    "Stoppable",
     "StreamedReply",
+    "TimeLimit",
     "Tokens",
     "agent_endpoint",
     "agent_retries",

@@ -9,6 +9,7 @@ import anyio
 import httpx2
 import openai
 
+from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
 from harness.endpoints.errors import is_quota
 from harness.endpoints.pace import Pace
@@ -44,6 +45,11 @@ class Gate:
         self._breaker = Breaker(name, patience.give_up_s, note)
         self._replied_at: float | None = None
 
+    @classmethod
+    def impatient(cls) -> "Gate":
+        """Return a gate that lets every call through once: a 429 is the caller's to see."""
+        return cls("the endpoint", Patience(give_up_s=0.0), random.Random(0), lambda _: None)
+
     @property
     def given_up(self) -> str | None:
         """Why nothing more is asked of the endpoint; None while it is asked."""
@@ -72,9 +78,10 @@ class Gate:
                 raise openai.APITimeoutError(_NO_REQUEST)
             except openai.RateLimitError as exc:
                 self._breaker.replied()  # the endpoint works, and says so
-                if is_quota(exc) or self._waited_in_vain(began):
+                left_s = self._patience_left_s(began)
+                if is_quota(exc) or left_s <= 0:
                     raise
-                self._pace.refused(sent_at, retry_after_s(exc))
+                self._pace.refused(sent_at, retry_after_s(exc), left_s)
             except (openai.APIConnectionError, openai.InternalServerError) as exc:
                 self._breaker.failed(_short(exc))
                 raise
@@ -101,8 +108,30 @@ class Gate:
         self._breaker.replied()
         self._pace.replied()
 
-    def _waited_in_vain(self, began: float) -> bool:
-        return anyio.current_time() - max(began, self._replied_at or began) >= self.patience.give_up_s
+    def _patience_left_s(self, began: float) -> float:
+        waited_s = anyio.current_time() - max(began, self._replied_at or began)
+        return self.patience.give_up_s - waited_s
+
+
+class Gates:
+    """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        """Make each gate when it is first asked for."""
+        self._note = note
+        self._gates: dict[tuple[str, str], Gate] = {}
+
+    @property
+    def given_up(self) -> str | None:
+        """Why nothing more is asked of an endpoint; None while every endpoint is asked."""
+        reasons = [gate.given_up for gate in self._gates.values() if gate.given_up]
+        return "; ".join(reasons) or None
+
+    def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random) -> Gate:
+        """Return the gate of an endpoint; None is where the agent's own models are."""
+        place = (endpoint.url, endpoint.key.get_secret_value()) if endpoint else ("", "")
+        name = endpoint.host if endpoint else "the agent's own model"
+        return self._gates.setdefault(place, Gate(name, patience, rng, self._note))
 
 
 def _short(error: openai.OpenAIError) -> str:

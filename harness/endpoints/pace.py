@@ -67,24 +67,24 @@ class Pace:
         """Note a reply."""
         self._refusals = 0
 
-    def refused(self, sent_at: float, wished_s: float | None) -> None:
+    def refused(self, sent_at: float, wished_s: float | None, most_s: float = LONGEST_PAUSE_S) -> None:
         """Note a 429 to a call that was sent at `sent_at`, with the pause that the server wishes, if it says so.
 
-        The 429s to calls that were under way together lower the rate once.
+        Nobody pauses for more than `most_s`. The 429s to calls that were under way together lower the rate once.
         """
-        now = anyio.current_time()
+        now, most_s = anyio.current_time(), min(most_s, LONGEST_PAUSE_S)
         with suppress(ValueError):  # so long ago that it is no longer counted
             self._let_in.remove(sent_at)
         if sent_at >= self._old_until:
             self._refusals += 1
-            pause_s = min(wished_s or _FIRST_PAUSE_S * 2 ** (self._refusals - 1), LONGEST_PAUSE_S)
+            pause_s = min(wished_s or _FIRST_PAUSE_S * 2 ** min(self._refusals - 1, 10), most_s)
             self._put_off(now, pause_s)
             self._old_until = now + pause_s
             if self._rate is not None:
                 self._gain, self._rate = _INCREASE * self._rate, _DECREASE * self._rate
                 return
         elif wished_s:
-            self._put_off(now, min(wished_s, LONGEST_PAUSE_S))
+            self._put_off(now, min(wished_s, most_s))
         if self._gain is None:  # of the calls that went together, it turns out only now how many were let in
             self._rate = _DECREASE * max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
 

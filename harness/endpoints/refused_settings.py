@@ -7,8 +7,11 @@ import anyio
 import openai
 
 from harness.core.errors import Refused
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 
 _Reply = TypeVar("_Reply")
+OPENS_AFTER_S = 5.0
+"""For so long the first call goes alone."""
 
 
 class RefusedSettings:
@@ -59,18 +62,37 @@ def refused_setting(error: BaseException | None, sent: Collection[str]) -> str |
 
 
 class FirstAlone:
-    """Lets the first call of each kind go alone, so that what it is refused is learnt before the others go."""
+    """Lets the first call of each kind go alone, so that what it is refused is learnt before the others go.
+
+    The others wait until it has ended, and OPENS_AFTER_S at most: a call that hangs must not hold them up.
+    """
 
     def __init__(self) -> None:
         """No kind of call was answered yet."""
         self.answered: set[Hashable] = set()
-        self._locks: dict[Hashable, anyio.Lock] = {}
+        self._under_way: dict[Hashable, tuple[float, anyio.Event]] = {}
 
-    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
-        """Make a call: alone while none of its `kind` was answered. Raises what `call` raises."""
-        async with self._locks.setdefault(kind, anyio.Lock()):
-            if kind not in self.answered:
-                reply = await call()
-                self.answered.add(kind)
-                return reply
-        return await call()
+    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
+        """Make a call: alone while none of its `kind` was answered. `clock` stands still while the call waits.
+
+        Raises what `call` raises.
+        """
+        while kind not in self.answered and kind in self._under_way:
+            opens_at, ended = self._under_way[kind]
+            with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
+                await ended.wait()
+            if anyio.current_time() >= opens_at:
+                break
+        return await self._answer(kind, call) if kind not in self.answered else await call()
+
+    async def _answer(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
+        ended = anyio.Event()
+        self._under_way.setdefault(kind, (anyio.current_time() + OPENS_AFTER_S, ended))
+        try:
+            reply = await call()
+            self.answered.add(kind)
+        finally:
+            if self._under_way.get(kind, (0.0, None))[1] is ended:
+                del self._under_way[kind]
+            ended.set()
+        return reply

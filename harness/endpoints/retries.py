@@ -12,21 +12,17 @@ import openai
 import stamina
 from agents import ModelRetrySettings, RetryDecision, RetryPolicyContext
 
-from harness.endpoints.errors import QUOTA
-
-AGENT_RETRIES = 5
-"""Further attempts of an agent's call, after the first."""
-JUDGE_ATTEMPTS = 5
 LONGEST_WAIT_S = 60.0
 """A server that asks for more is asked again after this long."""
 _FIRST_WAIT_S = 0.5
-_TRANSIENT = {408, 409, 429}
+_TRANSIENT = {408, 409}
 
 
-def may_succeed_later(status: int | None, code: str | None, *, no_reply: bool) -> bool:
-    """Return whether the same call may succeed later: after no reply, HTTP 408, 409, 429 or 5xx; not without quota."""
-    if code == QUOTA:
-        return False
+def may_succeed_later(status: int | None, *, no_reply: bool) -> bool:
+    """Return whether the same call may succeed later: after no reply, HTTP 408, 409 or 5xx.
+
+    Not after a 429: the endpoint's gate has waited for as long as the user would.
+    """
     return no_reply or (status is not None and (status in _TRANSIENT or status >= 500))
 
 
@@ -45,8 +41,8 @@ def retry_after_s(error: BaseException) -> float | None:
     return _until_date(headers) if seconds is None else seconds
 
 
-def agent_retries(rng: random.Random, has_answered: Callable[[], bool]) -> ModelRetrySettings:
-    """Return the SDK's retry settings of a run's agent calls.
+def agent_retries(retries: int, rng: random.Random, has_answered: Callable[[], bool]) -> ModelRetrySettings:
+    """Return the SDK's settings for up to `retries` further attempts of a run's agent calls.
 
     A Retry-After is honoured. Otherwise the wait doubles from half a second and is spread by `rng`, so that rollouts
     that failed together do not come back together. While no model `has_answered`, an address that cannot be reached is
@@ -56,7 +52,7 @@ def agent_retries(rng: random.Random, has_answered: Callable[[], bool]) -> Model
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
         error = context.normalized
         no_reply = error.is_network_error or error.is_timeout
-        if not may_succeed_later(error.status_code, error.error_code, no_reply=no_reply):
+        if not may_succeed_later(error.status_code, no_reply=no_reply):
             return False
         unreachable = error.is_network_error and not error.is_timeout
         if unreachable and not has_answered() and context.attempt > 1:
@@ -65,21 +61,21 @@ def agent_retries(rng: random.Random, has_answered: Callable[[], bool]) -> Model
         wished_s = retry_after_s(context.error) or error.retry_after  # the latter: advice of a model of the agent's own
         return RetryDecision(retry=True, delay=min(wished_s or backoff_s, LONGEST_WAIT_S))
 
-    return ModelRetrySettings(max_retries=AGENT_RETRIES, policy=policy)
+    return ModelRetrySettings(max_retries=retries, policy=policy)
 
 
-def judge_retries(timeout_s: float) -> AsyncIterator[stamina.Attempt]:
-    """Return the attempts of one judge call, for `async for`; with their waits they begin within `timeout_s`.
+def judge_retries(retries: int) -> AsyncIterator[stamina.Attempt]:
+    """Return the first and up to `retries` further attempts of one judge call, for `async for`.
 
     A Retry-After is honoured; otherwise stamina's own backoff with jitter holds.
     """
-    return stamina.retry_context(on=_judge_wait, attempts=JUDGE_ATTEMPTS, timeout=timeout_s).__aiter__()
+    return stamina.retry_context(on=_judge_wait, attempts=retries + 1, timeout=None).__aiter__()
 
 
 def _judge_wait(error: Exception) -> bool | float:
     """Return whether to try again, or after how many seconds."""
     if isinstance(error, openai.APIStatusError):
-        if not may_succeed_later(error.status_code, error.code, no_reply=False):
+        if not may_succeed_later(error.status_code, no_reply=False):
             return False
         return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
     return isinstance(error, openai.APIConnectionError)

@@ -40,11 +40,18 @@ class TimeLimit:
         """Whether the time was over."""
         return self._scope is not None and self._scope.cancel_called
 
-    @contextmanager
-    def within(self) -> Generator[None]:
-        """Run what is inside, for `seconds` at most; what is cut off ends without an error: see `passed`."""
-        with anyio.move_on_after(self.seconds) as self._scope:
-            yield
+    @property
+    def spent_s(self) -> float:
+        """The seconds that count so far."""
+        if self._scope is None:
+            return 0.0
+        left_s = self._left_s if self._stops else self._scope.deadline - anyio.current_time()
+        return self.seconds - left_s
+
+    def within(self) -> anyio.CancelScope:
+        """Return the scope to run the work in, for `seconds` at most; work that is cut off ends without an error."""
+        self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
+        return self._scope
 
     @contextmanager
     def stopped(self) -> Generator[None]:

@@ -7,7 +7,7 @@ know how its verdicts are turned into ranks.
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge import Ask, Judge
-from harness.judging.judge_model import JudgeModel, Pricing
+from harness.judging.judge_model import JudgeModel, JudgePatience, Pricing
 from harness.judging.juror import ListLedger, PairJuror, PairLedger
 from harness.judging.jury import Averaging, ListJury, PairJury, all_at_once, average
 from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
@@ -28,6 +28,7 @@ __all__ = [
     "EndpointAsk",
     "Judge",
     "JudgeModel",
+    "JudgePatience",
     "ListJury",
     "ListLedger",
     "ListRubric",

@@ -1,6 +1,7 @@
 """The embedded judge behind the same door as a model: it answers the same prompts with the same JSON."""
 
 from harness.core.records import Usage
+from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging.judge import ModelReply, Question
 from harness.judging.list_prompt import ListPrompt
 from harness.offline import judge_list, judge_pair
@@ -9,8 +10,11 @@ from harness.offline import judge_list, judge_pair
 class EmbeddedAsk:
     """Answers by measured features (harness.offline); calls no one and costs nothing."""
 
-    async def __call__(self, prompt: Question) -> ModelReply:
+    given_up = None
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
         """Return the reply."""
+        del clock  # it never waits
         if isinstance(prompt, ListPrompt):
             task = prompt.about.task
             text = judge_list(task.query, task.brief, prompt.shown)

@@ -14,9 +14,13 @@ import openai
 from harness.core.errors import Refused
 from harness.core.records import Failure, Usage
 from harness.endpoints import (
+    NO_LIMIT,
     Endpoint,
+    EndpointDown,
     FirstAlone,
+    Gate,
     RefusedSettings,
+    Stoppable,
     failure_of,
     is_too_long,
     judge_retries,
@@ -32,49 +36,73 @@ _SAMPLING = {"temperature": 0.0}
 
 
 class EndpointAsk:
-    """Asks `model` at an endpoint. At most `limit` calls at a time; transport errors, 429 and 5xx are retried."""
+    """Asks `model` at an endpoint. At most `limit` calls at a time; transport errors and 5xx are retried."""
 
     def __init__(
-        self, endpoint: Endpoint, model: str, *, timeout_s: float, limit: int, extra: Mapping[str, Any] | None = None
+        self,
+        endpoint: Endpoint,
+        model: str,
+        gate: Gate,
+        *,
+        retries: int,
+        limit: int,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         """Set up; nothing is sent before the first call. `extra` are parameters added to every request's body."""
         self._extra = {"extra_body": dict(extra)} if extra else {}
-        self._endpoint, self._model, self._timeout_s = endpoint, model, timeout_s
-        self._client = openai_client(endpoint, timeout_s=timeout_s)
+        self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
+        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
         self._limiter = anyio.CapacityLimiter(limit)
         self._first = FirstAlone()
         self._refused_settings = RefusedSettings()
         self._form = 0
         self._refusal: Refused | None = None
 
-    async def __call__(self, prompt: Question) -> ModelReply:
-        """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
+    @property
+    def given_up(self) -> str | None:
+        """Why the endpoint is asked nothing more; None while it is asked."""
+        return self._gate.given_up
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        """Return the reply; `clock` stands still while the call waits for its turn.
+
+        Raises AskFailed; Refused if the endpoint turned the very first call down.
+        """
         if self._model in self._first.answered:
-            return await self._ask(prompt)
-        return await self._first.send(self._model, lambda: self._ask(prompt))
+            return await self._ask(prompt, clock)
+        return await self._first.send(self._model, lambda: self._ask(prompt, clock), clock)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, prompt: Question) -> ModelReply:
-        async with self._limiter:
+    async def _hear(self, response: Any) -> None:
+        self._gate.heard(response.headers)
+
+    async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
+        with clock.stopped():
+            await self._limiter.acquire()
+        try:
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
             try:
-                return await self._send_allowed(prompt)
+                return await self._send_allowed(prompt, clock)
+            except EndpointDown as exc:
+                raise AskFailed(Failure(kind="network", type="EndpointDown", message=str(exc))) from exc
             except openai.OpenAIError as exc:
                 if self._model not in self._first.answered:
                     self._refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True)
                 raise self._refusal or AskFailed(failure_of(exc)) from exc
+        finally:
+            self._limiter.release()
 
-    async def _send_allowed(self, prompt: Question) -> ModelReply:
+    async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
         """Send; where the endpoint refuses the temperature or the form, send again without it or in the next form."""
         while True:
             refused = self._refused_settings.of(self._model)
             sampling = {name: value for name, value in _SAMPLING.items() if name not in refused}
             try:
-                return await self._send_retrying(prompt, _FORMS[self._form], self._extra | sampling)
+                return await self._send_retrying(prompt, _FORMS[self._form], self._extra | sampling, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
@@ -88,12 +116,14 @@ class EndpointAsk:
         self._form += 1
         return True
 
-    async def _send_retrying(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
+    async def _send_retrying(
+        self, prompt: Question, form: Form, options: dict[str, Any], clock: Stoppable
+    ) -> ModelReply:
         responses = self._endpoint.api == "responses"
         send: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
-        async for attempt in judge_retries(self._timeout_s):
+        async for attempt in judge_retries(self._retries):
             with attempt:
-                return await send(prompt, form, options)
+                return await self._gate.send(lambda: send(prompt, form, options), clock)
         raise AssertionError("stamina either returns or raises")
 
     async def _chat(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:

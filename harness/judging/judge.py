@@ -5,6 +5,7 @@ from typing import Protocol
 
 from harness.core.records import Failure, Usage, digest
 from harness.core.verdicts import Judged, Unjudged
+from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging.list_prompt import ListPrompt
 from harness.judging.prompt import Prompt, Task
 from harness.transcripts import Transcript
@@ -21,6 +22,11 @@ class Judge(Protocol):
     @property
     def rubric_label(self) -> str:
         """What it judges by, as it stands in every verdict."""
+        ...
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
         ...
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
@@ -63,8 +69,13 @@ class Ask(Protocol):
     Raises AskFailed; Refused if the very first call is turned down for key, model or address.
     """
 
-    async def __call__(self, prompt: Question) -> ModelReply:
-        """Return the model's reply."""
+    @property
+    def given_up(self) -> str | None:
+        """Why the model is asked nothing more; None while it is asked."""
+        ...
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        """Return the model's reply; `clock` stands still while the call waits for its turn."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""A model that judges: asked once, and once more if the reply cannot be used. Every judge asks its model this way."""
+"""A model that judges: asked once, and again if the reply cannot be used. Every judge asks its model this way."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
 from harness.core.unicode import valid_unicode
-from harness.endpoints import price_usd
+from harness.endpoints import TimeLimit, price_usd
 from harness.judging.judge import Ask, AskFailed, ModelReply, Question
 from harness.judging.reply import ReplyError
 
@@ -61,6 +61,16 @@ class Exchange(Generic[Read]):
 
 
 @dataclass(frozen=True)
+class JudgePatience:
+    """How long and how often a judge may try to give one verdict."""
+
+    seconds: float = 300.0
+    """For a verdict with its retries and repair turns; waits for the endpoint do not count."""
+    repairs: int = 1
+    """Turns in which the judge may mend a reply that cannot be used."""
+
+
+@dataclass(frozen=True)
 class JudgeModel:
     """A model that judges: how it is asked, its name in verdicts, its price, where its replies are kept."""
 
@@ -76,6 +86,12 @@ class JudgeModel:
     which is written before anything else can run, sees to that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Parameters that `ask` adds to every request."""
+    patience: JudgePatience = JudgePatience()
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the model is asked nothing more; None while it is asked."""
+        return self.ask.given_up
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -83,37 +99,49 @@ class JudgeModel:
         return {**SAMPLING, **self.extra}
 
     async def exchange(self, prompt: Question, read: Callable[[str], Read]) -> Exchange[Read]:
-        """Ask and return what `read` makes of the reply; one repair turn quotes what its ReplyError says.
+        """Ask and return what `read` makes of the reply; a repair turn quotes what its ReplyError says.
 
         Raises only what `ask` raises as Refused.
         """
-        started_at, replies, names = self.clock(), list[ModelReply](), list[str]()
+        started_at, replies, limit = self.clock(), list[tuple[ModelReply, str]](), TimeLimit(self.patience.seconds)
         result: Read | Failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
-        for turn in (1, 2):
-            try:
-                reply = await self.ask(prompt)
-            except AskFailed as exc:
-                result = exc.failure
-                break
-            replies.append(reply)
-            names.append(self.keep(reply.raw))  # paid for: on disk before it is read
-            if reply.withheld:
-                result = reply.withheld
-                break
-            try:
-                result = read(reply.text)
-                break
-            except ReplyError as exc:
-                if self.settle:
-                    self.settle()
-                prompt = replace(prompt, repair=(valid_unicode(reply.text), str(exc)))
-                result = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
-        usage = sum((reply.usage for reply in replies), Usage())
+        with limit.within():
+            for turn in range(1, self.patience.repairs + 2):
+                try:
+                    reply = await self.ask(prompt, limit)
+                except AskFailed as exc:
+                    result = exc.failure
+                    break
+                replies.append((reply, self.keep(reply.raw)))  # paid for: on disk before it is read
+                if reply.withheld:
+                    result = reply.withheld
+                    break
+                try:
+                    result = read(reply.text)
+                    break
+                except ReplyError as exc:
+                    if self.settle:
+                        self.settle()
+                    prompt = replace(prompt, repair=(valid_unicode(reply.text), str(exc)))
+                    result = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
+        if limit.passed and isinstance(result, Failure):
+            result = _too_late(limit.seconds)
+        return self._exchange(result, replies, started_at)
+
+    def _exchange(
+        self, result: Read | Failure, replies: Sequence[tuple[ModelReply, str]], started_at: datetime
+    ) -> Exchange[Read]:
+        usage = sum((reply.usage for reply, _ in replies), Usage())
         return Exchange(
             result=result,
-            replies=tuple(replies),
-            raw_replies=tuple(names),
+            replies=tuple(reply for reply, _ in replies),
+            raw_replies=tuple(name for _, name in replies),
             price_usd=self.pricing.of(usage) if replies else None,
             started_at=started_at,
             duration_s=(self.clock() - started_at).total_seconds(),
         )
+
+
+def _too_late(seconds: float) -> Failure:
+    message = f"no verdict within {seconds:g} s (--judge-timeout)"
+    return Failure(kind="network", type="TimeoutError", message=message)

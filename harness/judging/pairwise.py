@@ -34,6 +34,11 @@ class PairwiseJudge:
             repeat=task.repeat,
         )
 
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
+
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused.
 

@@ -29,6 +29,11 @@ class ListJudge(Protocol):
         """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
         ...
 
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        ...
+
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Judge, and record the cost."""
         ...
@@ -48,6 +53,11 @@ class RulerJudge:
         task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
         fingerprint = list_fingerprint(self._rubric, transcripts[0].rendering)
         return digest([fingerprint, *self._fixed, *map(digest, task), [t.hash for t in transcripts], 0])
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""

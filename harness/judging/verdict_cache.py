@@ -26,6 +26,7 @@ from harness.transcripts import Transcript
 
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
 OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost is reached")
+DOWN = Failure(kind="cancelled", type="NotBought", message="not bought: the judge's endpoint gives no reply")
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -52,6 +53,9 @@ class _AnyJudge(Protocol[_Ok_co, _Failed_co, *Material]):
 
     @property
     def rubric_label(self) -> str: ...
+
+    @property
+    def given_up(self) -> str | None: ...
 
     def key(self, *material: *Material) -> str: ...
 
@@ -91,6 +95,8 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return kept
         done = self._in_flight[key] = anyio.Event()
         try:
+            if self._judge.given_up:
+                return self._not_bought(key, DOWN, *material)
             if cache.free or not await cache.ceiling.begin("judge"):
                 return self._not_bought(key, FREE if cache.free else OVER, *material)
             verdict = await self._buy(*material)

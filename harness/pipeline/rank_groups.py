@@ -12,6 +12,7 @@ from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
+from harness.endpoints import Gates
 from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.stages import open_ranker
@@ -32,6 +33,7 @@ class OpenRanking:
     ranker: Ranker
     settings: Settings
     writer: _Writer
+    gates: Gates
 
     async def rank(self, group: Group) -> None:
         """Rank a group and write that down."""
@@ -39,10 +41,11 @@ class OpenRanking:
         self.writer.add(ranking.model_copy(update={"basis": group.basis}))
 
     async def rank_or_leave(self, group: Group) -> None:
-        """Rank a group, unless --max-cost left some of its rollouts not begun."""
+        """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out."""
         missing = self.settings.n - len(group.rollouts)
         if missing > 0:
-            self.leave(group, f"--max-cost left {missing} rollouts not begun")
+            why = "the endpoint gave no reply" if self.gates.given_up else "--max-cost was reached"
+            self.leave(group, f"{why}: {missing} rollouts were not begun")
         else:
             await self.rank(group)
 
@@ -60,8 +63,8 @@ async def open_ranking(
     async with open_ranker(plan, cache, surroundings) as ranker:
         writer = store.open_ranking(head)
         try:
-            yield OpenRanking(head, ranker, plan.settings, writer)
-            if not cache.ceiling.stopped:
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings.gates)
+            if not (cache.ceiling.stopped or surroundings.gates.given_up):
                 writer.finish()
         finally:
             writer.close()

@@ -43,6 +43,8 @@ class RunResult:
     """Why it was not brought to an end: --max-cost. What was paid for is kept, and the ranking has no footer."""
     spent: float = 0.0
     """USD that it took, as far as prices are known."""
+    given_up: str | None = None
+    """Why it was not brought to an end: an endpoint gave no reply. The ranking has no footer."""
 
 
 async def run_queries(
@@ -72,7 +74,8 @@ async def run_queries(
                     await stages.roll_out_and_rank(query)
 
                 await for_each(queries, work, _GROUPS_AT_ONCE)
-        return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped)
+        given_up = surroundings.gates.given_up
+        return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, given_up=given_up)
 
 
 async def resume_run(
@@ -115,7 +118,8 @@ async def resume_run(
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await for_each(store.reader.queries(), work, _GROUPS_AT_ONCE)
-        return RunResult(folder, stages.ranking.head.id, ceiling.stopped)
+        given_up = surroundings.gates.given_up
+        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, given_up=given_up)
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,8 @@ async def rescore_run(
                     for query in store.reader.queries():
                         await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                         await ranking.rank(store.reader.group(query))
-            return RunResult(folder, ranking.head.id, ceiling.stopped, ceiling.spent)
+            given_up = surroundings.gates.given_up
+            return RunResult(folder, ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
 
 async def replay_run(

@@ -1,5 +1,6 @@
 """The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks."""
 
+import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -11,13 +12,14 @@ from agents import Agent
 from harness.archive import Store
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import Ceiling, EndpointState, judge_endpoint
+from harness.endpoints import Ceiling, Endpoint, EndpointState, Gate, Patience, judge_endpoint
 from harness.judging import (
     Ask,
     EmbeddedAsk,
     EndpointAsk,
     Judge,
     JudgeModel,
+    JudgePatience,
     PairwiseJudge,
     Pricing,
     Rubric,
@@ -28,6 +30,12 @@ from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import Engine, FirstCall, ModelSource, RunContext, connect, provider_for, servers_to_connect
 from harness.tournament import METHODS, Ranker, rules_of
+
+
+def gate_of(endpoint: Endpoint | None, settings: Settings, surroundings: Surroundings) -> Gate:
+    """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
+    patience = Patience(settings.request_timeout, settings.give_up)
+    return surroundings.gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
 
 
 @asynccontextmanager
@@ -41,8 +49,9 @@ async def open_engine(
     ceiling: Ceiling | None = None,
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
-    provider, client = provider_for(spec.endpoint)
-    state = EndpointState(surroundings.progress.note, strict=settings.strict_temperature)
+    gate = gate_of(spec.endpoint, settings, surroundings)
+    provider, client = provider_for(spec.endpoint, gate)
+    state = EndpointState(gate, surroundings.progress.note, strict=settings.strict_temperature)
     run_context = RunContext(
         loaded=spec.loaded,
         settings=settings,
@@ -95,7 +104,7 @@ async def open_judge_models(
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
         for member, environ in member_keys(spec, settings, surroundings.environ):
-            ask, pricing = _ask(member, settings, environ, extra or {}, connections)
+            ask, pricing = _ask(member, settings, environ, surroundings, extra or {}, connections)
             models.append(
                 JudgeModel(
                     ask=ask,
@@ -105,6 +114,7 @@ async def open_judge_models(
                     clock=surroundings.clock,
                     settle=store.settle,
                     extra=extra or {},
+                    patience=JudgePatience(settings.judge_timeout, settings.repairs),
                 )
             )
         yield models
@@ -114,6 +124,7 @@ def _ask(
     spec: JudgeSpec,
     settings: Settings,
     environ: Mapping[str, str],
+    surroundings: Surroundings,
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
 ) -> tuple[Ask, Pricing]:
@@ -126,7 +137,12 @@ def _ask(
     if endpoint is None:
         raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
     ask = EndpointAsk(
-        endpoint, spec.model, timeout_s=settings.judge_timeout, limit=settings.judge_concurrency, extra=extra
+        endpoint,
+        spec.model,
+        gate_of(endpoint, settings, surroundings),
+        retries=settings.retries,
+        limit=settings.judge_concurrency,
+        extra=extra,
     )
     connections.push_async_callback(ask.aclose)
     return ask, Pricing(spec.model, endpoint.base_url)

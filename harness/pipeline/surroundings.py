@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
+from harness.endpoints import Gates
 
 
 @dataclass(frozen=True)
@@ -14,3 +16,8 @@ class Surroundings:
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock = now
     progress: Progress = field(default_factory=Silent)
+
+    @cached_property
+    def gates(self) -> Gates:
+        """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
+        return Gates(self.progress.note)

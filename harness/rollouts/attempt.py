@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import anyio
 from agents import ModelProvider, ModelSettings, RunConfig, Runner, RunResult
 from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
@@ -106,8 +105,8 @@ class Attempt:
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
         outcome: AgentOutcome | None = None
-        limit_s = self.run_context.settings.timeout
-        with anyio.move_on_after(limit_s) as limit:
+        limit = self.recorder.limit
+        with limit.within():
             try:
                 outcome = self._ended(await self._drive())
             except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
@@ -115,8 +114,8 @@ class Attempt:
                 if isinstance(cause, Refused):
                     raise cause from None
                 outcome = AgentOutcome(failure=failure_from(cause, self.recorder), error=cause)
-        if outcome is None or (outcome.failure and limit.cancel_called):
-            return AgentOutcome(failure=timed_out(self.recorder, limit_s))
+        if outcome is None or (outcome.failure and limit.passed):
+            return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
 
     def drop(self) -> None:
@@ -258,7 +257,7 @@ def outcome_of(result: RunResult) -> AgentOutcome:
 
 def _run_config(run_context: RunContext, sampling: Sampling) -> RunConfig:
     rng = random.Random(f"{run_context.settings.seed}/retries")
-    retries = agent_retries(rng, run_context.models.state.has_answered)
+    retries = agent_retries(run_context.settings.retries, rng, run_context.models.state.has_answered)
     return RunConfig(
         model=sampling.model,
         trace_include_sensitive_data=True,

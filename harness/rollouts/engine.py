@@ -7,7 +7,7 @@ import anyio
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
-from harness.endpoints import refusal_of
+from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.recorder import Recorder
@@ -28,9 +28,13 @@ class FirstCall:
         self.answered = False
 
     async def lead_or_wait(self) -> bool:
-        """Return True to the first caller at once, False to the others once a reply is in or the leader has ended."""
+        """Return True to the first caller at once, False to the others once a reply is in or the leader has ended.
+
+        The others wait OPENS_AFTER_S at most: a leader that hangs must not hold them up.
+        """
         if self._taken:
-            await self._through.wait()
+            with anyio.move_on_after(OPENS_AFTER_S):
+                await self._through.wait()
             return False
         self._taken = True
         return True
@@ -56,9 +60,10 @@ class Engine:
     async def roll_out(self, query: Query, kept: Sequence[Rollout] = ()) -> Group:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
 
-        Every rollout is in the store when this returns, failed ones with their cause and steps so far. One that
-        --max-cost leaves no room for is not begun, and not in the group. Raises Refused if the endpoint turned the
-        very first call down, or a temperature in strict mode; OutOfQuota once the account is empty.
+        Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
+        --max-cost leaves no room for, or that comes after the endpoint was given up, is not begun, and not in the
+        group. Raises Refused if the endpoint turned the very first call down, or a temperature in strict mode;
+        OutOfQuota once the account is empty.
         """
         check_tracing()
         done = {r.index: r for r in kept}
@@ -78,9 +83,9 @@ class Engine:
         return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
 
     async def _within_ceiling(self, query: Query, index: int, *, leads: bool) -> Rollout | None:
-        ceiling = self.run_context.ceiling
+        ceiling, state = self.run_context.ceiling, self.run_context.models.state
         usd: float | None = 0.0
-        if not await ceiling.begin("agent"):
+        if state.given_up or not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
             return None
@@ -101,7 +106,12 @@ class Engine:
 
     async def _attempt(self, query: Query, index: int, *, leads: bool) -> Rollout:
         seed = sampling_seed(self.run_context, query, index)
-        recorder = Recorder(on_reply=self.first_call.reply, state=self.run_context.models.state, seed=seed)
+        recorder = Recorder(
+            on_reply=self.first_call.reply,
+            state=self.run_context.models.state,
+            limit=TimeLimit(self.run_context.settings.timeout),
+            seed=seed,
+        )
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         try:
             outcome = await attempt.run()

@@ -4,7 +4,7 @@ import agents
 import openai
 
 from harness.core.records import Failure, FailureKind
-from harness.endpoints import failure_of
+from harness.endpoints import EndpointDown, failure_of
 from harness.rollouts.recorder import Recorder
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
@@ -17,6 +17,7 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.ModelRefusalError, "refusal"),
     (agents.ToolTimeoutError, "tool"),
     (agents.ModelTimeoutError, "network"),
+    (EndpointDown, "network"),
 )
 
 
@@ -55,13 +56,11 @@ def not_whole(recorder: Recorder) -> Failure | None:
 def timed_out(recorder: Recorder, limit_s: float) -> Failure:
     """Return the failure of a rollout that ran out of time.
 
-    Time spent in turns and tools is the agent's own. Where most of it was spent waiting for an endpoint that had
-    failed or asked to wait, the endpoint is to blame.
+    Time spent in turns and tools is the agent's own. Where most of it went on replies that never came, the network
+    is to blame.
     """
-    waited = recorder.waited_s()
-    if waited > limit_s / 2:
-        message = (
-            f"not done after {limit_s:g} s (--timeout), {waited:.0f} s of them waiting for the endpoint to recover"
-        )
-        return Failure(kind="api", type="TimeoutError", message=message)
+    lost_s = recorder.lost_s()
+    if lost_s > limit_s / 2:
+        message = f"not done after {limit_s:g} s (--timeout), {lost_s:.0f} s of them for replies that never came"
+        return Failure(kind="network", type="TimeoutError", message=message)
     return Failure(kind="timeout", type="TimeoutError", message=f"not done after {limit_s:g} s (--timeout)")

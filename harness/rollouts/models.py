@@ -21,7 +21,7 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.endpoints import Endpoint, StreamedReply, openai_client, with_seed
+from harness.endpoints import Endpoint, Gate, StreamedReply, openai_client, with_seed
 from harness.rollouts.http_capture import WireReply, capture_reply, note_response, stop_capture
 from harness.rollouts.model_request import fingerprint_of, request_of
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
@@ -66,7 +66,8 @@ class RecordedModel(Model):
             return response
 
         try:
-            return await self._recorder.state.call(self.model, with_seed(model_settings, self._recorder.seed), send)
+            seeded = with_seed(model_settings, self._recorder.seed)
+            return await self._recorder.state.call(self.model, seeded, send, self._recorder.limit)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -101,7 +102,7 @@ class RecordedModel(Model):
                 raise
 
         try:
-            place, events, event = await self._recorder.state.call(self.model, seeded, send)
+            place, events, event = await self._recorder.state.call(self.model, seeded, send, self._recorder.limit)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -170,15 +171,22 @@ class RecordedProvider(ModelProvider):
         return RecordedModel(self._inner.get_model(model_name), self._recorder)
 
 
-def provider_for(endpoint: Endpoint | None) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
+def provider_for(endpoint: Endpoint | None, gate: Gate) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
     """Return the provider of an endpoint's models, and the client to close at the end.
+
+    `gate` hears what the replies' headers say.
 
     At an address of the user's, a model name with a slash is the server's, never a prefix of the SDK's. Without an
     endpoint the SDK's defaults serve (`set_default_openai_client`, prefixes with keys of their own).
     """
     if endpoint is None:
         return MultiProvider(), None
-    client = openai_client(endpoint, on_response=note_response)
+
+    async def hear(response: Any) -> None:
+        gate.heard(response.headers)
+        await note_response(response)
+
+    client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=hear)
     responses = endpoint.api == "responses"
     if endpoint.base_url:
         return OpenAIProvider(openai_client=client, use_responses=responses), client

@@ -1,13 +1,13 @@
 """What is noted of a rollout's model calls while they are made."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 from agents import ModelResponse, ModelSettings
 
-from harness.endpoints import EndpointState, is_quota
+from harness.endpoints import EndpointState, TimeLimit, is_quota
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 
@@ -23,6 +23,8 @@ class RecordedCall:
     wire: WireReply
     response: ModelResponse | None = None
     error: BaseException | None = None
+    began_s: float = 0.0
+    """When it began, in the seconds that count for the rollout."""
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Recorder:
     """
 
     state: EndpointState
+    limit: TimeLimit = field(default_factory=lambda: TimeLimit(math.inf))
+    """How long the rollout may take; its clock stands still while a call waits for its turn."""
     on_reply: Callable[[], None] = lambda: None
     seed: int | None = None
     """Sent with every call, where the endpoint takes one."""
@@ -43,12 +47,14 @@ class Recorder:
     fatal: Exception | None = None
     """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
     hooks: ToolHooks = field(default_factory=ToolHooks)
-    _waited_s: float = 0.0
-    _failed_at: float | None = None
+    _lost_s: float = 0.0
+    _failed_s: float | None = None
 
     def begin(self, call: RecordedCall) -> int:
         """Note a call that begins, and return its place; the wait since a failed call ends here."""
-        self._waited_s, self._failed_at = self.waited_s(), None
+        call.began_s = self.limit.spent_s
+        if self._failed_s is not None:
+            self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
         self.calls.append(call)
         return len(self.calls) - 1
 
@@ -57,15 +63,19 @@ class Recorder:
         call = self.calls[place]
         call.response, call.error = response, error
         if response is None:
-            self._failed_at = anyio.current_time()
+            self._failed_s = self.limit.spent_s
+            self._lost_s += self._failed_s - call.began_s
             if isinstance(error, Exception) and is_quota(error):
                 self.fatal = error
         else:
             self.on_reply()
 
-    def waited_s(self) -> float:
-        """Return the seconds between failed calls and the calls after them, up to now."""
-        return self._waited_s + (anyio.current_time() - self._failed_at if self._failed_at is not None else 0.0)
+    def lost_s(self) -> float:
+        """Return the seconds that went on calls without a reply, and on the waits before their next attempts."""
+        now_s = self.limit.spent_s
+        open_s = [now_s - call.began_s for call in self.calls if call.response is None and call.error is None]
+        since_failed_s = now_s - self._failed_s if self._failed_s is not None else 0.0
+        return self._lost_s + max([since_failed_s, *open_s])
 
 
 class StoppedBeforeFirstCall(Exception):

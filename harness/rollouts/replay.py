@@ -13,7 +13,7 @@ from agents import ModelSettings, RunConfig, Runner
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
-from harness.endpoints import EndpointState
+from harness.endpoints import EndpointState, Gate
 from harness.rollouts.attempt import AgentOutcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
@@ -119,7 +119,9 @@ async def _run(
         except UsageError:
             raise
         except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
-            return AgentOutcome(failure=failure_from(exc, Recorder(state=EndpointState(_ignore))), error=exc)
+            return AgentOutcome(
+                failure=failure_from(exc, Recorder(state=EndpointState(Gate.impatient(), _ignore))), error=exc
+            )
     message = f"not done after {timeout_s:g} s"
     return AgentOutcome(failure=Failure(kind="timeout", type="TimeoutError", message=message))
 

@@ -9,6 +9,7 @@ import anyio
 from harness.archive import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
+from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging import (
     Averaging,
     CachedPairJudge,
@@ -38,7 +39,10 @@ class ScriptedAsk:
         self._lines = list(lines)
         self.prompts: list[Prompt] = []
 
-    async def __call__(self, prompt: Question) -> ModelReply:
+    given_up = None
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        del clock
         assert isinstance(prompt, Prompt)
         self.prompts.append(prompt)
         line = self._lines.pop(0)

@@ -8,6 +8,7 @@ from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.settings import Api
 from harness.core.verdicts import VERDICT, Judged, Unjudged
+from harness.endpoints import Gate
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge, Pricing
 from tests.fake_endpoint import FakeEndpoint, Say, verdict
@@ -20,7 +21,7 @@ def ask(endpoint: FakeEndpoint, api: Api = "chat") -> tuple[Judged | Unjudged, M
 
     async def go() -> Judged | Unjudged:
         there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
-        door = EndpointAsk(there, "m", timeout_s=10, limit=1)
+        door = EndpointAsk(there, "m", Gate.impatient(), retries=1, limit=1)
         pricing = Pricing("m", None, free=True)
         model = JudgeModel(door, identity="m@host", pricing=pricing, keep=store.put_blob, clock=now)
         try:

@@ -10,6 +10,7 @@ from harness.archive import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
+from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging import EmbeddedAsk, JudgeModel, PairwiseJudge, Pricing, Rubric
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.prompt import Prompt
@@ -147,7 +148,8 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
     events: list[str] = []
 
     class Telling(ScriptedAsk):
-        async def __call__(self, prompt: Question) -> ModelReply:
+        async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+            del clock
             events.append("asked")
             return await super().__call__(prompt)
 

@@ -44,7 +44,10 @@ class ScriptedAsk:
         self._lines = list(lines)
         self.prompts: list[ListPrompt] = []
 
-    async def __call__(self, prompt: Any) -> ModelReply:
+    given_up = None
+
+    async def __call__(self, prompt: Any, clock: Any = None) -> ModelReply:
+        del clock
         self.prompts.append(prompt)
         line = self._lines.pop(0)
         if isinstance(line, Exception):
