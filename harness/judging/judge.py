@@ -24,11 +24,6 @@ class Judge(Protocol):
         """What it judges by, as it stands in every verdict."""
         ...
 
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        ...
-
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
         ...

@@ -29,11 +29,6 @@ class ListJudge(Protocol):
         """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
         ...
 
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        ...
-
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Judge, and record the cost."""
         ...

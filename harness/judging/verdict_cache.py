@@ -54,9 +54,6 @@ class _AnyJudge(Protocol[_Ok_co, _Failed_co, *Material]):
     @property
     def rubric_label(self) -> str: ...
 
-    @property
-    def given_up(self) -> str | None: ...
-
     def key(self, *material: *Material) -> str: ...
 
     async def __call__(self, *material: *Material) -> _Ok_co | _Failed_co: ...
@@ -95,7 +92,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return kept
         done = self._in_flight[key] = anyio.Event()
         try:
-            if self._judge.given_up:
+            if getattr(self._judge, "given_up", None):  # a judge of the user's own has no endpoint of ours
                 return self._not_bought(key, DOWN, *material)
             if cache.free or not await cache.ceiling.begin("judge"):
                 return self._not_bought(key, FREE if cache.free else OVER, *material)
