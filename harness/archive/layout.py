@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
+from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import refuse_newer
 from harness.archive.raw_lines import LONGEST
 from harness.archive.run_files import read_file, runs_in
@@ -56,6 +57,13 @@ class RunInfo(_Versioned):
     """How many queries were known, and written down, when the run began; None where they came as a stream."""
     accepted: tuple[str, ...] = ()
     """What the user was warned of and went on with."""
+    rubric_text: str | None = None
+    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+
+    @model_validator(mode="after")
+    def _text_has_its_fingerprint(self) -> Self:
+        check_rubric_text(self.rubric, self.rubric_text)
+        return self
 
 
 def new_run_id(agent: str, at: datetime, salt: str) -> str:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, Self, overload
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
+from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import read_at, read_lines
 from harness.core.rankings import GroupRanking
 from harness.core.records import Record
@@ -26,6 +27,13 @@ class RankingHead(Record):
     """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
     """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
+    rubric_text: str | None = None
+    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+
+    @model_validator(mode="after")
+    def _text_has_its_fingerprint(self) -> Self:
+        check_rubric_text(self.rubric, self.rubric_text)
+        return self
 
 
 class GroupsOnDisk(Sequence[GroupRanking]):

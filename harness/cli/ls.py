@@ -35,7 +35,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         try:
             with RunReader(path) as reader:
                 rows.append([*run_cells(reader)])
-                infos.append(reader.info.model_dump(mode="json"))
+                infos.append(reader.info.model_dump(mode="json", exclude={"rubric_text"}))
         except ArchiveDamaged as exc:  # one damaged run must not hide the rest
             damaged[path] = exc
     if as_json:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-changed-agent", is_flag=True, help="Go on although the agent has changed; the archive notes the change."
 )
+@options.setting_option("rubric", default="the text that the run holds")
 @options.setting_option("max_cost", default="the run's own")
 @options.setting_option("runs_dir")
 @options.json_option
@@ -38,6 +39,7 @@ def resume(
     environ: Mapping[str, str],
     run: str | None,
     agent: str | None,
+    rubric: str | None,
     max_cost: float | None,
     runs_dir: Path | None,
     *,
@@ -85,6 +87,7 @@ def resume(
                 retry_failed=retry_failed,
                 accept_changed_agent=accept_changed_agent,
                 max_cost=max_cost,
+                rubric_word=rubric,
             ),
             bars,
         )

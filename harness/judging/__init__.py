@@ -10,12 +10,18 @@ from harness.judging.judge import Ask, Judge
 from harness.judging.judge_model import JudgeModel, JudgePatience, Pricing
 from harness.judging.juror import ListLedger, PairJuror, PairLedger
 from harness.judging.jury import Averaging, ListJury, PairJury, all_at_once, average
-from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
+from harness.judging.list_prompt import (
+    ListRubric,
+    ListTask,
+    is_packaged_list_rubric,
+    load_list_rubric,
+    parse_list_rubric,
+)
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message
 from harness.judging.reply import schema
 from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
+from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric, read_rubric, rubric_source
 from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, CachedPairJudge, VerdictCache
 
@@ -45,9 +51,12 @@ __all__ = [
     "all_at_once",
     "average",
     "fixed_message",
+    "is_packaged_list_rubric",
     "load_list_rubric",
     "load_rubric",
     "packaged_rubrics",
+    "parse_list_rubric",
+    "parse_rubric",
     "read_rubric",
     "rubric_source",
     "schema",

@@ -76,20 +76,24 @@ class ListPrompt:
         return list_schema(self.ids)
 
 
+def is_packaged_list_rubric(name: str) -> bool:
+    """Whether a name stands for the packaged text: its own, or the pairwise default's, which settings hold."""
+    return name in {LIST_RUBRIC, PAIRWISE_DEFAULT}
+
+
 def load_list_rubric(name: str | None) -> ListRubric:
     """Return the packaged text for None (or the pairwise default's name), else that of a file of the user's own.
 
     Raises UsageError for a file that cannot be read or is empty, and for a rubric of the pairwise judge's.
     """
-    if name in {None, LIST_RUBRIC, PAIRWISE_DEFAULT}:
+    if name is None or is_packaged_list_rubric(name):
         return ListRubric(LIST_RUBRIC, packaged_text("ruler.md").strip())
-    word = str(name)
-    if not is_file_name(word):
+    if not is_file_name(name):
         raise UsageError(
-            f"--rubric {quoted(word)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
-            f"{did_you_mean(quoted(word), [LIST_RUBRIC, *packaged_rubrics()])}"
+            f"--rubric {quoted(name)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
+            f"{did_you_mean(quoted(name), [LIST_RUBRIC, *packaged_rubrics()])}"
         )
-    return parse_list_rubric(text_of_file(word), Path(word).stem, f"--rubric {quoted(word)}")
+    return parse_list_rubric(text_of_file(name), Path(name).stem, f"--rubric {quoted(name)}")
 
 
 def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:

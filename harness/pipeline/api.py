@@ -21,9 +21,10 @@ from harness.core.settings_sources import environment, load
 from harness.endpoints import Ceiling
 from harness.formats import query_from
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
-from harness.pipeline.plan import JudgingPlan, rubric_of
+from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.runs import RunResult, rescore_run, resume_run
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.pipeline.surroundings import Surroundings
@@ -123,12 +124,14 @@ async def resume(
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
     max_cost: float | None = None,
+    rubric: str | None = None,
     progress: Progress | None = None,
     clock: Clock = now,
 ) -> RunResult | None:
     """Do what is missing of a run, as `harness resume` does. None if nothing is missing.
 
     `loaded` is the run's agent, or a function that loads the agent; it is called only if rollouts are missing.
+    `rubric` names the run's rubric where the run does not hold its text.
     Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
     return await resume_run(
@@ -138,6 +141,7 @@ async def resume(
         retry_failed=retry_failed,
         accept_changed_agent=accept_changed_agent,
         max_cost=max_cost,
+        rubric_word=rubric,
     )
 
 

@@ -21,6 +21,7 @@ from harness.endpoints import (
     total_bounds,
 )
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of
 from harness.rollouts import LoadedAgent
 from harness.tournament import METHODS, AnyRubric, rules_of
 from harness.transcripts import RENDERING, rendering_of
@@ -99,7 +100,8 @@ def rescoring(
     _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
-    return JudgingPlan(judge, rubric_of(settings), settings, rendering=rendering)
+    rubric = rubric_for_rescoring(reader.info, settings, changes)
+    return JudgingPlan(judge, rubric, settings, rendering=rendering)
 
 
 def _check_parts(reader: RunReader, settings: Settings) -> None:
@@ -120,12 +122,17 @@ def _check_part(reader: RunReader, option: str, word: str) -> None:
 
 
 def as_begun(
-    info: RunInfo, like: RankingHead | None, max_cost: float | None, environ: Mapping[str, str]
+    info: RunInfo,
+    like: RankingHead | None,
+    max_cost: float | None,
+    environ: Mapping[str, str],
+    rubric_word: str | None = None,
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
     The addresses are those of then, wherever the environment points now, and transcripts are written as they were
-    then, so that no verdict is bought twice. Raises UsageError if the rubric has changed.
+    then, so that no verdict is bought twice. The rubric is the one that the run holds, or `rubric_word` names. Raises
+    UsageError if that is another one.
     """
     settings = load(dict(like.settings if like else info.settings))
     place = dict(info.endpoint or {})
@@ -134,20 +141,11 @@ def as_begun(
     if max_cost is not None:
         settings = load(asdict(settings) | {"max_cost": max_cost})
     settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
-    rubric, before = rubric_of(settings), like.rubric if like else info.rubric
-    if before not in (None, rubric.label):
-        raise UsageError(
-            f"the rubric is no longer {before}, but {rubric.label}: restore it, or judge anew with `harness rescore`"
-        )
+    rubric = rubric_as_begun(info, like, settings, rubric_word)
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
     judge = JudgeSpec.model_validate(like.judge if like else info.judge)
     return JudgingPlan(judge, rubric, settings, rendering=rendering)
-
-
-def rubric_of(settings: Settings) -> AnyRubric:
-    """Return what the judge goes by. Raises UsageError."""
-    return METHODS[settings.judge].load_rubric(settings.rubric)
 
 
 def describe_calls(settings: Settings) -> str | None:

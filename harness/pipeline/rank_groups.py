@@ -15,6 +15,7 @@ from harness.core.settings import Settings, as_written
 from harness.endpoints import Gates
 from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.ranking import TOPOLOGIES
@@ -82,6 +83,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings:
         settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.topology].usual_order},
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
+        rubric_text=text_to_keep(plan.rubric, store.redact),
         free=cache.free,
         rendering=plan.rendering,
     )

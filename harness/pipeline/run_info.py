@@ -5,8 +5,10 @@ from importlib.metadata import version
 
 from harness.archive import RunInfo, new_run_id
 from harness.core.clock import Clock
+from harness.core.redaction import Redactor
 from harness.core.settings import as_written, without_credentials
 from harness.pipeline.plan import Prepared
+from harness.pipeline.rubrics import text_to_keep
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
@@ -16,8 +18,8 @@ def package_versions() -> dict[str, str]:
     return {name: version(name) for name in _PACKAGES}
 
 
-def new_run_info(prepared: Prepared, clock: Clock, queries: int | None) -> RunInfo:
-    """Describe a run that begins now; `queries` is their number where it is known."""
+def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
+    """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
     at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint
     return RunInfo(
         schema_version=1,
@@ -34,6 +36,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None) -> RunIn
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
         rendering=prepared.rendering,
+        rubric_text=text_to_keep(prepared.rubric, redact),
         queries=queries,
         versions=package_versions(),
     )

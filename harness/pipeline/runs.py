@@ -59,7 +59,7 @@ async def run_queries(
     ceiling = ceiling_of(settings, prepared.judge, agent)
     redact = redactor_of(agent.loaded, settings, surroundings.environ)
     listed = queries if isinstance(queries, Sequence) else ()
-    info = new_run_info(prepared, surroundings.clock, len(listed) or None)
+    info = new_run_info(prepared, surroundings.clock, len(listed) or None, redact)
     with (
         open_lenders(reuse) as lenders,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
@@ -86,11 +86,13 @@ async def resume_run(
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
     max_cost: float | None = None,
+    rubric_word: str | None = None,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
-    counts, so one that is tried again replaces the one that failed. `max_cost` is a ceiling in place of the run's own.
+    counts, so one that is tried again replaces the one that failed. `max_cost` is a ceiling in place of the run's own;
+    `rubric_word` names the run's rubric where the run does not hold its text.
     Raises UsageError also for an agent that is no longer the one of the run, unless that is accepted (and then
     written down).
     """
@@ -99,7 +101,7 @@ async def resume_run(
         if missing.nothing:
             return None
         _refuse_redacted(before, missing.rollouts)
-    plan = as_begun(info, missing.like, max_cost, surroundings.environ)
+    plan = as_begun(info, missing.like, max_cost, surroundings.environ, rubric_word)
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = redactor_of(agent, plan.settings, surroundings.environ)
     with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:

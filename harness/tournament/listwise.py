@@ -15,7 +15,9 @@ from harness.judging import (
     ListTask,
     RulerJudge,
     VerdictCache,
+    is_packaged_list_rubric,
     load_list_rubric,
+    parse_list_rubric,
 )
 from harness.ranking import place
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
@@ -34,6 +36,14 @@ class ListwiseMethod:
     def load_rubric(self, name: str) -> ListRubric:
         """Return the packaged text, or that of a file. Raises UsageError."""
         return load_list_rubric(name)
+
+    def is_packaged(self, name: str) -> bool:
+        """Whether a text of that name comes with the package."""
+        return is_packaged_list_rubric(name)
+
+    def parse_rubric(self, text: str, label: str, where: str) -> ListRubric:
+        """Return a text as a rubric of the name in `label`. Raises UsageError naming `where`."""
+        return parse_list_rubric(text, label.rpartition(" ")[0], where)
 
     def describe(self, rules: Rules, n: int) -> str | None:
         """Return None: there is no design to choose."""

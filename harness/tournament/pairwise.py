@@ -19,6 +19,8 @@ from harness.judging import (
     VerdictCache,
     all_at_once,
     load_rubric,
+    packaged_rubrics,
+    parse_rubric,
 )
 from harness.ranking import (
     NEED_ANCHOR,
@@ -51,6 +53,15 @@ class PairwiseMethod:
     def load_rubric(self, name: str) -> Rubric:
         """Return the rubric of that name or file. Raises UsageError."""
         return load_rubric(name)
+
+    def is_packaged(self, name: str) -> bool:
+        """Whether a rubric of that name comes with the package."""
+        return name in packaged_rubrics()
+
+    def parse_rubric(self, text: str, label: str, where: str) -> Rubric:
+        """Return a rubric from its own text, which holds its name. Raises UsageError naming `where`."""
+        del label
+        return parse_rubric(text, where)
 
     def describe(self, rules: Rules, n: int) -> str | None:
         """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""

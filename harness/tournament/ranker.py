@@ -51,6 +51,11 @@ class AnyRubric(Protocol):
         """Name and fingerprint, as archives hold them."""
         ...
 
+    @property
+    def source(self) -> str:
+        """The whole text, as archives hold it."""
+        ...
+
 
 RubricT = TypeVar("RubricT", bound=AnyRubric)
 
@@ -75,6 +80,14 @@ class JudgingMethod(Protocol[RubricT]):
 
     def load_rubric(self, name: str) -> RubricT:
         """Return the rubric of that name or file. Raises UsageError."""
+        ...
+
+    def is_packaged(self, name: str) -> bool:
+        """Whether a rubric of that name comes with the package."""
+        ...
+
+    def parse_rubric(self, text: str, label: str, where: str) -> RubricT:
+        """Return a rubric from its own text, of the label that it had. Raises UsageError naming `where`."""
         ...
 
     def describe(self, rules: Rules, n: int) -> str | None:

@@ -12,9 +12,10 @@ from harness.core.records import Group
 from harness.core.settings import OFFLINE_JUDGE, SETTINGS
 from harness.core.settings_sources import load
 from harness.judging import JudgeModel, ListRubric, VerdictCache, load_list_rubric
-from harness.pipeline.plan import JudgingPlan, call_bounds, rubric_of
+from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.tournament import METHODS, Ranker, TournamentRanker
@@ -82,6 +83,12 @@ class FirstComesMethod:
 
     def load_rubric(self, name: str) -> ListRubric:
         return load_list_rubric(name)
+
+    def is_packaged(self, name: str) -> bool:
+        return True
+
+    def parse_rubric(self, text: str, label: str, where: str) -> ListRubric:
+        return ListRubric(label, text)
 
     def describe(self, rules: Rules, n: int) -> str | None:
         return None
