@@ -64,7 +64,7 @@ def parse_ports(text: str | None) -> tuple[int, ...]:
 
 
 async def find_servers(ports: Sequence[int]) -> list[Server]:
-    """Ask each port of 127.0.0.1 for its models, all at once; no key goes along, and no proxy is used."""
+    """Ask each port of 127.0.0.1 for its models, all at once; no key, no proxy, and no way to another address."""
     servers: dict[int, Server] = {}
 
     async def ask_port(port: int) -> None:
@@ -72,7 +72,10 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
             if server := await _server(client, port):
                 servers[port] = server
 
-    async with openai.DefaultAsyncHttpxClient(trust_env=False) as client, anyio.create_task_group() as tasks:
+    async with (
+        openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False) as client,
+        anyio.create_task_group() as tasks,
+    ):
         for port in ports:
             tasks.start_soon(ask_port, port)
     return [servers[port] for port in ports if port in servers]

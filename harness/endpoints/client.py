@@ -9,6 +9,7 @@ import httpx2
 import openai
 
 from harness.endpoints.address import Endpoint
+from harness.endpoints.redirects import only_to_origin_of
 
 OnResponse = Callable[[Any], Awaitable[None]]
 """Gets each HTTP response once its head is there; the body is read only if this reads it."""
@@ -19,16 +20,17 @@ def openai_client(
 ) -> openai.AsyncOpenAI:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
+    A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
     Without `timeout_s` the openai client's own limits hold. Close the client when done.
     """
-    hooks = [on_response] if on_response else []
+    hooks = {"request": [only_to_origin_of(endpoint.url)], "response": [on_response] if on_response else []}
     return openai.AsyncOpenAI(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
         http_client=openai.DefaultAsyncHttpxClient(
-            verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks={"response": hooks}
+            verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks
         ),
     )
 

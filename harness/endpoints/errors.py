@@ -6,6 +6,7 @@ import openai
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, FailureKind
+from harness.endpoints.redirects import RedirectRefused
 
 QUOTA = "insufficient_quota"
 """The code of a 429 that no waiting mends: the account is empty."""
@@ -36,6 +37,9 @@ def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool 
             )
         case openai.APITimeoutError():
             return None
+        case RedirectRefused():
+            flag = "--judge-base-url" if judge else "--base-url"
+            return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
         case openai.APIConnectionError():
             address = "--judge-base-url" if judge else "--base-url or OPENAI_BASE_URL"
             return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address}")
