@@ -20,7 +20,7 @@ def run_interruptible(work: Callable[[], Awaitable[_T]], bars: ProgressBars) -> 
     """Run `work`. Raises Interrupted, saying what is kept, on Ctrl-C."""
     try:
         with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
-            return anyio.run(work)
+            return anyio.run(bars.around, work)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted. {what_is_kept(bars.folder)}") from None
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal, Protocol
 
+from harness.core.records import Usage
+
 Stage = Literal["rollouts", "judging"]
 
 
@@ -21,13 +23,21 @@ class Progress(Protocol):
         """`count` pieces of work ended, well or badly."""
         ...
 
+    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
+        """A rollout or a verdict was kept: what it took, its price where that is known, whether it failed."""
+        ...
+
+    def waiting(self, place: str, calls: int) -> None:
+        """So many calls now wait for the endpoint `place`: for its rate limit, or until it answers again."""
+        ...
+
     def note(self, text: str) -> None:
         """Something that the user should read while the work goes on."""
         ...
 
 
 class Silent:
-    """Watches and says nothing."""
+    """Watches and says nothing. A watcher that wants to know of some things only can be made from it."""
 
     def opened(self, folder: Path) -> None:
         """Do nothing."""
@@ -36,6 +46,12 @@ class Silent:
         """Do nothing."""
 
     def done(self, stage: Stage, count: int = 1) -> None:
+        """Do nothing."""
+
+    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
+        """Do nothing."""
+
+    def waiting(self, place: str, calls: int) -> None:
         """Do nothing."""
 
     def note(self, text: str) -> None:

@@ -9,6 +9,7 @@ import anyio
 import httpx2
 import openai
 
+from harness.core.progress import Progress, Silent
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
 from harness.endpoints.errors import is_quota
@@ -38,17 +39,18 @@ class Gate:
     without any reply.
     """
 
-    def __init__(self, name: str, patience: Patience, rng: random.Random, note: Callable[[str], None]) -> None:
-        """Open the gate of the endpoint `name`; `note` gets what the user should read while the work goes on."""
+    def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
+        """Open the gate of the endpoint `name`; `progress` hears what the user should know while the work goes on."""
         self.patience = patience
+        self._name, self._progress, self._waiting = name, progress, 0
         self._pace = Pace(rng)
-        self._breaker = Breaker(name, patience.give_up_s, note)
+        self._breaker = Breaker(name, patience.give_up_s, progress.note)
         self._replied_at: float | None = None
 
     @classmethod
     def impatient(cls) -> "Gate":
         """Return a gate that lets every call through once: a 429 is the caller's to see."""
-        return cls("the endpoint", Patience(give_up_s=0.0), random.Random(0), lambda _: None)
+        return cls("the endpoint", Patience(give_up_s=0.0), random.Random(0), Silent())
 
     @property
     def given_up(self) -> str | None:
@@ -99,9 +101,17 @@ class Gate:
     async def _wait(self, clock: Stoppable) -> bool:
         """Wait for this call's turn; return whether the call is the one that tries an endpoint that is down."""
         self._breaker.raise_if_down()
-        with clock.stopped():
-            await self._pace.wait()
-            return await self._breaker.wait()
+        self._count_waiting(1)
+        try:
+            with clock.stopped():
+                await self._pace.wait()
+                return await self._breaker.wait()
+        finally:
+            self._count_waiting(-1)
+
+    def _count_waiting(self, more: int) -> None:
+        self._waiting += more
+        self._progress.waiting(self._name, self._waiting)
 
     def _replied(self) -> None:
         self._replied_at = anyio.current_time()
@@ -116,9 +126,9 @@ class Gate:
 class Gates:
     """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
+    def __init__(self, progress: Progress) -> None:
         """Make each gate when it is first asked for."""
-        self._note = note
+        self._progress = progress
         self._gates: dict[tuple[str, str], Gate] = {}
 
     @property
@@ -131,7 +141,7 @@ class Gates:
         """Return the gate of an endpoint; None is where the agent's own models are."""
         place = (endpoint.url, endpoint.key.get_secret_value()) if endpoint else ("", "")
         name = endpoint.host if endpoint else "the agent's own model"
-        return self._gates.setdefault(place, Gate(name, patience, rng, self._note))
+        return self._gates.setdefault(place, Gate(name, patience, rng, self._progress))
 
 
 def _short(error: openai.OpenAIError) -> str:

@@ -123,6 +123,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             verdict = await self._judge(*material)
             usd = verdict.price_usd if verdict.usage.requests else 0.0
             cache.store.add_verdict(verdict)
+            cache.progress.kept("judging", verdict.usage, verdict.price_usd, failed=verdict.status == "failed")
             await cache.store.commit()  # on disk before anything can use it
         finally:
             cache.ceiling.end("judge", usd)

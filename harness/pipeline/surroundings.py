@@ -20,4 +20,4 @@ class Surroundings:
     @cached_property
     def gates(self) -> Gates:
         """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
-        return Gates(self.progress.note)
+        return Gates(self.progress)

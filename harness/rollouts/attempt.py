@@ -164,6 +164,8 @@ class Attempt:
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept
+        failed = rollout.status == "failed"
+        self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
         for error in filter(None, (rollout.clean_up_error, rollout.verify_error)):
             self.run_context.progress.note(f"rollout {self.index}: {error}")
         return rollout

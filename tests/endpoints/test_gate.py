@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.progress import Silent
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.gate import Gate, Patience
 from harness.endpoints.pace import duration_s, room_left
@@ -52,8 +53,23 @@ class Bucket:
         return "reply"
 
 
-def gate(notes: list[str] | None = None, **patience: float) -> Gate:
-    return Gate("host", Patience(**patience), random.Random(1), (notes if notes is not None else []).append)
+class Notes(Silent):
+    """Keeps what a gate tells."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.most_waiting = self.now_waiting = 0
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def waiting(self, place: str, calls: int) -> None:
+        assert place == "host"
+        self.now_waiting, self.most_waiting = calls, max(calls, self.most_waiting)
+
+
+def gate(progress: Notes | None = None, **patience: float) -> Gate:
+    return Gate("host", Patience(**patience), random.Random(1), progress or Notes())
 
 
 async def all_at_once(calls: int, call: Callable[[], Coroutine[Any, Any, object]]) -> float:
@@ -167,8 +183,8 @@ async def down() -> str:
 
 @pytest.mark.parametrize("in_flight", [1, 32])
 def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) -> None:
-    notes: list[str] = []
-    at, asked = gate(notes, give_up_s=300.0), 0
+    told = Notes()
+    at, asked = gate(told, give_up_s=300.0), 0
 
     async def dead() -> None:
         nonlocal asked
@@ -187,12 +203,13 @@ def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) 
     assert asked <= 20 + in_flight
     assert 300 <= seconds <= 301
     assert at.given_up == "host gave no reply for 300 s (--give-up); the last error: APIConnectionError"
-    assert len(notes) == 2
+    assert len(told.notes) == 2
+    assert (told.most_waiting, told.now_waiting) == (in_flight, 0)
 
 
 def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
-    notes: list[str] = []
-    at, replies = gate(notes), 0
+    told = Notes()
+    at, replies = gate(told), 0
 
     async def back_after_100_s() -> None:
         if anyio.current_time() < 100:
@@ -212,7 +229,7 @@ def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
     seconds = run_virtually(all_at_once, 20, verdict)
     assert replies == 20
     assert seconds < 165  # tries are a minute apart at most
-    assert notes[-1] == "host answers again"
+    assert told.notes[-1] == "host answers again"
 
 
 def test_the_others_may_try_where_the_call_that_tried_was_cancelled() -> None:
