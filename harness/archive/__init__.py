@@ -8,7 +8,7 @@ from harness.archive.blobs import Blobs
 from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
 from harness.archive.memory_store import MemoryStore
 from harness.archive.missing import last_unfinished, missing_of, redacted_of
-from harness.archive.rankings import RankingFile, RankingHead
+from harness.archive.rankings import RankingFile
 from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
 from harness.archive.repair import move_aside
@@ -16,6 +16,7 @@ from harness.archive.run_files import write_file
 from harness.archive.run_store import RunStore
 from harness.archive.schema import schema_of, schemas
 from harness.archive.store import Store
+from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.archive.validation import Finding, findings
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RunReader",
     "RunStore",
     "Store",
+    "checked",
     "find_run",
     "findings",
     "last_unfinished",
@@ -38,6 +40,7 @@ __all__ = [
     "missing_of",
     "move_aside",
     "new_run_id",
+    "recorded_settings",
     "redacted_of",
     "schema_of",
     "schemas",

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.archive.lines import read_at
+from harness.archive.lines import RecordPlace, read_at
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import files_in, open_file
+from harness.archive.typed_records import BLOB, read_record
 from harness.core.errors import ArchiveDamaged
 
 _HEAD = re.compile(rb'\{"crc":"[0-9a-f]{8}","schema_version":\d+,"kind":"blob","sha256":"([0-9a-f]{64})"')
@@ -39,7 +40,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         """Read from `folder`, which need not be there yet."""
         self._folder = folder
-        self._places: dict[str, tuple[Path, int]] = {}
+        self._places: dict[str, RecordPlace] = {}
         self._seen: dict[Path, int] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -53,22 +54,22 @@ class Blobs:
         place = self._places.get(name)
         if place is None:
             raise ArchiveDamaged(f"{self._folder}: missing blob {name}")
-        text: str = read_at(*place)["text"]
+        text = read_record(read_at(place), BLOB).text
         if blob_name(text) != name:
-            raise ArchiveDamaged(f"{place[0]} at byte {place[1]}: the content does not match its hash {name}")
+            raise ArchiveDamaged(f"{place}: the content does not match its hash {name}")
         return text
 
-    def add_place(self, name: str, place: tuple[Path, int], end: int) -> None:
+    def add_place(self, name: str, place: RecordPlace, end: int) -> None:
         """Hear from the writer where it put a blob, which ends at byte `end`."""
         self._places.setdefault(name, place)
-        self._seen[place[0]] = end
+        self._seen[place.path] = end
 
     def scan(self) -> None:
         """Find the blobs that came since the last scan; their texts are passed over unread."""
         for path, size in files_in(self._folder).items():
             if size > self._seen.get(path, 0):
                 for name, offset in self._new_blobs(path):
-                    self._places.setdefault(name, (path, offset))
+                    self._places.setdefault(name, RecordPlace(path, offset))
 
     def _new_blobs(self, path: Path) -> Iterator[tuple[str, int]]:
         seen = self._seen.get(path, 0)

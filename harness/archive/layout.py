@@ -6,12 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from harness.archive.kept_rubric import check_rubric_text
-from harness.archive.lines import refuse_newer
+from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
+from harness.archive.record_faults import head_faults
 from harness.archive.run_files import read_file, runs_in
+from harness.archive.typed_records import checked
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean
 from harness.core.records import Record
 
@@ -22,15 +24,13 @@ ASIDE = "damaged"
 LOCK = "run.lock"
 PAGE = "report.html"
 _TIME = len("20260721T140320")
+_NO_REPAIR = "It holds the run's settings and is written once: no repair can make it anew; restore it from a copy"
 
 
-class _Versioned(Record):
-    schema_version: int
-
-
-class RunInfo(_Versioned):
+class RunInfo(Record):
     """`run.json`: written once, when the run begins. A folder is a run if and only if it holds one."""
 
+    schema_version: int
     id: str
     created_at: datetime
     agent: str
@@ -110,20 +110,25 @@ def find_run(word: str, runs_dir: Path) -> Path:
     return matching[0]
 
 
-def read_info(folder: Path) -> RunInfo:
-    """Read `run.json`. Raises ArchiveDamaged if it cannot be read, UsageError for a newer schema."""
+def read_info(folder: Path) -> tuple[RunInfo, str]:
+    """Read `run.json`, and return it with the sha256 (hex) of its bytes.
+
+    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema.
+    """
     path = folder / "run.json"
+    data = read_file(path, LONGEST)
+    return _info_of(data, path), hashlib.sha256(data).hexdigest()
+
+
+def _info_of(data: bytes, path: Path) -> RunInfo:
     try:
-        data = read_file(path, LONGEST)
-        refuse_newer(_Versioned.model_validate_json(data).schema_version, str(path))
-        return RunInfo.model_validate_json(data)
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        place = f"{'.'.join(map(str, first['loc']))}: " if first["loc"] else ""
-        raise ArchiveDamaged(
-            f"{path}: {place}{first['msg']}. It holds the run's settings and is written once: no repair can make it "
-            "anew; restore it from a copy"
-        ) from None
+        members = parse(data)
+        check_version(members.get("schema_version"), path)
+        return checked(members, RunInfo.model_validate, path, head_faults)
+    except ValueError as exc:
+        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {_NO_REPAIR}") from None
+    except ArchiveDamaged as exc:
+        raise ArchiveDamaged(f"{exc}. {_NO_REPAIR}") from None
 
 
 def _is_run(folder: Path) -> bool:

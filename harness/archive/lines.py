@@ -10,16 +10,19 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self, cast
 
 from pydantic_core import from_json
 
 from harness.archive.raw_lines import LONGEST, raw_lines
 from harness.archive.run_files import create_file, open_file
-from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
+from harness.core.errors import ArchiveDamaged, CannotWrite, NeedsUpgrade
 
 SCHEMA_VERSION = 1
 _PREFIX = len(b'{"crc":"01234567",')
+_NO_VERSION = 1_000_000
+"""From here on a number is no schema version, but damage."""
+_BLOCK = 1 << 20
 
 
 def encode(kind: str, body: str) -> bytes:
@@ -28,37 +31,103 @@ def encode(kind: str, body: str) -> bytes:
     return b'{"crc":"%08x",' % zlib.crc32(rest) + rest + b"\n"
 
 
-def decode(line: bytes, where: str) -> dict[str, Any]:
-    """Return a line's members. Raises ArchiveDamaged naming `where`, UsageError for a newer schema."""
+Members = dict[str, Any]
+"""What stands on a line, as JSON gave it."""
+
+
+def decode(line: bytes, where: object) -> Members:
+    """Return a line's members: a schema version that can be read, and a kind. `where` is printed only in an error.
+
+    Raises ArchiveDamaged naming `where`, NeedsUpgrade for a newer schema.
+    """
     if not line.endswith(b"\n") or line[:8] + line[16:_PREFIX] != b'{"crc":"",':
         raise ArchiveDamaged(f"{where}: not a whole record")
     rest = line[_PREFIX:-1]
     if line[8:16] != b"%08x" % zlib.crc32(rest):
         raise ArchiveDamaged(f"{where}: the checksum does not match the line")
-    try:
-        members: dict[str, Any] = from_json(line)
-    except ValueError:  # a lone surrogate, which only the slower parser takes
-        members = json.loads(line)
-    refuse_newer(members["schema_version"], where)
+    members = _parsed(line, where)
+    check_version(members.get("schema_version"), where)
+    if not isinstance(members.get("kind"), str):
+        raise ArchiveDamaged(f"{where}: no valid record: kind: a text is expected")
     return members
 
 
-def refuse_newer(schema_version: int, where: str) -> None:
-    """Raise UsageError for a schema that a later harness wrote, naming `where` and the version needed."""
+def check_version(schema_version: object, where: object) -> None:
+    """Raise NeedsUpgrade for a schema that a later harness wrote, ArchiveDamaged for what is no schema version."""
+    if type(schema_version) is not int or not 1 <= schema_version < _NO_VERSION:
+        raise ArchiveDamaged(f"{where}: no valid record: schema_version: a whole number from 1 is expected")
     if schema_version > SCHEMA_VERSION:
-        raise UsageError(
-            f"{where} has schema_version {schema_version}; this harness reads up to {SCHEMA_VERSION}: upgrade it"
-        )
+        raise NeedsUpgrade(where, schema_version, SCHEMA_VERSION)
+
+
+def parse(data: bytes) -> Members:
+    """Return the members of a JSON object. Raises ValueError for NaN, deep nesting and lone surrogates, too."""
+    members: Any = from_json(data, allow_inf_nan=False)
+    if not isinstance(members, dict):
+        raise ValueError("no object")  # noqa: TRY004 - a ValueError as for all that is wrong with the text
+    return cast("Members", members)
+
+
+def _parsed(line: bytes, where: object) -> Members:
+    """Parse a line. A blob may hold lone surrogates as escapes, which only the slower parser takes."""
+    try:
+        return parse(line)
+    except ValueError as exc:
+        reason = str(exc).partition(" at line ")[0]
+    try:
+        members: Members = json.loads(line)
+    except (ValueError, RecursionError):
+        members = {}
+    if members.get("kind") != "blob":
+        raise ArchiveDamaged(f"{where}: no valid record: {reason}")
+    return members
+
+
+def refuse_twice_named(line: bytes) -> None:
+    """Raise ArchiveDamaged for an object that names a member twice: two readers could read two records."""
+
+    def unique(pairs: list[tuple[str, object]]) -> None:
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise ArchiveDamaged("no valid record: a member is named twice")
+
+    try:
+        json.loads(line, object_pairs_hook=unique)
+    except RecursionError:  # beside a blob's text, where nobody looks
+        raise ArchiveDamaged("no valid record: it is nested too deeply") from None
+
+
+class RecordPlace(NamedTuple):
+    """Where a record begins. As a text it is `file:line`; lines are counted only then."""
+
+    path: Path
+    offset: int
+
+    def __str__(self) -> str:
+        """Return `file:line`."""
+        return f"{self.path}:{line_number(self.path, self.offset)}"
+
+
+def line_number(path: Path, offset: int) -> int:
+    """Return the number, from 1, of the line at a byte of a file."""
+    with open_file(path) as file:
+        blocks = iter(lambda: file.read(min(_BLOCK, max(0, offset - file.tell()))), b"")
+        return 1 + sum(block.count(b"\n") for block in blocks)
 
 
 @dataclass(frozen=True)
 class LocatedRecord:
     """A decoded line and where it is, so that an index can come back to it."""
 
-    path: Path
-    offset: int
+    place: RecordPlace
     end: int
-    members: dict[str, Any]
+    members: Members
+    line: int | None = None
+    """The number of the line, from 1, where that has been counted."""
+
+    @property
+    def where(self) -> str:
+        """Where it is, for people: `file:line`."""
+        return f"{self.place.path}:{self.line}" if self.line else str(self.place)
 
 
 def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
@@ -67,16 +136,16 @@ def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
         for line in raw_lines(file, start):
             if line.torn:
                 return  # by a kill: it never counted
-            where = f"{path}:{line.number}" if not start else f"{path} at byte {line.start}"
+            place = RecordPlace(path, line.start)
             if line.fault:
-                raise ArchiveDamaged(f"{where}: {line.fault}")
-            yield LocatedRecord(path, line.start, line.end, decode(line.data, where))
+                raise ArchiveDamaged(f"{place}: {line.fault}")
+            yield LocatedRecord(place, line.end, decode(line.data, place), None if start else line.number)
 
 
-def read_at(path: Path, offset: int) -> dict[str, Any]:
-    """Return the one record that starts at `offset`. Raises as `decode` does."""
+def read_at(place: RecordPlace) -> LocatedRecord:
+    """Return the one record at a place. Raises as `decode` does."""
     with RecordFiles() as files:
-        return files.record(path, offset)
+        return files.record(place)
 
 
 class RecordFiles:
@@ -90,12 +159,13 @@ class RecordFiles:
         """Open nothing yet."""
         self._files: dict[Path, IO[bytes]] = {}
 
-    def record(self, path: Path, offset: int) -> dict[str, Any]:
-        """Return the record that starts at `offset`. Raises as `decode` does."""
+    def record(self, place: RecordPlace) -> LocatedRecord:
+        """Return the record at a place. Raises as `decode` does."""
+        path, offset = place
         descriptor, length = self._file(path).fileno(), self._USUAL_LENGTH
         while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length < LONGEST:
             length = min(4 * length, LONGEST)
-        return decode(data[: end + 1], f"{path} at byte {offset}")
+        return LocatedRecord(place, offset + end + 1, decode(data[: end + 1], place))
 
     def close(self) -> None:
         """Close the files. The next record opens its file again."""

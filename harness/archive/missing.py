@@ -6,8 +6,8 @@ from pathlib import Path
 
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import list_runs
-from harness.archive.rankings import RankingHead
 from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.records import Query
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from harness.archive.lines import Appender, disk_errors
-from harness.archive.rankings import RankingHead
+from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking
 from harness.core.records import to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor

@@ -2,51 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self, overload
+from typing import overload
 
-from pydantic import Field, JsonValue, model_validator
-
-from harness.archive.kept_rubric import check_rubric_text
-from harness.archive.lines import read_at, read_lines
+from harness.archive.lines import RecordPlace, read_at, read_lines
+from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankingHead, read_record
 from harness.core.rankings import GroupRanking
-from harness.core.records import Record
-
-
-class RankingHead(Record):
-    """The first line of a rankings file."""
-
-    id: str
-    created_at: datetime
-    settings: dict[str, JsonValue]
-    judge: dict[str, JsonValue]
-    rubric: str
-    free: bool = False
-    """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
-    rendering: Annotated[int, Field(ge=1, le=999)] = 1
-    """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
-    rubric_text: str | None = None
-    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
-
-    @model_validator(mode="after")
-    def _text_has_its_fingerprint(self) -> Self:
-        check_rubric_text(self.rubric, self.rubric_text)
-        return self
 
 
 class GroupsOnDisk(Sequence[GroupRanking]):
     """The groups of a ranking, each read when it is asked for: a large run's do not fit into memory."""
 
-    def __init__(self, path: Path, offsets: Sequence[int], queries: Sequence[str]) -> None:
-        """Read from `path`, where the lines of the groups of `queries` begin at `offsets`."""
-        self._path, self._offsets = path, offsets
-        self.queries = queries
+    def __init__(self, places: Sequence[RecordPlace], queries: Sequence[str]) -> None:
+        """Read from `places`, where the lines of the groups of `queries` begin."""
+        self.places, self.queries = places, queries
 
     def __len__(self) -> int:
         """How many groups were ranked."""
-        return len(self._offsets)
+        return len(self.places)
 
     @overload
     def __getitem__(self, at: int) -> GroupRanking: ...
@@ -55,12 +29,12 @@ class GroupsOnDisk(Sequence[GroupRanking]):
     def __getitem__(self, at: int | slice) -> GroupRanking | tuple[GroupRanking, ...]:
         """Return one group, or several."""
         if isinstance(at, slice):
-            return tuple(self._read(offset) for offset in self._offsets[at])
-        return self._read(self._offsets[at])
+            return tuple(_group(place) for place in self.places[at])
+        return _group(self.places[at])
 
     def __iter__(self) -> Iterator[GroupRanking]:
         """Yield the groups in the order ranked."""
-        return (self._read(offset) for offset in self._offsets)
+        return (_group(place) for place in self.places)
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a sequence of the same groups."""
@@ -68,8 +42,9 @@ class GroupsOnDisk(Sequence[GroupRanking]):
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
-    def _read(self, offset: int) -> GroupRanking:
-        return GroupRanking.model_validate(read_at(self._path, offset))
+
+def _group(place: RecordPlace) -> GroupRanking:
+    return read_record(read_at(place), RANKED_GROUP)
 
 
 @dataclass(frozen=True)
@@ -80,7 +55,7 @@ class RankingFile:
     groups: Sequence[GroupRanking]
     finished: bool
     path: Path | None = None
-    """Where it stands; None for one that was not read from a file."""
+    """Its file, whatever its header says of itself; None for one that was not read from a file."""
 
     def of(self, query: str) -> GroupRanking | None:
         """Return the ranking of one query's group, or None."""
@@ -95,24 +70,25 @@ class RankingFile:
 
 
 def read_ranking(path: Path) -> RankingFile | None:
-    """Return the ranking in a file, or None for one that was torn before its header was whole."""
+    """Return the ranking in a file, or None for one without a header: torn before that was whole, or repaired."""
     head: RankingHead | None = None
-    offsets: list[int] = []
+    places: list[RecordPlace] = []
     queries: list[str] = []
     finished = False
-    for at in read_lines(path):
-        kind: Any = at.members["kind"]
+    for located in read_lines(path):
+        kind = located.members["kind"]
         if kind == "header":
-            head = RankingHead.model_validate(at.members)
+            head = read_record(located, RANKING_HEAD)
         elif kind == "group":
-            offsets.append(at.offset)
-            queries.append(at.members["query"])
+            places.append(located.place)
+            queries.append(read_record(located, RANKED_QUERY).query)
         else:
+            read_record(located, FOOTER)
             finished = True
-    return RankingFile(head, GroupsOnDisk(path, offsets, queries), finished, path) if head else None
+    return RankingFile(head, GroupsOnDisk(places, queries), finished, path) if head else None
 
 
 def read_head(path: Path) -> RankingHead | None:
     """Return a ranking's header alone."""
     first = next(read_lines(path), None)
-    return RankingHead.model_validate(first.members) if first and first.members["kind"] == "header" else None
+    return read_record(first, RANKING_HEAD) if first and first.members["kind"] == "header" else None

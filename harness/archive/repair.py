@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from harness.archive.index import CACHE
 from harness.archive.layout import ASIDE
 from harness.archive.lines import decode
 from harness.archive.raw_lines import RawLine, data_pieces, raw_lines
@@ -29,7 +28,6 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
         if finding.line:
             lines.add(finding.line)
     try:
-        (folder / CACHE).unlink(missing_ok=True)
         for path, lines in by_file.items():
             if lines:
                 _move_lines(path, folder / ASIDE / f"{path.parent.name}-{path.name}", lines)
@@ -77,6 +75,6 @@ def _whole_in(line: bytes) -> Iterator[bytes]:
         if record != line:  # the line itself was looked at: if its checksum holds, something else is wrong with it
             try:
                 decode(record, "")
-            except (ArchiveDamaged, UsageError, ValueError):
+            except (ArchiveDamaged, UsageError):
                 continue
             yield record

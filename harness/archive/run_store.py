@@ -15,12 +15,11 @@ from filelock import FileLock, Timeout
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.group_commit import GroupCommit
 from harness.archive.layout import LOCK, RunInfo
-from harness.archive.lines import Appender, disk_errors
+from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.ranking_writer import RankingWriter
-from harness.archive.rankings import RankingHead
 from harness.archive.reader import RunReader
 from harness.archive.run_files import files_in, remove_strange, sync_folder
-from harness.archive.verdict_index import RecordPlace
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
@@ -120,7 +119,7 @@ class RunStore:
         if name not in stored:
             segment = self._segment("blobs")
             with disk_errors(self.folder):
-                place = (segment.path, segment.append("blob", blob_body(name, text), sync=False))
+                place = RecordPlace(segment.path, segment.append("blob", blob_body(name, text), sync=False))
             stored.add_place(name, place, segment.size)
             self._group_commit.add()
         return name

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from harness.archive.layout import RunInfo
 from harness.archive.lines import SCHEMA_VERSION
-from harness.archive.rankings import RankingHead
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError, did_you_mean
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout

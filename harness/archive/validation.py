@@ -3,29 +3,40 @@
 Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError
+from typing import Literal
 
 from harness.archive.blobs import blob_name
 from harness.archive.layout import ASIDE, LOCK, PAGE, SEGMENTS, read_info
-from harness.archive.lines import decode
-from harness.archive.rankings import RankingHead
+from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
 from harness.archive.raw_lines import RawLine, raw_lines
+from harness.archive.record_faults import group_faults
 from harness.archive.run_files import (
     PART,
     files_in,
     open_file,
     strange_things,
 )
+from harness.archive.typed_records import (
+    BLOB,
+    FOOTER,
+    QUERY,
+    RANKED_GROUP,
+    RANKING_HEAD,
+    ROLLOUT,
+    VERDICT_LINE,
+    BlobText,
+    read_record,
+    recorded_settings,
+)
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.rankings import GroupRanking
-from harness.core.records import Query, Rollout
-from harness.core.verdicts import VERDICT, Judged
+from harness.core.records import Rollout
+from harness.core.verdicts import AnyVerdict, Judged
 
 _KINDS = {
     "blobs": {"header", "blob"},
@@ -34,6 +45,8 @@ _KINDS = {
     "verdicts": {"header", "verdict"},
     "rankings": {"header", "group", "footer"},
 }
+OLD_INDEX = "index.sqlite"
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -72,24 +85,30 @@ class _References:
             self.use_blobs(self.parts_of(rollout.raw_calls))
         self.rollouts.setdefault(rollout.query, set()).add(rollout.index)
 
-    def add_blob(self, members: Mapping[str, Any]) -> None:
+    def add_blob(self, blob: BlobText) -> None:
         """Note a blob. Raises ArchiveDamaged for a text that does not match its hash."""
-        if blob_name(members["text"]) != members["sha256"]:
-            raise ArchiveDamaged(f"the content does not match its hash {members['sha256']}")
-        self.blobs.add(bytes.fromhex(members["sha256"]))
+        if blob_name(blob.text) != blob.sha256:
+            raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
+        self.blobs.add(bytes.fromhex(blob.sha256))
+
+    def add_verdict(self, verdict: AnyVerdict) -> None:
+        """Note a verdict and its blobs. Raises ArchiveDamaged for a blob that is missing."""
+        self.use_blobs(verdict.raw_replies)
+        if isinstance(verdict, Judged):
+            self.verdicts.add(verdict.key)
 
     def use_blobs(self, names: Iterable[str]) -> None:
         """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
         for name in names:
-            _refers(bytes.fromhex(name) in self.blobs, f"blob {name}")
-            self.used.add(bytes.fromhex(name))
+            sha256 = bytes.fromhex(name) if _SHA256.fullmatch(name) else b""
+            _refers(sha256 in self.blobs, f"blob {name!r}")
+            self.used.add(sha256)
 
     def check_group(self, group: GroupRanking) -> None:
         """Raise ArchiveDamaged for a query, a rollout or a verdict of a ranked group that is missing."""
         _refers(group.query in self.queries, f"query {group.query!r}")
-        stored = self.rollouts.get(group.query, set())
-        for index in {r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}:
-            _refers(index in stored, f"rollout {index} of query {group.query!r}")
+        if reason := next(group_faults(group, self.rollouts.get(group.query, set())), None):
+            raise ArchiveDamaged(reason)
         for key in (key for match in group.matches for key in match.verdicts):
             _refers(key in self.verdicts, f"verdict {key}")
 
@@ -97,13 +116,16 @@ class _References:
 def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
     """Yield what is wrong with the run in `folder`. `parts_of` names the blobs that a blob with raw calls refers to."""
     try:
-        read_info(folder)
+        info, _ = read_info(folder)
+        recorded_settings(info.settings, folder / "run.json")
     except (ArchiveDamaged, UsageError) as exc:
         yield Finding("damage", folder / "run.json", _reason(exc, folder / "run.json"), by_hand=True)
     strange = list(_strange_findings(folder))
     yield from strange
     if any(finding.by_hand for finding in strange):
         return  # records refer to each other: they are read once all files can be
+    if (folder / OLD_INDEX).is_file():
+        yield Finding("notice", folder / OLD_INDEX, "an index of an earlier version, which nothing reads; delete it")
     references = _References(parts_of)
     for segment in SEGMENTS:
         paths = list(files_in(folder / segment))
@@ -132,12 +154,12 @@ def _file_findings(path: Path, segment: str, references: _References, *, newest:
                 yield _tail(path, line)
                 continue
             try:
-                members = _decoded(line, path)
-                _refers(members["kind"] in _KINDS[segment], f"a kind of record, {members['kind']!r}")
-                counted[members["kind"]] += 1
-                _check(members, segment, references, counted)
-            except (ArchiveDamaged, UsageError, ValidationError, ValueError, KeyError) as exc:
-                yield Finding("damage", path, _reason(exc, path), line.number)
+                located = _located(line, path)
+                counted[located.members["kind"]] += 1
+                refuse_twice_named(line.data)
+                _check(located, segment, references, counted)
+            except (ArchiveDamaged, UsageError) as exc:
+                yield Finding("damage", path, _reason(exc, path, line.number), line.number)
     if not counted["header"]:
         yield Finding("notice", path, "it has no header")
     elif segment == "rankings" and not counted["footer"]:
@@ -145,42 +167,42 @@ def _file_findings(path: Path, segment: str, references: _References, *, newest:
         yield Finding("notice", path, f"this ranking was cut short; {then}")
 
 
-def _decoded(line: RawLine, path: Path) -> dict[str, Any]:
+def _located(line: RawLine, path: Path) -> LocatedRecord:
     if line.fault:
         raise ArchiveDamaged(line.fault)
-    return decode(line.data, str(path))
+    members = decode(line.data, f"{path}:{line.number}")
+    return LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
 
 
 def _tail(path: Path, line: RawLine) -> Finding:
     try:
-        decode(line.data[:-1] + b"\n", str(path))
-    except (ArchiveDamaged, UsageError, ValueError):
+        decode(line.data[:-1] + b"\n", path)
+    except (ArchiveDamaged, UsageError):
         reason = "the last line was cut off while it was written; it never counted"
         return Finding("notice", path, reason, line.number)
     return Finding("damage", path, "the line's end was changed", line.number)
 
 
-def _check(members: dict[str, Any], segment: str, references: _References, counted: Counter[str]) -> None:
-    """Check one record and what it refers to. Raises ArchiveDamaged, ValidationError."""
-    kind = members["kind"]
+def _check(located: LocatedRecord, segment: str, references: _References, counted: Counter[str]) -> None:
+    """Check one record and what it refers to. Raises ArchiveDamaged."""
+    kind = located.members["kind"]
+    _refers(kind in _KINDS[segment], f"a kind of record, {kind!r}")
     if kind == "blob":
-        references.add_blob(members)
+        references.add_blob(read_record(located, BLOB))
     elif kind == "query":
-        references.queries.add(Query.model_validate(members).id)
+        references.queries.add(read_record(located, QUERY).id)
     elif kind == "rollout":
-        references.add_rollout(Rollout.model_validate(members))
+        references.add_rollout(read_record(located, ROLLOUT))
     elif kind == "verdict":
-        verdict = VERDICT.validate_python(members)
-        references.use_blobs(verdict.raw_replies)
-        if isinstance(verdict, Judged):
-            references.verdicts.add(verdict.key)
+        references.add_verdict(read_record(located, VERDICT_LINE))
     elif kind == "group":
-        references.check_group(GroupRanking.model_validate(members))
+        references.check_group(read_record(located, RANKED_GROUP))
     elif kind == "footer":
-        if members["groups"] != counted["group"]:
-            raise ArchiveDamaged(f"it counts {members['groups']} groups, and there are {counted['group']}")
+        groups = read_record(located, FOOTER).groups
+        if groups != counted["group"]:
+            raise ArchiveDamaged(f"it counts {groups} groups, and there are {counted['group']}")
     elif segment == "rankings":
-        RankingHead.model_validate(members)
+        recorded_settings(read_record(located, RANKING_HEAD).settings, located)
 
 
 def _refers(stored: bool, what: str) -> None:
@@ -188,10 +210,6 @@ def _refers(stored: bool, what: str) -> None:
         raise ArchiveDamaged(f"it refers to {what}, which is not there")
 
 
-def _reason(exc: Exception, path: Path) -> str:
-    if isinstance(exc, ValidationError):
-        first = exc.errors()[0]
-        return f"no valid record: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-    if isinstance(exc, KeyError):
-        return f"no valid record: {exc} is missing"
-    return str(exc).removeprefix(f"{path}: ")
+def _reason(exc: Exception, path: Path, line: int | None = None) -> str:
+    """Return what an error says, without the place, which the finding names."""
+    return str(exc).removeprefix(str(path)).removeprefix(f":{line}").removeprefix(": ")

@@ -1,38 +1,31 @@
-"""Where verdicts are, by key. There are a dozen to a rollout, so those of a large run stay in its cache on disk."""
+"""Where verdicts are, by key. There are a dozen to a rollout, so those of a large run stay in its index on disk."""
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
+from pydantic import TypeAdapter
 
-class RecordPlace(NamedTuple):
-    """Where a record begins."""
+from harness.archive.index_file import DoesNotFit, IndexFile
+from harness.archive.lines import RecordPlace
 
-    path: Path
-    offset: int
+_PLACE: TypeAdapter[tuple[str, int]] = TypeAdapter(tuple[str, int])
+_KEYED: TypeAdapter[tuple[str, str, int]] = TypeAdapter(tuple[str, str, int])
 
 
 class VerdictIndex:
-    """Looks keys up in the cache, and keeps in memory what is not there."""
+    """Looks keys up in the index on disk, and keeps in memory what is not there."""
 
-    def __init__(self, cache: Path | None = None, again: Callable[[], dict[str, RecordPlace]] | None = None) -> None:
-        """Look in the table `verdicts` of `cache`, whose paths are relative to its folder.
-
-        `again` finds the places anew should the cache turn out to be unreadable. Raises sqlite3.Error.
-        """
+    def __init__(
+        self, file: IndexFile | None = None, again: Callable[[], Mapping[str, RecordPlace]] | None = None
+    ) -> None:
+        """Look in `file`. `again` finds the places that are there anew, should the file turn out not to fit."""
         self._fresh: dict[str, RecordPlace] = {}
-        self._folder, self._again = cache.parent if cache else Path(), again
-        self._base: sqlite3.Connection | None = None
-        if cache:
-            self._base = sqlite3.connect(f"file:{cache}?mode=ro", uri=True, timeout=1, check_same_thread=False)
+        self._file, self._again = file, again
 
     def close(self) -> None:
-        """Close the cache; what was looked up there is no longer known."""
-        if self._base:
-            self._base.close()
-        self._base = None
+        """Close the file; what was looked up there is no longer known."""
+        if self._file:
+            self._file.close()
+        self._file = None
 
     def get(self, key: str) -> RecordPlace | None:
         """Return where the verdict of a key is, or None."""
@@ -45,14 +38,12 @@ class VerdictIndex:
 
     def items(self) -> Iterator[tuple[str, RecordPlace]]:
         """Yield keys and places, the oldest first."""
-        for key, path, offset in self._ask("select key, path, offset from verdicts order by at"):
-            yield key, RecordPlace(self._folder / path, offset)
+        yield from self._all_kept().items()
         yield from self._fresh.items()
 
     def __len__(self) -> int:
         """How many verdicts are known."""
-        kept = sum(int(number) for (number,) in self._ask("select count(*) from verdicts"))
-        return kept + len(self._fresh)
+        return len(self._all_kept()) + len(self._fresh)
 
     def __contains__(self, key: str) -> bool:
         """Whether a verdict of that key is known."""
@@ -65,25 +56,26 @@ class VerdictIndex:
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a dict's
 
     def _kept(self, key: str) -> RecordPlace | None:
-        if self._base is None:
+        if self._file is None:
             return None
         try:
-            row = self._base.execute("select path, offset from verdicts where key = ?", (key,)).fetchone()
-        except sqlite3.Error:
+            row = self._file.one("select path, offset from verdicts where key = ?", _PLACE, key)
+            return self._file.place(*row) if row else None
+        except DoesNotFit:
             self._give_up()
             return self._fresh.get(key)
-        return RecordPlace(self._folder / row[0], row[1]) if row else None
 
-    def _ask(self, question: str) -> Iterator[tuple[Any, ...]]:
-        """Yield what the cache says; nothing where it cannot be read."""
+    def _all_kept(self) -> dict[str, RecordPlace]:
+        if self._file is None:
+            return {}
         try:
-            if self._base:
-                with closing(self._base.execute(question)) as rows:
-                    yield from rows
-        except sqlite3.Error:
+            with self._file.rows("select key, path, offset from verdicts order by at", _KEYED) as rows:
+                return {key: self._file.place(name, offset) for key, name, offset in rows}
+        except DoesNotFit:
             self._give_up()
+            return {}
 
     def _give_up(self) -> None:
-        """Do without the cache, which is no more than that: all it held is in memory from now on."""
+        """Do without the file, which is no more than a cache: all it held is in memory from now on."""
         self.close()
-        self._fresh = (self._again() if self._again else {}) | self._fresh
+        self._fresh = dict(self._again() if self._again else {}) | self._fresh

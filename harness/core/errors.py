@@ -58,6 +58,15 @@ class CannotWrite(UsageError):
     """The archive cannot be written: no room, no right, a disk that fails. What was written before is whole."""
 
 
+class NeedsUpgrade(UsageError):
+    """A later harness wrote this; `version` is the schema version that it takes to read it."""
+
+    def __init__(self, where: object, version: int, readable: int) -> None:
+        """Name the place, its schema version, and the newest one that this harness reads."""
+        self.version = version
+        super().__init__(f"{where} has schema_version {version}; this harness reads up to {readable}: upgrade it")
+
+
 class ArchiveDamaged(HarnessError):
     """A record in the archive does not agree with itself. The message names file, line and reason."""
 

@@ -54,13 +54,22 @@ def load(values: Mapping[str, Any]) -> Settings:
         if name not in SETTINGS:
             raise UsageError(f"no setting {name!r}{did_you_mean(name, SETTINGS)}")
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
-    try:
-        settings = Settings(**dict(_checker()(**{**picked, **values})))
-    except ValidationError as exc:
-        raise UsageError("; ".join(_complaint(e) for e in exc.errors())) from None
+    settings = _checked({**picked, **values})
     _check_budget(settings)
     _check_ruler(settings)
     return settings
+
+
+def check_known(values: Mapping[str, Any]) -> None:
+    """Check those of `values` that are settings of this harness, each for itself. Raises UsageError as `load` does."""
+    _checked({name: value for name, value in values.items() if name in SETTINGS})
+
+
+def _checked(values: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings(**dict(_checker()(**values)))
+    except ValidationError as exc:
+        raise UsageError("; ".join(_complaint(e) for e in exc.errors())) from None
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,88 +1,258 @@
-"""The index of a large run is kept beside it, and is never more than a cache."""
+"""The index of a large run is kept in the user's folder of caches, and is never more than a cache."""
 
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader, RunStore, index
+from harness.archive import RunReader, RunStore, index_cache
+from harness.archive.index import Index
+from harness.archive.lines import encode
 from harness.archive.verdict_index import VerdictIndex
+from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
-from tests.archive.making import a_run
+from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, a_rollout
 
 Q = Query(id="q", text="?")
+ENDLESS = "with recursive n(i) as (select 0 union all select i + 1 from n) select i"
+
+MANY_ROLLOUTS = """
+insert into rollouts(query, idx, path, offset, status, started)
+with recursive n(i) as (select 9 union all select i + 1 from n where i < 100000)
+select 'q', n.i, r.path, r.offset, 'ok', r.started from n, rollouts r where r.at = 1
+"""
 
 
 @pytest.fixture(autouse=True)
 def every_run_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "arena-harness"
+
+
+@pytest.fixture
+def run(tmp_path: Path, caches: Path) -> Path:
     with a_run(tmp_path) as store:
         store.add_query(Q)
         store.add_rollout(a_rollout(0))
         store.add_rollout(a_rollout(1, failed="api", price_usd=0.5))
         store.add_verdict(a_judged("k", price_usd=0.25))
+    shutil.rmtree(caches, ignore_errors=True)
     return store.folder
 
 
-def told(folder: Path) -> index.Index:
+@pytest.fixture
+def kept(run: Path, caches: Path) -> Path:
+    """The file of the run's index."""
+    in_memory(run)
+    (path,) = (caches / "index").iterdir()
+    return path
+
+
+def in_memory(folder: Path) -> Index:
     """Return a run's index, in memory alone."""
     with RunReader(folder) as reader:
-        kept = reader.index
-        in_memory = VerdictIndex()
-        for key, place in kept.verdicts.items():
-            in_memory.setdefault(key, place)
-        return replace(kept, verdicts=in_memory)
+        index, verdicts = reader.index, VerdictIndex()
+        for key, place in index.verdicts.items():
+            verdicts.setdefault(key, place)
+        return replace(index, verdicts=verdicts)
+
+
+def true_index(folder: Path) -> Index:
+    """Return a run's index, read from its segments alone."""
+    return index_cache.build_index(folder, None)[0]
+
+
+def tampered(file: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as base, base:
+        base.executescript("; ".join(statements))
 
 
 def test_the_kept_index_is_the_one_that_was_built(run: Path):
-    built = told(run)
-    assert (run / index.CACHE).is_file()
-    assert told(run) == built
+    built = in_memory(run)
+    assert in_memory(run) == built == true_index(run)
     assert (built.spent, built.rollouts["q"][1].kind, built.rollouts["q"][1].price) == (0.25, "api", 0.5)
 
 
+def test_the_index_is_the_users_own_and_not_in_the_run(run: Path, kept: Path, caches: Path):
+    assert [path.stat().st_mode & 0o777 for path in (caches, kept.parent, kept)] == [0o700, 0o700, 0o600]
+    assert sorted(path.name for path in run.iterdir()) == ["queries", "rollouts", "run.json", "run.lock", "verdicts"]
+
+
+def test_an_index_in_the_run_is_not_read(run: Path, kept: Path):
+    shutil.move(kept, run / "index.sqlite")
+    tampered(run / "index.sqlite", "update rollouts set status = 'ok'")
+    before = (run / "index.sqlite").read_bytes()
+    assert in_memory(run) == true_index(run)
+    assert (run / "index.sqlite").read_bytes() == before
+
+
 def test_what_was_written_since_is_found(run: Path):
-    told(run)
+    in_memory(run)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_rollout(a_rollout(1, "later"))
         store.add_verdict(a_judged("l"))
     with RunReader(run) as reader:
         assert reader.group(Q).rollouts[1].trajectory.answer == "later"
         assert reader.verdict("l")
-        assert told(run) == reader.index
+        assert in_memory(run) == reader.index
 
 
-@pytest.mark.parametrize("spoil", [b"", b"no database at all" * 99])
-def test_a_cache_that_cannot_be_read_is_built_anew(run: Path, spoil: bytes):
-    built = told(run)
-    (run / index.CACHE).write_bytes(spoil)
-    assert told(run) == built
+@pytest.mark.parametrize("spoil", [b"", b"no database at all" * 99, b"SQLite format 3\0" + bytes(5000)])
+def test_an_index_that_cannot_be_read_is_made_anew(run: Path, kept: Path, spoil: bytes):
+    kept.write_bytes(spoil)
+    assert in_memory(run) == true_index(run)
+    assert kept.read_bytes() != spoil
 
 
-def test_a_segment_that_became_shorter_makes_the_cache_void(run: Path):
-    told(run)
-    (path,) = (run / "verdicts").glob("*.jsonl")
-    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    assert len(told(run).verdicts) == 0
+CRAFTED = {
+    "an endless view for a table": ("drop table rollouts", f"create view rollouts as {ENDLESS} as at from n"),
+    "an endless view for the sums": ("drop table meta", f"create view meta as {ENDLESS} from n"),
+    "a view that calls what fails": ("drop table files", "create view files as select load_extension('x')"),
+    "a trigger": ("create trigger t after insert on meta begin delete from queries; end",),
+    "another column": ("alter table rollouts add column more text",),
+    "a missing column": ("drop table queries", "create table queries(at integer primary key, id text)"),
+    "a missing table": ("drop table verdicts",),
+    "one table more": ("create table sqlite(x)",),
+    "no sums": ("delete from meta",),
+    "a missing query": ("delete from queries",),
+    "a missing rollout": ("delete from rollouts where idx = 1",),
+    "missing verdicts": ("delete from verdicts",),
+    "missing files": ("delete from files",),
+    "a path outside": ("update rollouts set path = '../../../etc/passwd'",),
+    "a path to another segment": ("update rollouts set path = (select path from queries)",),
+    "an absolute path": ("update verdicts set path = '/etc/passwd'",),
+    "a negative offset": ("update rollouts set offset = -1",),
+    "an offset beyond the end": ("update rollouts set offset = 1 << 60",),
+    "an offset within a record": ("update rollouts set offset = offset + 1",),
+    "an offset of another record": ("update rollouts set offset = (select max(offset) from rollouts)",),
+    "a verdict's offset of the header": ("update verdicts set offset = 0",),
+    "a text for an offset": ("update queries set offset = 'nine'",),
+    "a blob for a text": ("update rollouts set query = x'ff00'",),
+    "a text that is no UTF-8": ("update rollouts set query = cast(x'ff00' as text)",),
+    "nothing for a text": ("update queries set id = null",),
+    "a number for a text": ("update rollouts set started = 5",),
+    "no time": ("update rollouts set started = 'never'",),
+    "another status": ("update rollouts set status = 'fine'",),
+    "a negative index": ("update rollouts set idx = -1 where idx = 0",),
+    "another rollout's index": ("update rollouts set idx = 7 where idx = 0",),
+    "an endless price": ("update rollouts set price = 9e999",),
+    "an endless sum": ("update meta set usd = 9e999",),
+    "another query's name": ("update queries set id = 'other'",),
+    "a name of a megabyte": ("update queries set id = printf('%.*c', 2000000, 'x')",),
+    "read further than the file is": ("update files set seen = seen + 1",),
+    "read less far": ("update files set seen = 5",),
+    "another file's ends": ("update files set tail = tail + 1",),
+    "a hundred thousand rollouts": (MANY_ROLLOUTS,),
+}
 
 
-def test_a_cache_that_turns_out_to_be_unreadable_while_it_is_used_is_done_without(run: Path):
-    told(run)
+@pytest.mark.parametrize("what", CRAFTED)
+def test_a_crafted_index_is_made_anew(run: Path, kept: Path, what: str):
+    tampered(kept, *CRAFTED[what])
+    with RunReader(run) as reader:
+        assert list(reader.queries()) == [Q]
+        assert [r.index for r in reader.group(Q).rollouts] == [0, 1]
+        assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+        assert reader.verdict("other") is None
+    assert in_memory(run) == true_index(run)
+
+
+def test_an_index_that_gives_a_verdict_another_key_is_made_anew_when_that_is_asked_for(run: Path, kept: Path):
+    tampered(kept, "update verdicts set key = 'other'")
+    with RunReader(run) as reader:
+        assert reader.verdict("other") is None
+        assert reader.verdict("k") == a_judged("k", price_usd=0.25)
+    assert in_memory(run) == true_index(run)
+
+
+def test_an_index_that_names_a_page_as_its_own_child_ends(run: Path, kept: Path):
+    """A tree whose inner pages all lead to one page has more rows than anybody could read."""
+    tampered(
+        kept,
+        "insert into queries(id, path, offset) with recursive n(i) as (select 0 union all select i + 1 from n where "
+        "i < 20000) select 'x' || i, path, offset from n, queries",
+    )
+    with closing(sqlite3.connect(kept)) as base:
+        size = int(base.execute("pragma page_size").fetchone()[0])
+        (root,) = base.execute("select rootpage from sqlite_master where name = 'queries'").fetchone()
+    data = bytearray(kept.read_bytes())
+    page = memoryview(data)[(root - 1) * size : root * size]
+    assert page[0] == 5  # an inner page of a table
+    first_child = bytes(page[8:12])
+    for cell in range(int.from_bytes(page[3:5])):
+        at = int.from_bytes(page[12 + 2 * cell : 14 + 2 * cell])
+        page[at : at + 4] = root.to_bytes(4) if cell else first_child
+    del page
+    kept.write_bytes(data)
+    assert in_memory(run) == true_index(run)
+
+
+def test_an_index_of_another_run_is_made_anew(run: Path, kept: Path, tmp_path: Path):
+    with a_run(tmp_path / "others", "run-2") as store:
+        store.add_query(Query(id="r", text="?"))
+    in_memory(store.folder)
+    (other,) = (path for path in kept.parent.iterdir() if path != kept)
+    shutil.copy(other, kept)
+    assert in_memory(run) == true_index(run)
+
+
+def copy_with(run: Path, name: str, index: int, answer: str) -> Path:
+    """Copy a run, and give one rollout another answer of the same length, checksums included."""
+    copy = Path(shutil.copytree(run, run.parent / name))
+    path = segment(copy, "rollouts")
+    lines = lines_of(path)
+    lines[index + 1] = encode("rollout", a_rollout(index, answer).model_dump_json())
+    path.write_bytes(b"".join(lines))
+    return copy
+
+
+def test_copies_of_a_run_share_an_index_only_as_far_as_they_are_the_same(run: Path, kept: Path):
+    for answer in ("0", "1", "a longer one"):
+        copy = copy_with(run, f"copy-{answer}", 0, answer)
+        with RunReader(copy) as reader:
+            assert reader.group(Q).rollouts[0].trajectory.answer == answer
+        assert in_memory(copy) == true_index(copy)
+        assert in_memory(run) == true_index(run)
+
+
+def test_damage_that_an_index_passes_over_is_still_damage(run: Path, kept: Path):
+    path = segment(run, "rollouts")
+    lines = lines_of(path)
+    lines[1] = lines[1].replace(b'"status":"ok"', b'"status":"OK"')
+    path.write_bytes(b"".join(lines))
+    with RunReader(run) as reader, pytest.raises(ArchiveDamaged, match=r"\.jsonl:2: the checksum does not match"):
+        reader.group(Q)
+
+
+def test_a_segment_that_became_shorter_makes_the_index_void(run: Path):
+    in_memory(run)
+    path = segment(run, "verdicts")
+    path.write_bytes(lines_of(path)[0])
+    assert len(in_memory(run).verdicts) == 0
+
+
+def test_an_index_that_turns_out_to_be_unreadable_while_it_is_used_is_done_without(run: Path, kept: Path):
     with RunReader(run) as reader:
         assert len(reader.index.verdicts) == 1
-        (run / index.CACHE).write_bytes(b"no database any more" * 1000)
+        kept.write_bytes(b"no database any more" * 1000)
         assert reader.verdict("k") == a_judged("k", price_usd=0.25)
         assert reader.verdict("unknown") is None
 
 
-def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_cache_holds_it(run: Path):
-    told(run)
+def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_index_holds_it(run: Path):
+    in_memory(run)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_verdict(a_judged("k", price_usd=0.5))
     with RunReader(run) as reader:
@@ -90,12 +260,33 @@ def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_cache_holds_
         assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
 
 
-def test_where_the_cache_cannot_be_written_an_older_one_hides_nothing(run: Path):
-    told(run)
+@pytest.fixture
+def unwritable(kept: Path) -> Iterator[None]:
+    """A folder of caches that nobody may write to; who is root may write anywhere, so a file stands in its place."""
+    folder = kept.parent
+    aside = folder.rename(folder.with_name("aside"))
+    folder.write_bytes(b"")
+    yield
+    folder.unlink()
+    aside.rename(folder)
+
+
+@pytest.mark.usefixtures("unwritable")
+def test_where_the_index_cannot_be_written_the_run_is_read_without(run: Path):
+    assert in_memory(run) == true_index(run)
+
+
+def test_an_older_index_hides_nothing(run: Path, kept: Path):
+    older = kept.read_bytes()
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_rollout(a_rollout(2))
         store.add_verdict(a_judged("l"))
-    (run / f".{index.CACHE}").mkdir()  # where the new one would be written
+    kept.write_bytes(older)
     with RunReader(run) as reader:
         assert sorted(reader.index.rollouts["q"]) == [0, 1, 2]
         assert reader.verdict("l")
+
+
+def test_no_part_of_an_index_is_left_behind(run: Path, kept: Path):
+    in_memory(run)
+    assert os.listdir(kept.parent) == [kept.name]  # noqa: PTH208 - names only

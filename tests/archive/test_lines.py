@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive.lines import SCHEMA_VERSION, Appender, decode, encode, read_at, read_lines
+from harness.archive.lines import SCHEMA_VERSION, Appender, RecordPlace, decode, encode, read_at, read_lines
 from harness.core.errors import ArchiveDamaged, UsageError
 from tests.builders import json_objects, names
 
@@ -42,8 +42,8 @@ def test_an_offset_leads_back_to_its_record(tmp_path: Path) -> None:
     appender = Appender(tmp_path / "w.jsonl")
     offsets = [appender.append("thing", body) for body in BODIES]
     appender.close()
-    assert [read_at(appender.path, at)["text"] for at in offsets] == bodies(appender.path)
-    assert [located.offset for located in read_lines(appender.path)] == offsets
+    assert [read_at(RecordPlace(appender.path, at)).members["text"] for at in offsets] == bodies(appender.path)
+    assert [located.place.offset for located in read_lines(appender.path)] == offsets
 
 
 def test_a_file_cut_at_any_byte_of_its_last_record_loses_that_record_and_no_other(written: Path) -> None:

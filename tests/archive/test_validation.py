@@ -116,7 +116,7 @@ def test_a_file_cut_within_its_last_record_loses_that_record_alone(segment: str,
         expected["rollouts"] = 0  # of a query that is no longer there
     for cut in cut_points(len(last)):
         path.write_bytes(b"".join([*before, last[:cut]]))
-        assert [at.offset for at in read_lines(path)] == [sum(map(len, before[:i])) for i in range(len(before))]
+        assert [at.place.offset for at in read_lines(path)] == [sum(map(len, before[:i])) for i in range(len(before))]
         with RunReader(folder) as reader:
             assert counted(reader) == expected
     assert [line for p in files_of(folder) if p != path for line in lines_of(p)] == others

@@ -1,0 +1,116 @@
+"""What cannot be so in a record, beyond what its types say: times, counts and marks that no run of ours can hold.
+
+The bounds are far outside of anything that happens, and within what dates, sums and means can be computed with.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from itertools import chain
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from harness.core.errors import UsageError
+from harness.core.rankings import GroupRanking, Match
+from harness.core.settings_sources import check_known
+from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores
+
+_YEARS = range(1900, 9000)
+_MOST = 2**53
+"""Above this a number is no count."""
+_LONGEST_S = 1e10
+_HIGHEST = 1e6
+"""A mark or a score above this was given by nobody."""
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def settings(self) -> Mapping[str, JsonValue]: ...
+
+
+class _HasStart(Protocol):
+    @property
+    def index(self) -> int: ...
+    @property
+    def started_at(self) -> datetime: ...
+
+
+def head_faults(head: _HasId) -> Iterator[str]:
+    """Yield what is wrong with `run.json`, or with the head of a ranking."""
+    if not head.id.isprintable() or "/" in head.id or not 1 <= len(head.id) <= 255 or head.id in {".", ".."}:
+        yield "id: not fit to be the name of a file"
+    yield from _time_faults("created_at", head.created_at, aware=True)
+    try:
+        check_known(head.settings)
+    except UsageError as exc:
+        yield f"settings: {exc}"
+
+
+def rollout_faults(rollout: _HasStart) -> Iterator[str]:
+    """Yield what is wrong with a rollout, whole or as the index marks it. An imported one may have no time zone."""
+    if not 0 <= rollout.index <= _MOST:
+        yield "index: a whole number from 0 is expected"
+    yield from _time_faults("started_at", rollout.started_at, aware=False)
+    if abs(getattr(rollout, "duration_s", 0.0)) > _LONGEST_S:
+        yield "duration_s: no rollout takes so long"
+
+
+def verdict_faults(verdict: AnyVerdict) -> Iterator[str]:
+    """Yield what is wrong with a verdict."""
+    yield from _time_faults("started_at", verdict.started_at, aware=True)
+    if abs(verdict.duration_s) > _LONGEST_S:
+        yield "duration_s: no verdict takes so long"
+    if isinstance(verdict, Judged):
+        yield from _mark_faults("a", verdict.a)
+        yield from _mark_faults("b", verdict.b)
+    if isinstance(verdict, Scored):
+        if not len(verdict.scores) == len(verdict.explanations) == len(verdict.transcripts):
+            yield "scores: one, and one explanation, for each transcript is expected"
+        if not all(0 <= score <= 1 for score in verdict.scores):
+            yield "scores: numbers from 0 to 1 are expected"
+
+
+def group_faults(group: GroupRanking, stored: Collection[int]) -> Iterator[str]:
+    """Yield where a ranked group does not fit its rollouts, of which `stored` holds the indices, or itself."""
+    for index in sorted({r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}):
+        if index not in stored:
+            yield f"it refers to rollout {index} of query {group.query!r}, which is not there"
+    if len({r.index for r in group.rollouts}) != len(group.rollouts):
+        yield "rollouts: one has two places"
+    places = (n for r in group.rollouts for n in (r.score, r.rank, r.reward, r.advantage, r.margin, r.uncertainty))
+    if any(abs(number) > _HIGHEST for number in places if number is not None):
+        yield "rollouts: a place that no ranking gives"
+    for number, match in enumerate(group.matches):
+        yield from (f"matches.{number}: {fault}" for fault in _match_faults(match))
+
+
+def _match_faults(match: Match) -> Iterator[str]:
+    pair = {match.a, match.b}
+    if len(pair) != 2:
+        yield "a rollout meets itself"
+    if match.winner not in {None, *pair} or not pair.issuperset(match.shown_first):
+        yield "it names a rollout that does not take part"
+    if len(match.shown_first) != len(match.verdicts) or len(match.scores) not in {0, len(match.verdicts)}:
+        yield "one rollout shown first, and one pair of scores, for each verdict is expected"
+    if not 0 <= match.round <= _MOST:
+        yield "round: a whole number from 0 is expected"
+    scores = (match.score_a, match.score_b, *chain.from_iterable(match.scores))
+    if any(abs(score) > _HIGHEST for score in scores):
+        yield "a score that no judge gives"
+
+
+def _mark_faults(side: str, scores: SideScores) -> Iterator[str]:
+    marks: list[float | None] = [scores.combined, scores.path, scores.answer, *scores.dimensions.values()]
+    if any(mark is not None and abs(mark) > _HIGHEST for mark in marks):
+        yield f"{side}: a mark that no judge gives"
+
+
+def _time_faults(name: str, time: datetime, *, aware: bool) -> Iterator[str]:
+    if time.year not in _YEARS:
+        yield f"{name}: the year {time.year}"
+    if aware and time.tzinfo is None:
+        yield f"{name}: a time with its time zone is expected"

@@ -1,0 +1,172 @@
+"""The one door to what a run's files hold: members become a typed record, or ArchiveDamaged with file, line and reason.
+
+A run folder is data from a stranger: whoever wrote a line made its checksum, too. No other module of the package
+validates what an archive holds (tests/test_architecture.py).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from harness.archive import record_faults as faults
+from harness.archive.kept_rubric import check_rubric_text
+from harness.archive.lines import LocatedRecord
+from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Record, Rollout
+from harness.core.settings import Settings
+from harness.core.settings_sources import load
+from harness.core.verdicts import VERDICT, AnyVerdict
+
+T = TypeVar("T")
+_REASON = 300
+"""Characters of a reason: what a stranger wrote may be in it."""
+
+
+class RankingHead(Record):
+    """The first line of a rankings file."""
+
+    id: str
+    created_at: datetime
+    settings: dict[str, JsonValue]
+    judge: dict[str, JsonValue]
+    rubric: str
+    free: bool = False
+    """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
+    rendering: Annotated[int, Field(ge=1, le=999)] = 1
+    """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
+    rubric_text: str | None = None
+    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+
+    @model_validator(mode="after")
+    def _text_has_its_fingerprint(self) -> Self:
+        check_rubric_text(self.rubric, self.rubric_text)
+        return self
+
+
+class Footer(Record):
+    """The last line of a rankings file: the ranking is complete."""
+
+    groups: int
+
+
+class BlobText(Record):
+    """A large text and its hash."""
+
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    text: str
+
+
+class SegmentHead(Record):
+    """The first line of a segment; nothing is read from it."""
+
+
+class QueryName(Record):
+    """What the index keeps of a query."""
+
+    id: str
+
+
+class _FailureKind(Record):
+    kind: str
+
+
+class RolloutMark(Record):
+    """What the index keeps of a rollout, checked without the whole of it."""
+
+    query: str
+    index: int
+    status: Literal["ok", "failed"]
+    failure: _FailureKind | None = None
+    started_at: datetime
+    price_usd: float | None = None
+
+
+class _Requests(Record):
+    requests: int = 0
+
+
+class VerdictMark(Record):
+    """What the index keeps of a verdict, checked without the whole of it."""
+
+    key: str
+    status: Literal["ok", "failed"]
+    usage: _Requests = _Requests()
+    source: str | None = None
+    price_usd: float | None = None
+
+
+class RankedQuery(Record):
+    """Which query's group a line of a ranking holds."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class RecordType(Generic[T]):
+    """A kind of line: its name there, what makes a record of its members, and what the types alone cannot say."""
+
+    kind: str
+    validate: Callable[[Any], T]
+    faults: Callable[[T], Iterator[str]] | None = None
+
+
+SEGMENT_HEAD = RecordType("header", SegmentHead.model_validate)
+QUERY = RecordType("query", Query.model_validate)
+QUERY_NAME = RecordType("query", QueryName.model_validate)
+ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults)
+ROLLOUT_MARK = RecordType("rollout", RolloutMark.model_validate, faults.rollout_faults)
+_validate_verdict: Callable[[Any], AnyVerdict] = VERDICT.validate_python
+VERDICT_LINE = RecordType("verdict", _validate_verdict, faults.verdict_faults)
+VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
+RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.head_faults)
+RANKED_GROUP = RecordType("group", GroupRanking.model_validate)
+RANKED_QUERY = RecordType("group", RankedQuery.model_validate)
+FOOTER = RecordType("footer", Footer.model_validate)
+BLOB = RecordType("blob", BlobText.model_validate)
+
+
+def read_record(located: LocatedRecord, record_type: RecordType[T]) -> T:
+    """Return the typed record of a line. Raises ArchiveDamaged for a line of another kind, or that does not fit."""
+    kind = located.members["kind"]
+    if kind != record_type.kind:
+        raise damaged(located, f"a record of the kind {kind!r} stands where {record_type.kind!r} is expected")
+    return checked(located.members, record_type.validate, located, record_type.faults)
+
+
+def checked(
+    members: object, validate: Callable[[Any], T], where: object, faults_of: Callable[[T], Iterator[str]] | None = None
+) -> T:
+    """Return what `validate` makes of members from an archive. Raises ArchiveDamaged naming `where` if it refuses.
+
+    `where` is a place, or a located record.
+    """
+    try:
+        record = validate(members)
+        reason = next(faults_of(record), None) if faults_of else None
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False)[0]
+        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
+        reason = f"{type(exc).__name__}: {exc}"
+    else:
+        if reason is None:
+            return record
+    raise damaged(where, f"no valid record: {reason}")
+
+
+def recorded_settings(values: Mapping[str, JsonValue], where: object) -> Settings:
+    """Return settings that an archive states. Raises ArchiveDamaged naming `where` if they are none."""
+    try:
+        return load(values)
+    except (UsageError, RecursionError) as exc:
+        raise damaged(where, f"its settings cannot be used: {exc}") from None
+
+
+def damaged(where: object, reason: str) -> ArchiveDamaged:
+    """Return the error for damage at a place, or in a located record; a long reason is cut."""
+    where = where.where if isinstance(where, LocatedRecord) else where
+    return ArchiveDamaged(f"{where}: {reason if len(reason) <= _REASON else reason[:_REASON] + ' …'}")
