@@ -33,9 +33,9 @@ class RunReader:
     def __init__(self, folder: Path, caches: Path | None = None) -> None:
         """Read `run.json`; the other files are opened when they are needed.
 
-        The index of a large run is kept in `caches`, by default the user's own. Raises NeedsUpgrade; ArchiveDamaged without
-        run.json, or where a link or the like stands among the files of records: before anything is paid for, whichever
-        of them is needed.
+        The index of a large run is kept in `caches`, by default the user's own. Raises NeedsUpgrade. Raises
+        ArchiveDamaged without run.json, or where a link or the like stands among the files of records: before anything
+        is paid for, whichever of them is needed.
         """
         self.folder = folder
         self.info: RunInfo

@@ -150,7 +150,7 @@ def checked(
     except ValidationError as exc:
         first = exc.errors(include_input=False, include_url=False)[0]
         reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as exc:
         reason = f"{type(exc).__name__}: {exc}"
     else:
         if reason is None:

@@ -100,9 +100,9 @@ class _References:
     def use_blobs(self, names: Iterable[str]) -> None:
         """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
         for name in names:
-            sha256 = bytes.fromhex(name) if _SHA256.fullmatch(name) else b""
-            _refers(sha256 in self.blobs, f"blob {name!r}")
-            self.used.add(sha256)
+            _refers(bool(_SHA256.fullmatch(name)), f"blob {name[:80]!r}")
+            _refers(bytes.fromhex(name) in self.blobs, f"blob {name}")
+            self.used.add(bytes.fromhex(name))
 
     def check_group(self, group: GroupRanking) -> None:
         """Raise ArchiveDamaged for a query, a rollout or a verdict of a ranked group that is missing."""

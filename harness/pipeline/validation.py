@@ -10,12 +10,11 @@ from pathlib import Path
 
 import anyio
 
-from harness.archive import Blobs, Finding, RankingFile, RunReader, RunStore, findings, move_aside
+from harness.archive import Blobs, Finding, RankingFile, RunReader, RunStore, findings, move_aside, recorded_settings
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
-from harness.core.settings_sources import load
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging import PairJuror, PairJury, PairLedger, Task
 from harness.pipeline.rank_groups import rank_part
@@ -76,7 +75,7 @@ def _look(folder: Path) -> tuple[Finding, ...]:
 def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     """Play a ranking again on the verdicts that its matches name, and compare the places."""
     # rankings from before there was a budget had no limit
-    settings = load({"judge_budget": 0} | dict(ranking.head.settings))
+    settings = recorded_settings({"judge_budget": 0} | ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
         return
     path = ranking.path or reader.folder

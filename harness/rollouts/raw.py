@@ -9,18 +9,31 @@ like the list of tools, `{"$json": sha256}`. An object of the request's own that
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from agents import ModelResponse
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
+from harness.archive import checked
+from harness.core.records import Record
 from harness.rollouts.model_request import common_start, input_items
 
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 LONG = 2048
 """Characters from which on a text is kept for itself. JSON that is shorter as a whole is not searched for long texts:
 the search takes longer than everything else that is done for a call."""
+
+
+class _PackedCall(Record):
+    text: bool
+    kept: Annotated[int, Field(ge=0)]
+    changed: dict[str, Any]
+    input: list[Any]
+    reply: dict[str, Any]
+
+
+_PACKED = TypeAdapter(list[_PackedCall])
 _MARKS = {"$text", "$json", "$own"}
 
 
@@ -59,22 +72,36 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
     return f"[{','.join(packed)}]"
 
 
-def unpack(text: str, get: Callable[[str], str]) -> list[RawCall]:
-    """Return what `pack` was given. `get` returns the text that was kept under a name."""
+def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") -> list[RawCall]:
+    """Return what `pack` was given. `get` returns the text that was kept under a name.
+
+    Raises ArchiveDamaged naming `where` for a text that `pack` never gave.
+    """
+    return checked(text, lambda packed: _unpacked(packed, get), where)
+
+
+def _unpacked(text: str, get: Callable[[str], str]) -> list[RawCall]:
     calls: list[RawCall] = []
     request: dict[str, Any] = {"input": ()}
-    for packed in json.loads(text):
-        changed = {k: _whole(v, get) for k, v in packed["changed"].items()}
-        items = [*input_items(request)[: packed["kept"]], *_whole(packed["input"], get)]
-        request = request | changed | {"input": items[0] if packed["text"] else items}
-        calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed["reply"], get))))
+    for packed in _PACKED.validate_python(json.loads(text)):
+        changed = {k: _whole(v, get) for k, v in packed.changed.items()}
+        items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
+        request = request | changed | {"input": items[0] if packed.text else items}
+        calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed.reply, get))))
     return calls
 
 
-def parts(text: str) -> Iterator[str]:
-    """Yield the names of the texts that a packed one refers to."""
-    if '"$' in text:
-        yield from _names(json.loads(text))
+def parts(text: str, where: object = "raw calls") -> list[str]:
+    """Return the names of the texts that a packed one refers to. Raises ArchiveDamaged as `unpack` does."""
+    if '"$' not in text:
+        return []
+    return checked(text, _named_in, where)
+
+
+def _named_in(packed: str) -> list[str]:
+    calls = json.loads(packed)
+    _PACKED.validate_python(calls)
+    return list(_names(calls))
 
 
 def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> str:
