@@ -29,8 +29,8 @@ class RawLine(NamedTuple):
         return self.fault is None and not self.data.endswith(b"\n")
 
 
-def raw_lines(file: IO[bytes], start: int = 0) -> Iterator[RawLine]:
-    """Yield the lines of a file from byte `start` on."""
+def raw_lines(file: IO[bytes], start: int = 0, *, longest: int = LONGEST) -> Iterator[RawLine]:
+    """Yield the lines of a file from byte `start` on; one of more than `longest` bytes has a fault."""
     file.seek(start)
     number = 0
     while data := file.readline(_PIECE):
@@ -38,7 +38,7 @@ def raw_lines(file: IO[bytes], start: int = 0) -> Iterator[RawLine]:
         end = start + len(data)
         line = RawLine(number, start, end, data)
         if not data.endswith(b"\n") and len(data) == _PIECE:
-            line = _long_line(file, line)
+            line = _long_line(file, line, longest)
             file.seek(line.end)
         yield line
         start = line.end
@@ -56,18 +56,18 @@ def data_pieces(file: IO[bytes], start: int, end: int | None = None) -> Iterator
         start += len(piece)
 
 
-def _long_line(file: IO[bytes], line: RawLine) -> RawLine:
+def _long_line(file: IO[bytes], line: RawLine, longest: int) -> RawLine:
     """Return a line of which the first piece is read; it is held in memory only if it may be a record."""
     whole, end, piece = BytesIO(), line.start, line.data
-    while b"\0" not in piece and end + len(piece) - line.start <= LONGEST:
+    while b"\0" not in piece and end + len(piece) - line.start <= longest:
         end += whole.write(piece)
         if not piece or piece.endswith(b"\n"):
             return line._replace(end=end, data=whole.getvalue())  # of which BytesIO makes no copy
         piece = file.readline(_PIECE)
     del whole
     end, ended = _end_of_line(file, line.start)
-    if end - line.start > LONGEST:
-        return line._replace(end=end, fault=f"a line of more than {LONGEST // 1_000_000} MB")
+    if end - line.start > longest:
+        return line._replace(end=end, fault=f"a line of more than {longest // 1_000_000} MB")
     return line._replace(end=end, fault="not a whole record" if ended else None)
 
 

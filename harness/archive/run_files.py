@@ -78,9 +78,10 @@ def read_file(path: Path, most: int) -> bytes:
     with _readable(path, missing=True), run_folder(path.parent) as run:
         descriptor = _opened(run, path, os.O_RDONLY)
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_size > most:
+        size = os.fstat(descriptor).st_size
+        if size > most:
             raise ArchiveDamaged(f"{path}: it has more than {most:,} bytes")
-        return file.read(most)
+        return file.read(size)  # and not `most`: that much memory would be taken first
 
 
 def create_file(path: Path) -> FileIO:

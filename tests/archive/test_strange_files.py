@@ -1,14 +1,17 @@
 """A stranger's run may hold links, FIFOs, devices and folders in place of files: none is followed or waited for."""
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.archive.layout import SEGMENTS
+from harness.archive.lines import encode
 from tests.fuzz.attacks import CANARY, Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.fuzz.snapshots import untouched
@@ -25,6 +28,8 @@ READING = (
     ("rescore", "--free"),
     ("rescore", "--judge-model", "offline-features"),
 )
+RESCORE = ("rescore", "--free", "--rendering", "1")
+"""Judges again on the verdicts that the run holds."""
 Place = Callable[[Path, Path], None]
 """Puts a strange thing in the place of a file; the second path leads to a place outside of the run."""
 
@@ -140,7 +145,7 @@ def test_the_folder_of_runs_and_the_run_that_a_user_names_may_be_links(room: Roo
     room.runs.rename(moved)
     room.runs.symlink_to(moved)
     (room.work / "mine").symlink_to(moved / run.name)
-    for line in (("ls",), ("show", run.name), ("show", "mine"), ("rescore", "--free", "mine"), ("validate", run.name)):
+    for line in (("ls",), ("show", run.name), ("show", "mine"), (*RESCORE, "mine"), ("validate", run.name)):
         assert ended(room, *line).code == 0, line
 
 
@@ -151,7 +156,7 @@ def test_a_linked_run_in_the_folder_of_runs_is_damage_and_not_followed(room: Roo
         listed = ended(room, "ls")
         assert (listed.code, listed.err_text.count("damaged: ")) == (0, 1)
         assert f"runs/{run.name}: a link stands where a run should be" in listed.err_text
-        assert kept.name in listed.out_text
+        assert kept.name in ended(room, "ls", "--json").out_text
         for command in READING:
             assert ended(room, *command, run.name).code == 5
         assert ended(room, "show", "last").code == 0
@@ -180,7 +185,7 @@ def canary(room: Room) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("canary")
-@pytest.mark.parametrize("line", [("report",), ("rescore", "--free"), ("validate", "--repair")])
+@pytest.mark.parametrize("line", [("report",), RESCORE, ("validate", "--repair")])
 @pytest.mark.parametrize("name", ["run.lock", "report.html"])
 def test_a_strange_lock_or_page_is_replaced_and_not_followed(
     line: tuple[str, ...], name: str, in_place: Callable[[Path], None], room: Room, run: Path
@@ -222,7 +227,7 @@ def test_what_no_command_replaces_is_damage_that_no_repair_mends(name: str, room
     if name == "report.html":
         assert ended(room, "report", run.name).code == 5
     if name == "run.lock":
-        assert ended(room, "rescore", "--free", run.name).code == 5
+        assert ended(room, *RESCORE, run.name).code == 5
 
 
 def broken(path: Path) -> None:
@@ -260,6 +265,26 @@ def test_a_repair_does_not_add_to_a_file_that_has_another_name_outside(room: Roo
 
 
 @pytest.mark.usefixtures("canary")
+def test_a_ranking_whose_id_is_a_path_leads_a_repair_to_its_own_file(room: Room, run: Path) -> None:
+    path = records_of(run, "rankings")
+    head, group, footer = path.read_bytes().splitlines(keepends=True)
+    named = {"id": "../../../../outside/canary"}
+    ranks = {"rollouts": [ranked | {"rank": 0.0} for ranked in json.loads(group)["rollouts"]]}
+    path.write_bytes(changed(head, named) + changed(group, ranks) + footer)
+    outcome = ended(room, "validate", "--repair", run.name)
+    assert outcome.code == 0
+    assert f"{path.relative_to(room.work)}:2: the ranks" in outcome.out_text
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+def changed(line: bytes, members: dict[str, Any]) -> bytes:
+    """Return a record with other members and a checksum that fits."""
+    record: dict[str, Any] = json.loads(line) | members
+    body = {name: value for name, value in record.items() if name not in {"crc", "schema_version", "kind"}}
+    return encode(record["kind"], json.dumps(body))
+
+
+@pytest.mark.usefixtures("canary")
 def test_a_link_of_any_name_in_a_run_is_damage(room: Room, run: Path) -> None:
     (run / "notes").symlink_to(room.outside / "canary")
     (run / "verdicts" / "notes").symlink_to(room.outside / "canary")
@@ -276,7 +301,11 @@ def test_a_file_named_for_the_end_of_time_stops_no_command_but_one_that_must_wri
 ) -> None:
     path = records_of(run, "verdicts")
     path.rename(path.with_name("99999999T999999999999-1-1.jsonl"))
-    assert ended(room, "rescore", "--free", run.name).code == 0
+    assert ended(room, *RESCORE, run.name).code == 0
+    stopped = ended(room, "rescore", "--judge-model", "offline-features", run.name)
+    assert stopped.code == 5
+    assert "no name of a file comes after 99999999T999999999999; rename that file" in stopped.err_text
+    path.with_name("99999999T999999999999-1-1.jsonl").rename(path)
     path = records_of(run, "rollouts")
     path.rename(path.with_name("20269999T999999999999-1-1.jsonl"))
     assert ended(room, "resume", run.name).code == 0
