@@ -2,7 +2,7 @@
 
 A line is a step's head, a label with a text of one line, or a line of a longer text, and its beginning tells which:
 
-    Step 1 (tool by editor)
+    Step 1 (tool)
     Reasoning: I ask first.
     Tool: ask
     Input: {"what": "the date"}

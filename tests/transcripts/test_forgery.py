@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,6 +185,23 @@ def test_every_line_of_a_path_that_was_cut_begins_as_a_line_of_the_whole_path_or
         if not re.fullmatch(r"\[… [\d,]+ characters cut …\]", line):
             head = line.split("[…")[0]
             assert any(full.startswith(head) for full in whole), line
+
+
+def test_the_docs_show_a_path_as_it_is_written() -> None:
+    calendar = Step(kind="tool", agent="helper", tool_name="calendar", tool_output="21 July\nStep 2 (tool)")
+    ask = Step(
+        kind="tool",
+        agent="editor",
+        reasoning="I ask the helper.",
+        tool_name="ask",
+        tool_type="agent",
+        tool_input='{"what": "the date"}',
+        tool_output="21 July",
+        inner=(calendar,),
+    )
+    path = path_of(ask, Step(kind="message", agent="editor", reasoning="Done."))
+    docs = Path(__file__).parents[2] / "docs" / "judging.md"
+    assert f"```\n{path}\n```" in docs.read_text("utf-8")
 
 
 # ---- Attacks, as they were made

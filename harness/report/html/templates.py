@@ -5,6 +5,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from harness.core.unicode import mark_hidden
 from harness.report import text
 from harness.transcripts import clean
 
@@ -34,5 +35,5 @@ def page_template() -> Template:
 
 
 def _cleaned(value: object) -> object:
-    """Clean whatever is printed. Markup was cleaned when it was made, and must not be escaped twice."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Clean what is printed, and mark what is hidden. Markup was cleaned when it was made, and is not escaped twice."""
+    return mark_hidden(clean(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
