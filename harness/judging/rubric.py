@@ -18,7 +18,7 @@ from harness.transcripts import Transcript
 RubricFaults = tuple[Fault, ...]
 """Everything that is wrong with a rubric's text, by line."""
 _MOST_FAULTS = 100
-_MOST_QUOTED, _LONGEST = 200, 1_000
+_MOST_QUOTED, _LONGEST = 200, 600
 _ALSO_IN_A_PATH = frozenset({"addresses_judge", "forged_fence", "hidden_text"})
 
 
