@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.archive import RankingFile, RunReader
 from harness.cli.output import say
+from harness.core.settings import with_placeholder
 
 
 def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
@@ -20,12 +21,18 @@ def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int]
         f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
     ]
     if reader.info.agent_offline and typed[:1] == ["run"]:
-        again = f"{command} {shlex.join(a for a in typed if a != '--offline')}"
+        again = f"{command} {shlex.join(_without_password(word) for word in typed if word != '--offline')}"
         lines = [
             f"with a key:           OPENAI_API_KEY=sk-... {again}",
             f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
         ]
     say("\n" + "\n".join(f"next: {line}" for line in lines))
+
+
+def _without_password(word: str) -> str:
+    option, _, url = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_address = url.startswith(("http://", "https://")) and "@" in url
+    return f"{option}{'=' if option else ''}{with_placeholder(url)}" if is_address else word
 
 
 def _unjudged(ranking: RankingFile) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
@@ -321,10 +321,14 @@ SETTINGS = _declarations()
 """Every setting's declaration by its name, in the order of `Settings`."""
 
 
+ADDRESSES = ("base_url", "judge_base_url")
+"""The settings that are addresses, which may hold a user and a password."""
+
+
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
     plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
-    return plain | {name: _without_each(plain[name]) for name in ("base_url", "judge_base_url")}
+    return plain | {name: _without_each(plain[name]) for name in ADDRESSES}
 
 
 def _json(value: Any) -> Any:
@@ -338,8 +342,22 @@ def _without_each(urls: str | list[str] | None) -> str | list[str | None] | None
 
 
 def without_credentials(url: str | None) -> str | None:
-    """Return `url` without user, password, query and fragment, fit to be written down."""
-    if url is None:
+    """Return `url` without user, password, query and fragment, fit to be written down; None for what is no URL."""
+    parts = _split(url)
+    return parts and urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def with_placeholder(url: str) -> str:
+    """Return `url` as it may be shown in a command to type: words in the place of user and password, and no query."""
+    parts = _split(url)
+    if parts is None:
+        return "URL"
+    _, at, host = parts.netloc.rpartition("@")
+    return urlunsplit((parts.scheme, ("USER:PASSWORD@" if at else "") + host, parts.path, "", ""))
+
+
+def _split(url: str | None) -> SplitResult | None:
+    try:
+        return None if url is None else urlsplit(url)
+    except ValueError:
         return None
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

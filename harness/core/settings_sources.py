@@ -11,7 +11,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from harness.core.errors import UsageError, did_you_mean
-from harness.core.settings import JUDGE_KEY, SETTINGS, Setting, Settings
+from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Setting, Settings
 
 _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
 
@@ -145,8 +145,9 @@ def _check_ruler(settings: Settings) -> None:
 
 def _complaint(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    flag = SETTINGS[str(error["loc"][0])].flag
-    return f"{flag} {error['input']!r}: {message} (range and choices: `harness run --help`)"
+    name = str(error["loc"][0])
+    value = "" if name in ADDRESSES else f" {error['input']!r}"  # an address may hold a password
+    return f"{SETTINGS[name].flag}{value}: {message} (range and choices: `harness run --help`)"
 
 
 def _yaml(path: Path | None) -> dict[str, Any]:

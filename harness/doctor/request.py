@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.core.clock import Clock
-from harness.core.settings import Settings
+from harness.core.settings import ADDRESSES, Settings, with_placeholder
 from harness.core.settings_sources import load, merge_sources
 from harness.endpoints import secrets_in
 
@@ -48,12 +48,15 @@ class DoctorRequest:
         return f"--config {self.config}" if self._values.get(name) else None
 
     def command(self, verb: str, **changes: str | None) -> str:
-        """Return the command to type, with the flags given here but for `changes`; None leaves a flag out."""
+        """Return the command to type, with the flags given here but for `changes`; None leaves a flag out.
+
+        In the place of a user and a password in an address stand words.
+        """
         kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
         words = [verb, "--agent", self.agent]
         for name, value in {**kept, **changes}.items():
             for item in _items(value):
-                words += [_flag(name), str(item)]
+                words += [_flag(name), with_placeholder(str(item)) if name in ADDRESSES else str(item)]
         return f"{self.program} {shlex.join(words)}"
 
 

@@ -3,7 +3,6 @@
 Everything that the environment says of a model server is read here, from the mapping that the command hands in.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from harness.core.errors import UsageError
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
+from harness.endpoints.base_url import checked_base_url
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
@@ -66,7 +66,8 @@ def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint |
 
     Raises UsageError for an address that is no http URL.
     """
-    base_url = _checked(settings.base_url or environ.get(AGENT_URL) or None, "--base-url")
+    flag = "--base-url" if settings.base_url else AGENT_URL
+    base_url = _checked(settings.base_url or environ.get(AGENT_URL) or None, flag)
     key = _key(environ, AGENT_KEY)
     if not base_url and not key:
         return None
@@ -119,7 +120,7 @@ def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Setting
     keys = [key.strip() for key in environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
         raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
-    hosts = [host_of(url) if url else "" for url in addresses]
+    hosts = [host_of(checked_base_url(url, "--judge-base-url")) if url else "" for url in addresses]
     if len(keys) == 1:
         first_host = next((host for host, model in zip(hosts, models, strict=True) if model != OFFLINE_JUDGE), None)
         keys = [keys[0] if host == first_host else "" for host in hosts]
@@ -159,16 +160,4 @@ def _usual_api(base_url: str | None) -> Api:
 
 
 def _checked(url: str | None, flag: str) -> str | None:
-    if url is None:
-        return None
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # half a bracket, or a port that is no number
-        valid = False
-    if not valid:
-        shown = re.sub(r"//[^/]*@", "//", url)  # never a password
-        raise UsageError(
-            f"{flag} {shown!r} is not an http(s) address; expected something like http://localhost:8000/v1"
-        )
-    return url.rstrip("/")
+    return None if url is None else checked_base_url(url, flag)

@@ -2,11 +2,14 @@
 
 import re
 
+import httpx2
 import openai
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, FailureKind
+from harness.core.redaction import Redactor
 from harness.endpoints.redirects import RedirectRefused
+from harness.endpoints.secrets import secrets_sent
 
 QUOTA = "insufficient_quota"
 """The code of a 429 that no waiting mends: the account is empty."""
@@ -84,10 +87,18 @@ def _is_about_one_request(exc: openai.BadRequestError) -> bool:
 def _message(exc: BaseException) -> str:
     body = getattr(exc, "body", None)
     message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return without_keys(" ".join(str(message or exc).split()))[:300]  # pyright: ignore[reportUnknownArgumentType]
+    return _without_secrets(exc, str(message or exc))[:300]  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _root(exc: BaseException) -> str:
-    while exc.__cause__:
-        exc = exc.__cause__
-    return without_keys(" ".join(str(exc).split()))[:200] or type(exc).__name__
+    root = exc
+    while root.__cause__:
+        root = root.__cause__
+    return _without_secrets(exc, str(root))[:200] or type(root).__name__
+
+
+def _without_secrets(exc: BaseException, text: str) -> str:
+    """Return a text on one line, without what the failed request carried: endpoints and proxies quote it."""
+    request = getattr(exc, "request", None)
+    carried = secrets_sent(request) if isinstance(request, httpx2.Request) else ()
+    return without_keys(Redactor(carried).secret(" ".join(text.split())))

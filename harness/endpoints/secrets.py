@@ -1,32 +1,56 @@
 """What a command holds that must be neither kept nor shown: keys, and passwords in addresses."""
 
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
+
+import httpx2
 
 from harness.core.settings import JUDGE_KEY
 from harness.endpoints.address import AGENT_KEY, AGENT_URL
 
 
 def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:
-    """Return the keys in `environ`, and the passwords in `addresses` and in its OPENAI_BASE_URL.
+    """Return the keys in `environ`, and what `addresses` and its OPENAI_BASE_URL hold before their @.
 
     Each address is a URL, several URLs, or None; what is no URL holds no password. Keys with commas between them
-    count whole and one by one; passwords count as written and unquoted.
+    count whole and one by one. Passwords count as written, unquoted and with their user; so does a user without a
+    password, which is a token; and the Basic values that HTTP clients make of both.
     """
     values = [environ.get(name) or "" for name in (AGENT_KEY, JUDGE_KEY)]
     keys = [key.strip() for value in values for key in (value, *value.split(","))]
-    passwords = [_password(url) for url in _urls((*addresses, environ.get(AGENT_URL)))]
-    return tuple(filter(None, (*keys, *passwords, *map(unquote, passwords))))
+    credentials = [each for url in _urls((*addresses, environ.get(AGENT_URL))) for each in secrets_in_address(url)]
+    return tuple(dict.fromkeys(filter(None, (*keys, *credentials))))
+
+
+def secrets_sent(request: httpx2.Request) -> tuple[str, ...]:
+    """Return the secrets that a request carries: its Authorization value, and what its address holds before the @."""
+    value = request.headers.get("authorization", "").partition(" ")[2].strip()
+    return tuple(filter(None, (value, value.rstrip("="), *secrets_in_address(str(request.url)))))
+
+
+def secrets_in_address(url: object) -> tuple[str, ...]:
+    """Return the password of an address, or its user where there is none, in every form in which others quote it."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return ()
+    if parts is None or (not parts.username and not parts.password):
+        return ()
+    user, password = parts.username or "", parts.password or ""
+    secret = password or user
+    return (secret, unquote(secret), f"{user}:{password}@", *_basic(unquote(user), unquote(password)))
+
+
+def _basic(user: str, password: str) -> Iterable[str]:
+    """Yield what stands behind `Basic` in a header, in both alphabets of base64, with its padding and without."""
+    pair = f"{user}:{password}".encode("utf-8", "surrogateescape")
+    for encode in (b64encode, urlsafe_b64encode):
+        value = encode(pair).decode("ascii")
+        yield from (value, value.rstrip("="))
 
 
 def _urls(addresses: Iterable[object]) -> Iterable[object]:
     for address in addresses:
         yield from cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,)
-
-
-def _password(url: object) -> str:
-    try:
-        return (urlsplit(url).password or "") if isinstance(url, str) else ""
-    except ValueError:
-        return ""
