@@ -167,6 +167,12 @@ class ModelCall(Record):
     """Which of the rollout's raw calls it is; None for an attempt without a reply, or one that only spans tell of."""
     agent: str | None = None
     """The agent that made it."""
+    own_model: str | None = None
+    """The class of the Model object or model provider that the agent brought along for it; None for the run's."""
+    within: str | None = None
+    """The id of the tool call during which it was made, None for a call of the outermost run."""
+    within_raw: int | None = None
+    """Which of the rollout's raw calls asked for that tool call."""
 
 
 class Effective(Record):
@@ -193,6 +199,10 @@ class Rollout(Record):
     """Blob with every request and reply, from which the SDK's objects can be rebuilt (harness.rollouts.raw)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None
+    capture: Literal["full", "partial"] = "full"
+    """Whether the record holds all that the model servers saw, as far as that can be told."""
+    capture_gaps: tuple[str, ...] = ()
+    """What is missing of a partial record, in words."""
     clean_up_error: str | None = None
     """What the agent's own clean-up ended in; the rollout's result stands beside it."""
     verified: float | None = None

@@ -12,7 +12,7 @@ from agents import Agent
 from harness.archive import Store
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import Ceiling, Endpoint, EndpointState, Gate, Patience, judge_endpoint
+from harness.endpoints import Ceiling, Endpoint, EndpointState, Gate, Gates, Patience, judge_endpoint
 from harness.judging import (
     Ask,
     EmbeddedAsk,
@@ -28,14 +28,24 @@ from harness.judging import (
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import Engine, FirstCall, ModelSource, RunContext, connect, provider_for, servers_to_connect
+from harness.rollouts import (
+    Engine,
+    FirstCall,
+    LoopModels,
+    ModelSource,
+    RunContext,
+    connect,
+    provider_for,
+    sdk_in_hand,
+    servers_to_connect,
+)
 from harness.tournament import METHODS, Ranker, rules_of
 
 
-def gate_of(endpoint: Endpoint | None, settings: Settings, surroundings: Surroundings) -> Gate:
+def gate_of(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
     """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
     patience = Patience(settings.request_timeout, settings.give_up)
-    return surroundings.gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
+    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
 
 
 @asynccontextmanager
@@ -49,13 +59,21 @@ async def open_engine(
     ceiling: Ceiling | None = None,
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
-    gate = gate_of(spec.endpoint, settings, surroundings)
-    provider, client = provider_for(spec.endpoint, gate)
-    state = EndpointState(gate, surroundings.progress.note, strict=settings.strict_temperature)
+
+    def models_at(gates: Gates) -> LoopModels:
+        gate = gate_of(spec.endpoint, settings, gates)
+        provider, client = provider_for(spec.endpoint, gate)
+        state = EndpointState(gate, surroundings.progress.note, strict=settings.strict_temperature)
+        return LoopModels(provider, state, client.close if client else None)
+
+    def models_elsewhere() -> LoopModels:
+        return models_at(Gates(surroundings.progress.note))
+
+    models = models_at(surroundings.gates)
     run_context = RunContext(
         loaded=spec.loaded,
         settings=settings,
-        models=ModelSource(spec.endpoint, provider, spec.offline, state),
+        models=ModelSource(spec.endpoint, models.provider, spec.offline, models.state, models_elsewhere),
         run_id=run_id,
         store=store,
         progress=surroundings.progress,
@@ -63,8 +81,9 @@ async def open_engine(
         ceiling=ceiling or Ceiling(),
     )
     async with AsyncExitStack() as connections:
-        if client:
-            connections.push_async_callback(client.close)
+        connections.enter_context(sdk_in_hand())
+        if models.close:
+            connections.push_async_callback(models.close)
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
@@ -139,7 +158,7 @@ def _ask(
     ask = EndpointAsk(
         endpoint,
         spec.model,
-        gate_of(endpoint, settings, surroundings),
+        gate_of(endpoint, settings, surroundings.gates),
         retries=settings.retries,
         limit=settings.judge_concurrency,
         extra=extra,

@@ -5,11 +5,12 @@ A rollout that fails is a record like any other. This room must not know how rol
 
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import check_tracing
-from harness.rollouts.engine import Engine, FirstCall
+from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
+from harness.rollouts.nested import LoopModels
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
@@ -20,6 +21,7 @@ __all__ = [
     "Engine",
     "FirstCall",
     "LoadedAgent",
+    "LoopModels",
     "ModelSource",
     "RawCall",
     "RecordedCall",
@@ -40,6 +42,7 @@ __all__ = [
     "reachable",
     "recorded",
     "replay_rollout",
+    "sdk_in_hand",
     "servers_to_connect",
     "split_think",
     "unpack",

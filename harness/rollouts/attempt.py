@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -21,16 +21,21 @@ from harness.core.settings import Settings
 from harness.endpoints import Ceiling, Endpoint, EndpointState, agent_retries
 from harness.offline import OfflineModel
 from harness.rollouts.capture import span_log
+from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
+from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.model_calls import CallTotals, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
+from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.raw import pack
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
+from harness.rollouts.sdk_runner import runs_taken_over
 from harness.rollouts.steps import steps_of
+from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls
 
 ANCHOR_TEMPERATURE = 0.0
 
@@ -44,6 +49,8 @@ class ModelSource:
     offline: bool
     state: EndpointState
     """What the run has learnt about its model servers."""
+    elsewhere: Callable[[], LoopModels]
+    """Makes the same models anew, for another event loop."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +90,8 @@ class Attempt:
     started: datetime
     trace_id: str = field(default_factory=gen_trace_id)
     scope: RolloutScope = field(default_factory=RolloutScope)
-
-    def __post_init__(self) -> None:
-        """Begin to keep the trace's spans."""
-        span_log().watch(self.trace_id)
+    stray_replies: list[str] = field(default_factory=list[str])
+    """The addresses of replies that came over the run's client and belong to no recorded call."""
 
     @property
     def role(self) -> Role:
@@ -104,6 +109,10 @@ class Attempt:
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
+        with span_log().watch(self.trace_id), stray_replies(self.stray_replies):
+            return await self._run()
+
+    async def _run(self) -> AgentOutcome:
         outcome: AgentOutcome | None = None
         limit = self.recorder.limit
         with limit.within():
@@ -132,9 +141,11 @@ class Attempt:
 
     def _made(self, outcome: AgentOutcome) -> Rollout:
         run_context, spans = self.run_context, span_log().take(self.trace_id)
-        costs = total_calls(spans, self.recorder, self.requested.temperature)
+        replies = witnessed_calls(spans, self.recorder.calls)
+        costs = total_calls(spans, replies, self.recorder.hooks.notes, self.requested.temperature)
+        gaps = gaps_of(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
         try:
-            trajectory = self._trajectory(spans, outcome)
+            trajectory = self._trajectory(spans, replies, outcome)
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
@@ -151,6 +162,8 @@ class Attempt:
             calls=costs.calls,
             mcp_tools=costs.mcp_tools,
             raw_calls=self._kept(costs),
+            capture="partial" if gaps else "full",
+            capture_gaps=gaps,
             retries=costs.retries,
             usage=costs.usage,
             price_usd=self._price(costs),
@@ -170,24 +183,32 @@ class Attempt:
             self.run_context.progress.note(f"rollout {self.index}: {error}")
         return rollout
 
-    def _trajectory(self, spans: Sequence[Span[Any]], outcome: AgentOutcome) -> Trajectory:
+    def _trajectory(
+        self, spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], outcome: AgentOutcome
+    ) -> Trajectory:
         """Return what the rollout did. A failed one has an answer too where it got as far as a cut one."""
         finished = outcome.failure is None or bool(outcome.answer)
         lifted, rest = split_think(outcome.answer)
         return Trajectory(
             query=self.query.text,
-            path=steps_of(spans, self.recorder.hooks.notes, finished=finished),
+            path=steps_of(spans, replies, self.recorder.hooks.notes, finished=finished),
             answer=rest if lifted else outcome.answer,
             answer_type="json" if outcome.is_json else "text",
         )
 
     async def _drive(self) -> RunResult:
         env = self._env()
-        config = self._config(env)  # before the agent draws from the rng, so that its own draws change nothing
-        async with set_up(
-            self.run_context.loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)
-        ) as agent:
-            with trace(self.run_context.loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
+        runs = self._runs(self._config(env))  # before the agent draws from the rng: its own draws change nothing
+        with runs_taken_over(runs):
+            try:
+                return await self._run_agent(env, runs.config)
+            finally:
+                runs.over = True
+
+    async def _run_agent(self, env: AgentEnv, config: RunConfig) -> RunResult:
+        loaded, run_id = self.run_context.loaded, self.run_context.run_id
+        async with set_up(loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)) as agent:
+            with trace(loaded.name, trace_id=self.trace_id, group_id=run_id or None):
                 return await Runner.run(
                     agent,
                     self.query.agent_input(),
@@ -196,6 +217,10 @@ class Attempt:
                     run_config=config,
                     hooks=self.recorder.hooks,
                 )
+
+    def _runs(self, config: RunConfig) -> RolloutRuns:
+        models = self.run_context.models
+        return RolloutRuns(config, self.recorder, models.elsewhere, brings_models=models.endpoint is None)
 
     def _env(self) -> AgentEnv:
         """Give the rollout chance of its own, the same for the same seed, query and index."""

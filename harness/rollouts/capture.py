@@ -1,17 +1,34 @@
 """The SDK's tracing hooks, one trace a rollout: every span is kept until the rollout takes its own.
 
-One processor of ours is registered once a process and is inert for traces that no rollout opened. The user's own
-processors stay; only the SDK's default exporter to OpenAI is dropped, unless uploads were asked for.
+While rollouts are under way, a processor of ours stands before those that are registered: it keeps the rollouts' spans,
+whatever processors the user sets meanwhile, and passes everything on. Only the SDK's default exporter to OpenAI hears
+nothing of rollouts, unless uploads were asked for. Afterwards all is as it was.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
-from agents.tracing import Span, Trace, TracingProcessor, get_trace_provider, set_trace_processors
+from agents.tracing import Span, Trace, TracingProcessor, add_trace_processor, get_trace_provider
 from agents.tracing.processors import default_processor
+from agents.tracing.provider import SynchronousMultiTracingProcessor
 
 from harness.core.errors import UsageError
+from harness.rollouts.process_guard import ProcessGuard
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """The spans of a rollout so far, and the traces that they come in: the agent's code may begin traces of its own."""
+
+    uploaded: bool
+    spans: list[Span[Any]] = field(default_factory=list[Span[Any]])
+    traces: list[str] = field(default_factory=list[str])
+
+
+_rollout: ContextVar[_Watched | None] = ContextVar("harness_watched_rollout", default=None)
 
 
 class SpanLog(TracingProcessor):
@@ -19,26 +36,47 @@ class SpanLog(TracingProcessor):
 
     def __init__(self) -> None:
         """Watch nothing yet."""
-        self._spans: dict[str, list[Span[Any]]] = {}  # each use is one step of a dict's or a list's: it needs no lock
+        self._watched: dict[str, _Watched] = {}  # each use is one step of a dict's or a list's: it needs no lock
 
-    def watch(self, trace_id: str) -> None:
-        """Begin to keep a trace's spans."""
-        self._spans[trace_id] = []
+    @contextmanager
+    def watch(self, trace_id: str, *, uploaded: bool = False) -> Generator[None]:
+        """Keep the spans of a trace, and of all traces that begin in this task and what it starts."""
+        watched = _Watched(uploaded)
+        self._add(trace_id, watched)
+        token = _rollout.set(watched)
+        try:
+            with _GUARD.in_use():
+                yield
+        finally:
+            _rollout.reset(token)
 
     def take(self, trace_id: str) -> Sequence[Span[Any]]:
-        """Return a trace's spans and stop watching it: what a stray thread does later is no part of the rollout."""
-        return tuple(self._spans.pop(trace_id, ()))
+        """Return a rollout's spans and stop watching it: what a stray thread does later is no part of the rollout."""
+        watched = self._watched.pop(trace_id, None)
+        if watched is None:
+            return ()
+        for other in watched.traces:
+            self._watched.pop(other, None)
+        return tuple(watched.spans)
+
+    def is_private(self, item: Trace | Span[Any]) -> bool:
+        """Return whether a trace or span is a rollout's whose traces are not uploaded."""
+        watched = self._watched.get(item.trace_id) or _rollout.get()
+        return watched is not None and not watched.uploaded
 
     def on_span_start(self, span: Span[Any]) -> None:
         """Keep the span; its data fills in until it ends."""
-        if (watched := self._spans.get(span.trace_id)) is not None:
-            watched.append(span)
+        if (watched := self._watched.get(span.trace_id)) is not None:
+            watched.spans.append(span)
 
     def on_span_end(self, span: Span[Any]) -> None:
         """Do nothing: the span kept at its start is the same object."""
 
     def on_trace_start(self, trace: Trace) -> None:
-        """Do nothing."""
+        """Watch a trace that the agent's own code begins."""
+        watched = _rollout.get()
+        if watched is not None and watched.traces and watched.traces[0] in self._watched:
+            self._add(trace.trace_id, watched)
 
     def on_trace_end(self, trace: Trace) -> None:
         """Do nothing."""
@@ -49,16 +87,110 @@ class SpanLog(TracingProcessor):
     def force_flush(self) -> None:
         """Do nothing."""
 
+    def _add(self, trace_id: str, watched: _Watched) -> None:
+        if trace_id not in self._watched:
+            self._watched[trace_id] = watched
+            watched.traces.append(trace_id)
 
-@cache
+
+_LOG = SpanLog()
+
+
 def span_log() -> SpanLog:
-    """Return the process's span log, registering it at the first call."""
-    log = SpanLog()
+    """Return the process's span log."""
+    return _LOG
+
+
+class _Before(SynchronousMultiTracingProcessor):
+    """Stands before the processors of a provider: lets the span log hear first, and hides rollouts from the exporter.
+
+    Whatever is set or added goes to those behind.
+    """
+
+    def __init__(self, behind: SynchronousMultiTracingProcessor) -> None:
+        self.behind = behind
+        self._without_exporter: tuple[Sequence[TracingProcessor], SynchronousMultiTracingProcessor] = ((), behind)
+
+    @property
+    def _processors(self) -> tuple[TracingProcessor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.behind._processors  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    def add_tracing_processor(self, tracing_processor: TracingProcessor) -> None:
+        self.behind.add_tracing_processor(tracing_processor)
+
+    def set_processors(self, processors: list[TracingProcessor]) -> None:
+        self.behind.set_processors(processors)
+
+    def on_trace_start(self, trace: Trace) -> None:
+        _LOG.on_trace_start(trace)
+        self._listeners(trace).on_trace_start(trace)
+
+    def on_trace_end(self, trace: Trace) -> None:
+        self._listeners(trace).on_trace_end(trace)
+
+    def on_span_start(self, span: Span[Any]) -> None:
+        _LOG.on_span_start(span)
+        self._listeners(span).on_span_start(span)
+
+    def on_span_end(self, span: Span[Any]) -> None:
+        self._listeners(span).on_span_end(span)
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        self.behind.shutdown(timeout)
+
+    def force_flush(self) -> None:
+        self.behind.force_flush()
+
+    def _listeners(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
+        if not _LOG.is_private(item):
+            return self.behind
+        present = self._processors
+        if self._without_exporter[0] is not present:
+            others = SynchronousMultiTracingProcessor()
+            others.set_processors([p for p in present if p is not default_processor()])
+            self._without_exporter = present, others
+        return self._without_exporter[1]
+
+
+def _renew() -> None:
+    """Stand before the processors of the provider that is there now."""
+    provider: Any = get_trace_provider()
     # The SDK has no public way to list its processors; without the private one the user's would have to go.
-    multi = getattr(get_trace_provider(), "_multi_processor", None)
-    present: Sequence[TracingProcessor] = getattr(multi, "_processors", ())
-    set_trace_processors([*(p for p in present if p is not default_processor()), log])
-    return log
+    behind = getattr(provider, "_multi_processor", None)
+    if isinstance(behind, _Before) or any(provider is p for p in _told):
+        return
+    if isinstance(behind, SynchronousMultiTracingProcessor):
+        provider._multi_processor = _Before(behind)  # noqa: SLF001
+        _changed.append(provider)
+    else:  # a provider of the user's own: what it does with processors is its own affair
+        add_trace_processor(_LOG)
+        _told.append(provider)
+
+
+_changed: list[Any] = []
+"""Providers whose processors we stand before."""
+_told: list[Any] = []
+"""Providers of classes of the user's own, which have the span log among their processors."""
+
+
+def _install() -> Callable[[], None]:
+    _renew()
+
+    def undo() -> None:
+        for provider in _changed:
+            if isinstance(provider._multi_processor, _Before):  # noqa: SLF001
+                provider._multi_processor = provider._multi_processor.behind  # noqa: SLF001
+        _changed.clear()
+
+    return undo
+
+
+_GUARD = ProcessGuard(_install, _renew)
+
+
+def log_kept() -> AbstractContextManager[None]:
+    """Keep the span log in its place, so that what outlives its rollout is not uploaded either."""
+    return _GUARD.in_use()
 
 
 def check_tracing() -> None:

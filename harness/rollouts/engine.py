@@ -1,6 +1,9 @@
 """Rolling out: one query, N runs of the agent, each isolated, each ending in a record whatever happens."""
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -9,8 +12,9 @@ from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
-from harness.rollouts.capture import check_tracing
+from harness.rollouts.capture import check_tracing, log_kept
 from harness.rollouts.recorder import Recorder
+from harness.rollouts.sdk_runner import runner_kept
 
 _CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
 
@@ -47,6 +51,29 @@ class FirstCall:
     def over(self) -> None:
         """The leader has ended; all may go."""
         self._through.set()
+
+
+def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
+    """Return what has this thread's event loop call `function`, from whatever thread it is called itself."""
+    thread, loop = threading.get_ident(), asyncio.get_running_loop()
+
+    def call() -> None:
+        if threading.get_ident() == thread:
+            function()
+        else:
+            loop.call_soon_threadsafe(function)
+
+    return call
+
+
+@contextmanager
+def sdk_in_hand() -> Generator[None]:
+    """Keep the SDK's runner and tracing as rollouts need them until this ends; runs of the user's own notice nothing.
+
+    Every rollout sees to that by itself. Around all of them, this stops what outlives its rollout: a thread of a tool.
+    """
+    with runner_kept(), log_kept():
+        yield
 
 
 @dataclass(frozen=True)
@@ -107,7 +134,7 @@ class Engine:
     async def _attempt(self, query: Query, index: int, *, leads: bool) -> Rollout:
         seed = sampling_seed(self.run_context, query, index)
         recorder = Recorder(
-            on_reply=self.first_call.reply,
+            on_reply=on_this_thread(self.first_call.reply),
             state=self.run_context.models.state,
             limit=TimeLimit(self.run_context.settings.timeout),
             seed=seed,

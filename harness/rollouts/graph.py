@@ -1,20 +1,23 @@
 """An agent and those it hands off to: walking them, and copying them for one rollout."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
-from agents import Agent
+from agents import Agent, Handoff, RunContextWrapper
 from agents.mcp import MCPServer
 
 Change = Callable[[Agent[Any]], dict[str, Any]]
+Copies = dict[int, tuple[Agent[Any], Agent[Any]]]
+"""Agents and their copies, by the agents' ids; an agent is kept, so that no other one gets its id."""
+HandOver = Callable[[RunContextWrapper[Any], str], Awaitable[Any]]
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
     """Return an agent and its handoff targets, however far, each once.
 
-    An agent inside `handoff(...)` or `as_tool` is not among them: the SDK offers no way in.
+    An agent inside `handoff(...)` or `as_tool` is not among them: it is seen when it is handed over to, or run.
     """
     agents = [agent]
     for source in agents:  # grows while it is walked
@@ -40,12 +43,39 @@ async def connect(server: MCPServer, connections: AsyncExitStack) -> MCPServer:
     return server
 
 
-def _copied(agent: Agent[Any], change: Change, seen: dict[int, Agent[Any]]) -> Agent[Any]:
+class CopiedHandoff:
+    """What a `handoff(...)` object of a copied agent does: it hands over to a copy of its target."""
+
+    def __init__(self, hand_over: HandOver, change: Change, seen: Copies) -> None:
+        """Copy what `hand_over` gives."""
+        self._hand_over, self._change, self._seen = hand_over, change, seen
+
+    async def __call__(self, context: RunContextWrapper[Any], arguments: str) -> Any:
+        """Hand over."""
+        target = await self._hand_over(context, arguments)
+        return _copied(cast("Agent[Any]", target), self._change, self._seen) if isinstance(target, Agent) else target
+
+
+def hands_off_unseen(agent: Agent[Any]) -> bool:
+    """Return whether an agent has a `handoff(...)` object to a target that would not be copied."""
+    return any(isinstance(h, Handoff) and not isinstance(h.on_invoke_handoff, CopiedHandoff) for h in agent.handoffs)
+
+
+def _copied_handoff(handoff: Any, change: Change, seen: Copies) -> Any:
+    if isinstance(handoff, Agent):
+        return _copied(cast("Agent[Any]", handoff), change, seen)
+    twin = copy.copy(handoff)
+    twin.on_invoke_handoff = CopiedHandoff(handoff.on_invoke_handoff, change, seen)
+    return twin
+
+
+def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
     if id(agent) not in seen:
         # Not clone(): that validates the settings anew, which takes longer than a turn of the SDK itself.
-        twin = seen[id(agent)] = copy.copy(agent)
+        twin = copy.copy(agent)
+        seen[id(agent)], seen[id(twin)] = (agent, twin), (twin, twin)
         twin.tools, twin.mcp_servers = [*agent.tools], [*agent.mcp_servers]
         for name, value in change(agent).items():
             setattr(twin, name, value)
-        twin.handoffs = [_copied(h, change, seen) if isinstance(h, Agent) else h for h in agent.handoffs]
-    return seen[id(agent)]
+        twin.handoffs = [_copied_handoff(h, change, seen) for h in agent.handoffs]
+    return seen[id(agent)][1]

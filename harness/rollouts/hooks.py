@@ -1,12 +1,21 @@
 """The SDK's run hooks and tool error formatter: what only they tell of a tool call."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from agents import RunHooks
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tracing import get_current_span
 
-from harness.rollouts.steps import ToolNotes
+
+@dataclass(frozen=True)
+class ToolNotes:
+    """What the spans of tool calls leave out: which call a function span answers, and what a tool really raised."""
+
+    call_of_span: Mapping[str, str] = field(default_factory=dict[str, str])
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the function span's id."""
 
 
 class ToolHooks(RunHooks[Any]):
@@ -15,7 +24,7 @@ class ToolHooks(RunHooks[Any]):
     def __init__(self) -> None:
         """Note nothing yet."""
         self._calls: dict[str, str] = {}
-        self._errors: dict[str, BaseException] = {}
+        self._errors: dict[str, str] = {}
 
     @property
     def notes(self) -> ToolNotes:
@@ -31,6 +40,7 @@ class ToolHooks(RunHooks[Any]):
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
-        if args.error is not None:
-            self._errors[args.call_id] = args.error
+        span = get_current_span()
+        if args.error is not None and span is not None:
+            self._errors[span.span_id] = f"{type(args.error).__name__}: {args.error}"
         return None

@@ -1,5 +1,7 @@
 """What the SDK does not pass on of a reply: why it stopped, and which model gave it. Read from the HTTP response."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,6 +11,7 @@ from pydantic_core import from_json
 Finish = Literal["length", "content_filter"]
 
 _captured: ContextVar["WireReply | None"] = ContextVar("harness_wire", default=None)
+_stray: ContextVar["list[str] | None"] = ContextVar("harness_stray_replies", default=None)
 
 
 @dataclass
@@ -31,9 +34,21 @@ def stop_capture(token: Token[WireReply | None]) -> None:
     _captured.reset(token)
 
 
+@contextmanager
+def stray_replies(strays: list[str]) -> Generator[None]:
+    """Add to a list the path of each reply of this task's, and of what it starts, that is part of no captured call."""
+    token = _stray.set(strays)
+    try:
+        yield
+    finally:
+        _stray.reset(token)
+
+
 async def note_response(response: Any) -> None:
     """Note what a response says, if its call is captured. The client calls this with each response."""
     reply = _captured.get()
+    if reply is None and (strays := _stray.get()) is not None:
+        strays.append(response.url.path)
     if reply is None or "json" not in response.headers.get("content-type", ""):
         return
     try:

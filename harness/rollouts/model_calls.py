@@ -3,7 +3,7 @@
 from asyncio import CancelledError
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 from agents.tracing import Span
@@ -11,9 +11,11 @@ from agents.tracing import Span
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.sums import sum_if_known
 from harness.endpoints import price_usd, seed_of, usage_of_sdk, usage_of_span
+from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall
-from harness.rollouts.recorder import RecordedCall, Recorder
-from harness.rollouts.steps import agent_around
+from harness.rollouts.recorder import RecordedCall
+from harness.rollouts.steps import agent_around, function_around
+from harness.rollouts.witnessed_calls import WitnessedCall
 
 
 @dataclass(frozen=True)
@@ -41,38 +43,38 @@ class CallTotals:
         )
 
 
-def total_calls(spans: Sequence[Span[Any]], recorder: Recorder, temperature: float | None) -> CallTotals:
-    """Return the calls of all model spans, each matched with its recorded call by the span that both stand under.
+def total_calls(
+    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes, temperature: float | None
+) -> CallTotals:
+    """Return what the model calls of a rollout were, and their sums.
 
-    A span without a recorded call is a nested run's on a model of its own: its span is all there is.
+    A call that was not recorded is on a model that nothing of ours wraps: its span is all there is.
     """
-    unmatched = list(recorder.calls)
-    calls: list[ModelCall] = []
-    usages: list[Usage] = []
-    raw: list[RawCall] = []
     by_id = {s.span_id: s for s in spans}
-    model_spans = [s for s in spans if s.span_data.type in {"generation", "response"}]
-    for span in model_spans:
-        recorded = next((c for c in unmatched if c.parent_span == span.parent_id), None)
-        if recorded:
-            unmatched.remove(recorded)
-        replied = recorded is not None and recorded.response is not None
-        calls.append(_call(span, recorded, len(raw) if replied else None, agent_around(span, by_id)))
-        if recorded and recorded.response:
-            raw.append(RawCall(recorded.request, recorded.response))
-        usages.append(_usage(span, recorded))
+    raw = [RawCall(c.request, c.response) for r in replies if (c := r.recorded) and c.response]
+    numbers = count()
+    places = [next(numbers) if r.recorded and r.recorded.response else None for r in replies]
+    asked_by = {r.parent: place for r, place in zip(replies, places, strict=True) if place is not None}
+    calls: list[ModelCall] = []
+    for reply, place in zip(replies, places, strict=True):
+        tool = function_around(reply.parent, by_id)
+        within = notes.call_of_span.get(tool.span_id) if tool else None
+        call = _call(reply, place, agent_around(reply.parent, by_id))
+        if tool and within:
+            call = call.model_copy(update={"within": within, "within_raw": asked_by.get(tool.parent_id)})
+        calls.append(call)
     return CallTotals(
         calls=tuple(calls),
-        usages=tuple(usages),
+        usages=tuple(_usage(r) for r in replies),
         effective=_effective(calls, temperature),
-        retries=sum(a.error is not None and a.parent_id == b.parent_id for a, b in pairwise(model_spans)),
+        retries=sum(a.error is not None and a.parent == b.parent for a, b in pairwise(replies)),
         raw=tuple(raw),
         mcp_tools=_listed(spans),
     )
 
 
-def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent: str | None) -> ModelCall:
-    data = span.span_data
+def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
+    recorded, data = made.recorded, made.span.span_data if made.span else None
     reply: Any = getattr(data, "response", None)
     config: Any = getattr(data, "model_config", None) or {}
     settings = recorded.settings if recorded else None
@@ -86,6 +88,7 @@ def _call(span: Span[Any], recorded: RecordedCall | None, raw: int | None, agent
         error=_error(recorded) if recorded and recorded.response is None else None,
         raw=raw,
         agent=agent,
+        own_model=recorded.own_model if recorded else None,
     )
 
 
@@ -94,10 +97,11 @@ def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:
     return {str(d.server): tuple(d.result) for d in listed if d.server and d.result}
 
 
-def _usage(span: Span[Any], recorded: RecordedCall | None) -> Usage:
+def _usage(reply: WitnessedCall) -> Usage:
+    recorded = reply.recorded
     if recorded and recorded.response:
         return usage_of_sdk(recorded.response.usage)
-    return Usage() if recorded else usage_of_span(getattr(span.span_data, "usage", None))
+    return usage_of_span(getattr(reply.span.span_data, "usage", None)) if reply.span and not recorded else Usage()
 
 
 def _error(call: RecordedCall) -> str:

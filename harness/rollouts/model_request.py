@@ -52,6 +52,26 @@ def common_start(before: Sequence[Any], after: Sequence[Any]) -> int:
     return same
 
 
+def sent_output(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | None) -> Any:
+    """Return a tool call's output as the request that went on from request `at` has it; None where none went on.
+
+    Offline call ids repeat from one nested run to the next, so the same id elsewhere may be another call.
+    """
+    before = input_items(requests[at])
+    for later in requests[at + 1 :]:
+        after = input_items(later)
+        if common_start(before, after) == len(before):
+            for item in after[len(before) :]:
+                if call_id and _answers(item, call_id):
+                    return item["output"]
+    return None
+
+
+def _answers(item: Any, call_id: str) -> bool:
+    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    return str(fields.get("type", "")).endswith("_call_output") and fields.get("call_id") == call_id
+
+
 def _schema(output: AgentOutputSchemaBase | None) -> dict[str, Any] | None:
     return None if output is None or output.is_plain_text() else output.json_schema()
 

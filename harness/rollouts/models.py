@@ -1,5 +1,6 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,16 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.endpoints import Endpoint, Gate, StreamedReply, openai_client, with_seed
+from harness.endpoints import (
+    NO_LIMIT,
+    Endpoint,
+    EndpointState,
+    Gate,
+    Stoppable,
+    StreamedReply,
+    openai_client,
+    with_seed,
+)
 from harness.rollouts.http_capture import WireReply, capture_reply, note_response, stop_capture
 from harness.rollouts.model_request import fingerprint_of, request_of
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
@@ -30,10 +40,19 @@ from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirst
 class RecordedModel(Model):
     """Passes every call on to `inner` and records it."""
 
-    def __init__(self, inner: Model, recorder: Recorder) -> None:
-        """Wrap `inner`."""
-        self._inner, self._recorder = inner, recorder
+    def __init__(
+        self, inner: Model, recorder: Recorder, state: EndpointState | None = None, *, own: bool = False
+    ) -> None:
+        """Wrap `inner`. `state` is that of the event loop where it is not the run's; `own` one the agent brought."""
+        self._inner, self._recorder, self._own = inner, recorder, own
+        self._state = state or recorder.state
+        # The rollout's clock is stopped from its own event loop alone.
+        self._clock: Stoppable = recorder.limit if self._state is recorder.state else NO_LIMIT
         self.model = getattr(inner, "model", None)
+
+    def elsewhere(self, state: EndpointState) -> "RecordedModel":
+        """Return the same model for another event loop."""
+        return RecordedModel(self._inner, self._recorder, state, own=self._own)
 
     async def get_response(
         self,
@@ -52,22 +71,22 @@ class RecordedModel(Model):
 
         async def send(settings: ModelSettings) -> ModelResponse:
             wire, token = capture_reply()
-            place = self._begin(settings, request, wire)
+            call = self._begin(settings, request, wire)
             try:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
             except BaseException as exc:
-                self._recorder.end(place, error=exc)
+                self._recorder.end(call, error=exc)
                 raise
             finally:
                 stop_capture(token)
-            self._recorder.end(place, response)
+            self._recorder.end(call, response)
             return response
 
         try:
             seeded = with_seed(model_settings, self._recorder.seed)
-            return await self._recorder.state.call(self.model, seeded, send, self._recorder.limit)
+            return await self._state.call(self.model, seeded, send, self._clock)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -90,19 +109,22 @@ class RecordedModel(Model):
         if seeded.include_usage is None:
             seeded = replace(seeded, include_usage=True)
 
-        async def send(settings: ModelSettings) -> tuple[int, AsyncIterator[Any], Any]:
-            place = self._begin(settings, request, WireReply())  # nothing to capture: the events tell
+        async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
+            wire, token = capture_reply()  # nothing to read: the events tell
+            call = self._begin(settings, request, wire)
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
             )
             try:
-                return place, events, await anext(events, None)  # what an endpoint refuses, it refuses here
+                return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
             except BaseException as exc:
-                self._recorder.end(place, error=exc)
+                self._recorder.end(call, error=exc)
                 raise
+            finally:
+                stop_capture(token)
 
         try:
-            place, events, event = await self._recorder.state.call(self.model, seeded, send, self._recorder.limit)
+            call, events, event = await self._state.call(self.model, seeded, send, self._clock)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -110,15 +132,15 @@ class RecordedModel(Model):
         try:
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
-                    self._name(place, reply)
-                    self._recorder.end(place, reply.response, reply.error)
+                    self._name(call, reply)
+                    self._recorder.end(call, reply.response, reply.error)
                 yield event
                 event = await anext(events, None)
             if not reply.over:
-                self._recorder.end(place, error=ModelBehaviorError("the stream ended without a reply"))
+                self._recorder.end(call, error=ModelBehaviorError("the stream ended without a reply"))
         except BaseException as exc:
             if not reply.over:
-                self._recorder.end(place, error=exc)
+                self._recorder.end(call, error=exc)
             raise
         finally:
             await _closed(events, quietly=reply.over)
@@ -130,15 +152,17 @@ class RecordedModel(Model):
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> int:
-        """Note a call that begins, and return its place."""
+    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> RecordedCall:
+        """Note a call that begins."""
         span = get_current_span()
-        return self._recorder.begin(RecordedCall(span.span_id if span else None, settings, self.model, request, wire))
+        call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
+        call.own_model = type(self._inner).__name__ if self._own else None
+        return self._recorder.begin(call)
 
-    def _name(self, place: int, reply: StreamedReply) -> None:
+    def _name(self, call: RecordedCall, reply: StreamedReply) -> None:
         """Note the model that a stream names. On Chat the SDK puts the requested name there, so none is noted."""
         if isinstance(self._inner, OpenAIResponsesModel):
-            self._recorder.calls[place].wire.model = reply.model
+            call.wire.model = reply.model
 
     def get_retry_advice(self, request: Any) -> Any:
         """Pass on: without it the SDK's retries lose what the provider advises."""
@@ -160,15 +184,29 @@ async def _closed(events: AsyncIterator[Any], *, quietly: bool) -> None:
 
 
 class RecordedProvider(ModelProvider):
-    """Wraps every model that an agent names."""
+    """Wraps every model that an agent names. `thread` is that of the event loop it serves."""
 
-    def __init__(self, inner: ModelProvider, recorder: Recorder) -> None:
-        """Wrap the models of `inner`."""
-        self._inner, self._recorder = inner, recorder
+    def __init__(
+        self,
+        inner: ModelProvider,
+        recorder: Recorder,
+        state: EndpointState | None = None,
+        *,
+        own: bool = False,
+        name: str | None = None,
+    ) -> None:
+        """Wrap the models of `inner`; see RecordedModel. `name` stands for whatever an agent names."""
+        self._inner, self._recorder, self._state, self._own, self._name = inner, recorder, state, own, name
+        self.thread = threading.get_ident()
 
     def get_model(self, model_name: str | None) -> Model:
         """Return the named model, recorded."""
-        return RecordedModel(self._inner.get_model(model_name), self._recorder)
+        model = self._inner.get_model(self._name or model_name)
+        return RecordedModel(model, self._recorder, self._state, own=self._own)
+
+    def named(self, model_name: str) -> "RecordedProvider":
+        """Return a provider that gives the model of this name, whatever an agent names."""
+        return RecordedProvider(self._inner, self._recorder, self._state, own=self._own, name=model_name)
 
 
 def provider_for(endpoint: Endpoint | None, gate: Gate) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
@@ -200,9 +238,16 @@ def has_own_model(agent: Agent[Any]) -> bool:
     return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
 
 
-def recorded(agent: Agent[Any], recorder: Recorder) -> dict[str, Any]:
+def brings_model(agent: Agent[Any]) -> bool:
+    """Return whether an agent's model is an object of its own that is not recorded yet."""
+    return isinstance(agent.model, Model) and not isinstance(agent.model, RecordedModel)
+
+
+def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None = None) -> dict[str, Any]:
     """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded.
 
     Models by name come recorded from the provider.
     """
-    return {"model": RecordedModel(agent.model, recorder)} if isinstance(agent.model, Model) else {}
+    if not isinstance(agent.model, Model) or not brings_model(agent):
+        return {}
+    return {"model": RecordedModel(agent.model, recorder, state, own=True)}

@@ -1,8 +1,8 @@
-"""Changes to the process that only a replay's own tasks notice: made for the first replay, undone after the last.
+"""Changes to the process that only a rollout's or a replay's own tasks notice, undone after the last of them.
 
-The SDK has no way to give one run a runner or MCP servers of its own, so a replay has to change what all runs use. Each
-changed function looks at a context variable, which only the replay's own tasks have set, and otherwise does what the
-original does: a live run beside a replay runs as if there were no replay.
+The SDK has no way to give one run a runner, MCP servers or trace processors of its own, so what all runs use has to be
+changed. Each changed function looks at a context variable, which only the tasks concerned have set, and otherwise does
+what the original does: all other runs of the process are as they would be without.
 """
 
 import threading
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 class ProcessGuard:
     """Counts the users of one change."""
 
-    def __init__(self, install: Callable[[], Callable[[], None]]) -> None:
-        """`install` makes the change and returns what undoes it."""
-        self._install = install
+    def __init__(self, install: Callable[[], Callable[[], None]], renew: Callable[[], None] | None = None) -> None:
+        """`install` makes the change and returns what undoes it. `renew` makes the change again where it was lost."""
+        self._install, self._renew = install, renew
         self._undo: Callable[[], None] | None = None
         self._users = 0
         self._lock = threading.Lock()
@@ -26,6 +26,8 @@ class ProcessGuard:
         with self._lock:
             if self._undo is None:
                 self._undo = self._install()
+            elif self._renew:
+                self._renew()
             self._users += 1
         try:
             yield

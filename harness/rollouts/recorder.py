@@ -6,10 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents import ModelResponse, ModelSettings
+from agents.tracing import get_trace_provider
 
 from harness.endpoints import EndpointState, TimeLimit, is_quota
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
+
+
+def _time_iso() -> str:
+    """Return the time as spans have it."""
+    return get_trace_provider().time_iso()
 
 
 @dataclass
@@ -25,6 +31,10 @@ class RecordedCall:
     error: BaseException | None = None
     began_s: float = 0.0
     """When it began, in the seconds that count for the rollout."""
+    own_model: str | None = None
+    """The class of the Model object, or the provider, that the agent brought along for the call."""
+    started_at: str = field(default_factory=_time_iso)
+    ended_at: str | None = None
 
 
 @dataclass
@@ -50,18 +60,19 @@ class Recorder:
     _lost_s: float = 0.0
     _failed_s: float | None = None
 
-    def begin(self, call: RecordedCall) -> int:
-        """Note a call that begins, and return its place; the wait since a failed call ends here."""
+    def begin(self, call: RecordedCall) -> RecordedCall:
+        """Note a call that begins; the wait since a failed call ends here."""
         call.began_s = self.limit.spent_s
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
         self.calls.append(call)
-        return len(self.calls) - 1
+        return call
 
-    def end(self, place: int, response: ModelResponse | None = None, error: BaseException | None = None) -> None:
+    def end(
+        self, call: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None
+    ) -> None:
         """Note how a call ended."""
-        call = self.calls[place]
-        call.response, call.error = response, error
+        call.response, call.error, call.ended_at = response, error, _time_iso()
         if response is None:
             self._failed_s = self.limit.spent_s
             self._lost_s += self._failed_s - call.began_s

@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 
 from harness.core.records import Rollout, Step
-from harness.rollouts.model_request import common_start, input_items
+from harness.rollouts.model_request import input_items, sent_output
 from harness.rollouts.raw import RawCall
 from harness.rollouts.request_diff import Divergence, Scrub, as_archived, diff, first_change, likeness
 
@@ -37,6 +37,8 @@ class Recording:
     ended: bool = False
     """The rollout was cut off here; nothing is known of what would have come."""
     used: set[int] = field(default_factory=set[int])
+    skipped: int = 0
+    """How many of the used calls were made during tool calls whose outputs were taken as recorded."""
     _all_used: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
@@ -75,7 +77,8 @@ class Recording:
 
     async def output(self, call: int, call_id: str, name: str) -> Any:
         """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""
-        output = self._sent_on(call, call_id)
+        self._skip(call, call_id)
+        output = sent_output([c.request for c in self.calls], call, call_id)
         if output is not None:
             return _as_returned(output)
         step = self._step(call_id, name)
@@ -91,6 +94,15 @@ class Recording:
         with anyio.move_on_after(_OTHERS_S):
             await self._all_used.wait()  # calls beside this one may still have come to their end
         raise self.end()
+
+    def _skip(self, call: int, call_id: str) -> None:
+        """Take the model calls made during a tool call as used: the tool that made them does not run."""
+        for made in self.rollout.calls:
+            if made.raw is not None and made.raw not in self.used and (made.within, made.within_raw) == (call_id, call):
+                self.used.add(made.raw)
+                self.skipped += 1
+                for inner in {c.within for c in self.rollout.calls if c.within and c.within_raw == made.raw}:
+                    self._skip(made.raw, inner)
 
     def end(self) -> EndOfRecording:
         """Note that the recording goes no further, and return what to raise."""
@@ -145,25 +157,6 @@ class Recording:
 
     def _step(self, call_id: str, tool: str | None) -> tuple[str, Step] | None:
         return _find(self.rollout.trajectory.path, call_id, tool)
-
-    def _sent_on(self, call: int, call_id: str) -> Any:
-        """Return a tool call's output as the request that went on from `call` has it, or None.
-
-        Offline call ids repeat from one nested run to the next, so the same id elsewhere may be another call.
-        """
-        before = input_items(self.calls[call].request)
-        for later in self.calls[call + 1 :]:
-            after = input_items(later.request)
-            if common_start(before, after) == len(before):
-                for item in after[len(before) :]:
-                    if _answers(item, call_id):
-                        return item["output"]
-        return None
-
-
-def _answers(item: Any, call_id: str) -> bool:
-    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
-    return fields.get("type") == "function_call_output" and fields.get("call_id") == call_id
 
 
 def _as_returned(output: Any) -> Any:

@@ -4,7 +4,7 @@ Every request is held against the recorded ones; the first that fits none ends t
 was asked, not by its number: nested agents that run side by side may ask in another order than they did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -86,8 +86,16 @@ async def replay_rollout(
         calls=len(recorded.calls),
         replayed=len(recording.used),
         divergence=_first_divergence(recording, outcome),
-        notes=(_UNRECORDED,) if unrecorded else (),
+        notes=tuple(_notes(recording, unrecorded=unrecorded)),
     )
+
+
+def _notes(recording: Recording, *, unrecorded: bool) -> Iterator[str]:
+    if unrecorded:
+        yield _UNRECORDED
+    if recording.skipped:
+        calls = "model call was" if recording.skipped == 1 else "model calls were"
+        yield f"{recording.skipped} {calls} made inside tools whose outputs were taken as recorded"
 
 
 def _lost_nested(rollout: Rollout) -> bool:
@@ -106,11 +114,10 @@ async def _run(
     with anyio.move_on_after(timeout_s):
         try:
             async with AsyncExitStack() as around:
-                if not options.live_tools:
-                    around.enter_context(recorded_runs_only(recording))
-                    if rollout.mcp_tools:
-                        servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
-                        around.enter_context(without_servers(servers))
+                around.enter_context(recorded_runs_only(recording))
+                if rollout.mcp_tools and not options.live_tools:
+                    servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
+                    around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
                 result = await Runner.run(
                     agent, query.agent_input(), context=scope.context, max_turns=options.max_turns, run_config=config

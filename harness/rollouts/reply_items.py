@@ -38,9 +38,7 @@ def split_think(text: str) -> tuple[str | None, str]:
 def items_of_reply(data: Any) -> Iterator[ReplyItem]:
     """Yield the items of a reply, in order, from the data of its generation or response span."""
     if data.type == "response":
-        for item in data.response.output if data.response is not None else ():
-            # Gateways send shapes that the SDK's types do not foresee; what is there is read as it is.
-            yield from _from_item(item.model_dump(mode="json", warnings=False))
+        yield from items_of_output(data.response.output if data.response is not None else ())
         return
     for message in cast("Sequence[Mapping[str, Any]]", data.output or ()):
         if "output" in message:  # a streamed reply comes as a whole Response
@@ -48,6 +46,14 @@ def items_of_reply(data: Any) -> Iterator[ReplyItem]:
                 yield from _from_item(item)
         else:
             yield from _from_message(message)
+
+
+def items_of_output(output: Sequence[Any]) -> Iterator[ReplyItem]:
+    """Yield the items of a reply's output, the SDK's objects or mappings."""
+    for item in output:
+        # Gateways send shapes that the SDK's types do not foresee; what is there is read as it is.
+        dump = getattr(item, "model_dump", None)
+        yield from _from_item(dump(mode="json", warnings=False) if dump else item)
 
 
 def _from_message(message: Mapping[str, Any]) -> Iterator[ReplyItem]:

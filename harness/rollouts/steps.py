@@ -1,8 +1,8 @@
-"""From a rollout's spans to its steps. Reads span data only; knows no run, no clock, no archive."""
+"""From a rollout's spans and model calls to its steps. Knows no run, no clock, no archive."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, cast
@@ -10,27 +10,26 @@ from typing import Any, Literal, cast
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.reply_items import ReplyItem, items_of_reply
+from harness.rollouts.hooks import ToolNotes
+from harness.rollouts.model_request import sent_output
+from harness.rollouts.reply_items import ReplyItem
+from harness.rollouts.witnessed_calls import WitnessedCall, span_error
 
 _PICTURE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]{64,})")
-_MODEL_SPANS = {"generation", "response"}
+_SEVERAL = "Multiple handoffs requested"
+"""What the SDK notes as an error of the one handoff that it executes."""
+_IGNORED = "Multiple handoffs detected, ignoring this one."
+"""What the SDK answers a handoff with that is not the first of its reply."""
 
 
-@dataclass(frozen=True)
-class ToolNotes:
-    """What the spans of tool calls leave out: which call a function span answers, and what a tool really raised."""
-
-    call_of_span: Mapping[str, str] = field(default_factory=dict[str, str])
-    errors: Mapping[str, BaseException] = field(default_factory=dict[str, BaseException])
-    """By call id."""
-
-
-def steps_of(trace: Sequence[Span[Any]], notes: ToolNotes, *, finished: bool) -> tuple[Step, ...]:
+def steps_of(
+    trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes, *, finished: bool
+) -> tuple[Step, ...]:
     """Return the steps in order. The last text of a finished run is its answer, and no step.
 
     The steps of an agent used as a tool stand inside that tool's step.
     """
-    return _Trace(trace, notes).steps(None, answered=finished)
+    return _Trace(trace, replies, notes).steps(None, answered=finished)
 
 
 @dataclass(frozen=True)
@@ -56,44 +55,63 @@ class _Result:
     duration_s: float | None = None
 
 
-class _Trace:
-    """One trace, by id, and which tool's run each span happened in."""
+@dataclass
+class _Beside:
+    """The spans beside a reply that tell what became of its calls; each is taken by the call that it tells of."""
 
-    def __init__(self, trace: Sequence[Span[Any]], notes: ToolNotes) -> None:
+    functions: list[Span[Any]]
+    handoffs: list[Span[Any]]
+    handed_over: bool = False
+
+
+class _Trace:
+    """One trace, by id, and which tool's run each span and each model call happened in."""
+
+    def __init__(self, trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes) -> None:
         self._notes = notes
         self._by_id = {s.span_id: s for s in trace}
         self._inside: dict[str | None, list[Span[Any]]] = {}
         self._under: dict[str | None, list[Span[Any]]] = {}
+        self._replies: dict[str | None, list[WitnessedCall]] = {}
+
+        def tool_around(span_id: str | None) -> str | None:
+            tool = function_around(span_id, self._by_id)
+            return tool.span_id if tool else None
+
         for span in trace:
-            self._inside.setdefault(self._tool_around(span), []).append(span)
+            self._inside.setdefault(tool_around(span.parent_id), []).append(span)
             self._under.setdefault(span.parent_id, []).append(span)
+        for reply in replies:
+            self._replies.setdefault(tool_around(reply.parent), []).append(reply)
+        self._calls = [r.recorded for r in replies if r.recorded]
 
     def steps(self, tool: str | None, *, answered: bool) -> tuple[Step, ...]:
         """Return the steps of the run inside a function span, or of the outermost run for None."""
-        spans = self._inside.get(tool, [])
-        replies = [s for s in spans if s.span_data.type in _MODEL_SPANS]
-        retried = {r.span_id for r, later in pairwise(replies) if r.error and r.parent_id == later.parent_id}
+        spans, replies = self._inside.get(tool, []), self._replies.get(tool, [])
+        retried = [r for r, later in pairwise(replies) if r.error and r.parent == later.parent]
         timed: list[tuple[str, Step]] = []
         for reply in replies:
-            if reply.span_id not in retried:
+            if not any(reply is r for r in retried):
                 answers = answered and reply is replies[-1]
                 timed += [(reply.started_at or "", step) for step in self._of_reply(reply, answers=answers)]
         timed += [(s.started_at or "", self._guardrail(s)) for s in spans if s.span_data.type == "guardrail"]
         return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
-    def _of_reply(self, reply: Span[Any], *, answers: bool) -> Iterator[Step]:
+    def _of_reply(self, reply: WitnessedCall, *, answers: bool) -> Iterator[Step]:
         """Yield a reply's steps. Reasoning and text go with the call that they led to.
 
         Reasoning and text after the last call are a step of their own, but for the text of a reply that answers.
         """
-        agent, before = agent_around(reply, self._by_id), list[ReplyItem]()
-        siblings = self._under[reply.parent_id]
-        functions = [s for s in siblings if s.span_data.type == "function"]
-        handoffs = [s for s in siblings if s.span_data.type == "handoff"]
-        for item in items_of_reply(reply.span_data):
+        agent, before = agent_around(reply.parent, self._by_id), list[ReplyItem]()
+        siblings = self._under.get(reply.parent, []) if reply.parent else []
+        beside = _Beside(
+            [s for s in siblings if s.span_data.type == "function"],
+            [s for s in siblings if s.span_data.type == "handoff"],
+        )
+        for item in reply.items():
             if item.tool:
                 call = _Call(item, _joined(before), agent)
-                yield _step(call, self._result(item, functions, handoffs))
+                yield _step(call, self._result(item, reply, beside))
                 before = []
             else:
                 before.append(item)
@@ -105,22 +123,41 @@ class _Trace:
                 agent=agent,
                 started_at=_when(reply.started_at),
                 duration_s=_seconds(reply),
-                error=_error(reply),
+                error=reply.error,
             )
 
-    def _result(self, call: ReplyItem, functions: list[Span[Any]], handoffs: list[Span[Any]]) -> _Result:
+    def _result(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> _Result:
         """Return what became of a call, and take the span that tells it out of its list."""
-        run = self._run_of(call, functions)
+        run = self._run_of(call, beside.functions)
         if run is not None:
-            functions.remove(run)
-            return self._ran(run, call.call_id)
+            beside.functions.remove(run)
+            return self._ran(run, call, reply)
         if call.hosted:
             return _Result(tool_type="hosted", output=call.output, server=call.server, error=call.error)
-        if handoffs:
-            span = handoffs.pop(0)
-            target = span.span_data.to_agent
-            return _Result(kind="handoff", output=f"handed over to {target}" if target else None, error=_error(span))
-        return _Result()
+        if _is_handoff(call, reply, beside):
+            return self._handed_over(call, reply, beside)
+        return _Result(output=self._sent(call, reply))
+
+    def _handed_over(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> _Result:
+        """Return what became of a handoff. The SDK executes the first of a reply and ignores the others."""
+        if beside.handoffs:
+            span = beside.handoffs.pop(0)
+            beside.handed_over = True
+            target, several = (
+                span.span_data.to_agent,
+                (span.error or {}).get("message") == "Multiple handoffs requested",
+            )
+            error = None if several else span_error(span)
+            return _Result(kind="handoff", output=f"handed over to {target}" if target else None, error=error)
+        ignored = _IGNORED if beside.handed_over else None
+        return _Result(kind="handoff", output=self._sent(call, reply) or ignored)
+
+    def _sent(self, call: ReplyItem, reply: WitnessedCall) -> str | None:
+        """Return a call's output as the model was sent it; None where no request went on from the reply."""
+        if reply.recorded is None:
+            return None
+        at = next(i for i, c in enumerate(self._calls) if c is reply.recorded)
+        return as_text(sent_output([c.request for c in self._calls], at, call.call_id))
 
     def _run_of(self, call: ReplyItem, functions: Sequence[Span[Any]]) -> Span[Any] | None:
         """Return the span of a call: by its id where a hook noted it, else by name and arguments, else by name."""
@@ -131,15 +168,15 @@ class _Trace:
         named = [s for s in functions if s.span_data.name == call.tool and s.span_id not in noted]
         return next((s for s in named if s.span_data.input == call.arguments), named[0] if named else None)
 
-    def _ran(self, run: Span[Any], call_id: str | None) -> _Result:
+    def _ran(self, run: Span[Any], call: ReplyItem, reply: WitnessedCall) -> _Result:
         nested = any(s.span_data.type == "task" for s in self._inside.get(run.span_id, ()))
         mcp: Mapping[str, Any] = run.span_data.mcp_data or {}
         server = mcp.get("server")
-        raised = self._notes.errors.get(call_id or "")
+        output = as_text(run.span_data.output)
         return _Result(
             tool_type="mcp" if server else "agent" if nested else "function",
-            output=as_text(run.span_data.output),
-            error=f"{type(raised).__name__}: {raised}" if raised else _error(run),
+            output=self._sent(call, reply) if output is None else output,
+            error=self._notes.errors.get(run.span_id) or span_error(run),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
             started_at=_when(run.started_at),
@@ -152,17 +189,17 @@ class _Trace:
             kind="guardrail",
             tool_name=span.span_data.name,
             tool_output=verdict,
-            agent=agent_around(span, self._by_id),
+            agent=agent_around(span.span_id, self._by_id),
             started_at=_when(span.started_at),
             duration_s=_seconds(span),
-            error=_error(span),
+            error=span_error(span),
         )
 
-    def _tool_around(self, span: Span[Any]) -> str | None:
-        at = self._by_id.get(span.parent_id or "")
-        while at is not None and at.span_data.type != "function":
-            at = self._by_id.get(at.parent_id or "")
-        return at.span_id if at is not None else None
+
+def _is_handoff(call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> bool:
+    if reply.recorded is None:
+        return bool(beside.handoffs)
+    return any(h["name"] == call.tool for h in reply.recorded.request["handoffs"])
 
 
 def _step(call: _Call, result: _Result) -> Step:
@@ -183,12 +220,22 @@ def _step(call: _Call, result: _Result) -> Step:
     )
 
 
-def agent_around(span: Span[Any], by_id: Mapping[str, Span[Any]]) -> str | None:
-    """Return the name of the agent that a span happened in; `by_id` finds the trace's spans."""
-    at: Span[Any] | None = span
-    while at is not None and at.span_data.type != "agent":
+def agent_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> str | None:
+    """Return the name of the agent that a span happened in, or is of; `by_id` finds the trace's spans."""
+    agent = _around(span_id, by_id, "agent")
+    return agent.span_data.name if agent else None
+
+
+def function_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> Span[Any] | None:
+    """Return the span of the tool call that a span happened in, or is."""
+    return _around(span_id, by_id, "function")
+
+
+def _around(span_id: str | None, by_id: Mapping[str, Span[Any]], kind: str) -> Span[Any] | None:
+    at = by_id.get(span_id or "")
+    while at is not None and at.span_data.type != kind:
         at = by_id.get(at.parent_id or "")
-    return at.span_data.name if at is not None else None
+    return at
 
 
 def as_text(value: Any) -> str | None:
@@ -207,18 +254,10 @@ def _joined(items: Sequence[ReplyItem]) -> str | None:
     return "\n".join(item.reasoning or item.text or "" for item in items) or None
 
 
-def _error(span: Span[Any]) -> str | None:
-    if span.error is None:
-        return None
-    data: Mapping[str, Any] = span.error.get("data") or {}
-    detail = data.get("error")
-    return f"{span.error['message']}: {detail}" if detail else span.error["message"]
-
-
 def _when(stamp: str | None) -> datetime | None:
     return datetime.fromisoformat(stamp) if stamp else None
 
 
-def _seconds(span: Span[Any]) -> float | None:
-    began, ended = _when(span.started_at), _when(span.ended_at)
+def _seconds(timed: Span[Any] | WitnessedCall) -> float | None:
+    began, ended = _when(timed.started_at), _when(timed.ended_at)
     return (ended - began).total_seconds() if began and ended else None

@@ -325,7 +325,7 @@ def build():
 """
 
 
-async def test_a_replay_asks_no_model_even_where_a_guardrail_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_guardrail_that_asks_a_model_is_replayed_and_asks_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "asking.py").write_text(ASKING)
     agent = str(tmp_path / "asking.py")
     with FakeEndpoint(agent=lambda _: Say("Fine."), judge=fair_judge()).serving() as endpoint:
@@ -336,8 +336,9 @@ async def test_a_replay_asks_no_model_even_where_a_guardrail_would(tmp_path: Pat
         around = pipeline.Surroundings(environment())
         run = (await pipeline.run_queries(prepared, [query_from("Q")], around)).path
         asked = len(endpoint.requests)
+        await identical(run, agent)
+        (tmp_path / "asking.py").write_text(ASKING.replace("Well?", "Is it so?"))
         for outcome in await replayed(run, agent):
             assert outcome.divergence
-            assert outcome.divergence.agent == "critic"
-            assert "not recorded" in outcome.divergence.detail
+            assert (outcome.divergence.what, outcome.divergence.agent) == ("input changed", "critic")
         assert len(endpoint.requests) == asked

@@ -107,7 +107,7 @@ async def test_top_p_is_the_samples_alone():
     assert sorted((r.body["temperature"], r.body.get("top_p")) for r in seen) == [(0.0, None), (0.8, 0.9), (0.8, 0.9)]
 
 
-async def test_a_tool_that_starts_a_run_of_its_own_is_listed_as_an_exception():
+async def test_a_tool_that_starts_a_run_on_a_model_of_its_own_takes_the_temperature_and_is_named():
     inner = Agent(name="inner", model_settings=ModelSettings(temperature=0.3))
 
     with FakeEndpoint(agent=_nesting).serving() as endpoint:
@@ -127,8 +127,8 @@ async def test_a_tool_that_starts_a_run_of_its_own_is_listed_as_an_exception():
             )
     for rollout in group.rollouts:
         assert rollout.status == "ok"
-        assert not rollout.effective.uniform
-        assert any("0.3" in e for e in rollout.effective.exceptions)
+        assert rollout.effective.uniform
+        assert [c.own_model for c in rollout.calls] == [None, "OpenAIChatCompletionsModel", None]
         (step,) = rollout.trajectory.path
         assert step.tool_output == "From inside."
 

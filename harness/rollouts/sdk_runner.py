@@ -1,0 +1,142 @@
+"""The SDK's runner while rollouts or replays are under way: every run that their tasks begin is taken over.
+
+A run that begins in any other task goes to the runner that was there before, as if there were no rollout.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+
+from harness.rollouts.process_guard import ProcessGuard
+
+Options = dict[str, Any]
+"""The keyword arguments of a run."""
+
+
+@dataclass(frozen=True)
+class TakenRun:
+    """A run as it is to be made: the agent, the options, and what is to be closed after it."""
+
+    agent: Any
+    options: Options
+    close: Callable[[], Awaitable[None]] | None = None
+
+
+class Takeover(Protocol):
+    """What takes over the runs of a rollout or a replay."""
+
+    through_usual_runner: bool
+    """Whether the runs go through a runner of the user's own, where one is set."""
+
+    def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
+        """Return how a run is to be made. May raise to refuse the run."""
+        ...
+
+
+_takeover: ContextVar[Takeover | None] = ContextVar("harness_takeover", default=None)
+_PLAIN = AgentRunner()
+
+
+class TakingRunner(AgentRunner):
+    """Makes the runs of rollouts and replays as they want them, and passes all others on."""
+
+    def __init__(self, usual: AgentRunner) -> None:
+        """Pass on to `usual`."""
+        super().__init__()
+        self.usual = usual
+
+    async def run(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - the SDK's name
+        """Run an agent."""
+        takeover = _takeover.get()
+        if takeover is None:
+            return await self.usual.run(starting_agent, input, **options)
+        taken = takeover.take(starting_agent, input, options)
+        try:
+            return await self._runner(takeover).run(taken.agent, input, **taken.options)
+        finally:
+            if taken.close:
+                await taken.close()
+
+    def run_sync(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - the SDK's name
+        """Run an agent outside of any event loop."""
+        if _takeover.get() is None:
+            return self.usual.run_sync(starting_agent, input, **options)
+        with _loop_of_this_thread():
+            return super().run_sync(starting_agent, input, **options)  # which calls `run`
+
+    def run_streamed(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - the SDK's name
+        """Run an agent and stream its events."""
+        takeover = _takeover.get()
+        if takeover is None:
+            return self.usual.run_streamed(starting_agent, input, **options)
+        taken = takeover.take(starting_agent, input, options)
+        result = self._runner(takeover).run_streamed(taken.agent, input, **taken.options)
+        if taken.close and result.run_loop_task:
+            _after(result.run_loop_task, taken.close)
+        return result
+
+    def _runner(self, takeover: Takeover) -> AgentRunner:
+        return self.usual if takeover.through_usual_runner else _PLAIN
+
+
+@contextmanager
+def runs_taken_over(takeover: Takeover) -> Generator[None]:
+    """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
+    token = _takeover.set(takeover)
+    try:
+        with _GUARD.in_use():
+            yield
+    finally:
+        _takeover.reset(token)
+
+
+def runner_kept() -> AbstractContextManager[None]:
+    """Keep our runner in its place, so that a thread that outlives its rollout meets it too."""
+    return _GUARD.in_use()
+
+
+@contextmanager
+def _loop_of_this_thread() -> Generator[None]:
+    """Set an event loop in a thread that has none, and close it after: the SDK's `run_sync` would leave it open."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        with asyncio.Runner() as runner:
+            runner.get_loop()  # sets it
+            yield
+    else:
+        yield
+
+
+def _after(task: asyncio.Task[Any], close: Callable[[], Awaitable[None]]) -> None:
+    async def closing() -> None:
+        await close()
+
+    closings: list[asyncio.Task[None]] = []  # the callback holds them: the loop itself keeps no hold on a task
+    task.add_done_callback(lambda _: closings.append(asyncio.ensure_future(closing())))
+
+
+def _renew() -> None:
+    """Put our runner before the one that is there."""
+    usual = get_default_agent_runner()
+    if not isinstance(usual, TakingRunner):
+        set_default_agent_runner(TakingRunner(usual))
+
+
+def _install() -> Callable[[], None]:
+    _renew()
+
+    def undo() -> None:
+        present = get_default_agent_runner()
+        if isinstance(present, TakingRunner):  # else somebody has set another meanwhile
+            set_default_agent_runner(present.usual)
+
+    return undo
+
+
+_GUARD = ProcessGuard(_install, _renew)
