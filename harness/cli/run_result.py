@@ -1,6 +1,7 @@
 """The end of `run`, `resume` and `rescore`: the page is written, the ranking printed, the exit code chosen."""
 
 import sys
+from pathlib import Path
 
 from harness.archive import RankingFile, RunReader
 from harness.cli.next_commands import next_commands
@@ -19,6 +20,13 @@ def deliver(
         return _deliver(reader, result, max_failures, as_json=as_json, rescored=rescored, several=several)
 
 
+def say_partial(rollouts: int, run: Path) -> None:
+    """Say on stderr how many rollouts were captured in part, if any were."""
+    if rollouts:
+        were = "1 rollout was" if rollouts == 1 else f"{rollouts} rollouts were"
+        say(f"{were} captured in part, and ranked so: `harness show {run}` says what is missing", err=True)
+
+
 def _deliver(
     reader: RunReader, result: RunResult, max_failures: int, *, as_json: bool, rescored: bool, several: bool
 ) -> ExitCode:
@@ -30,6 +38,7 @@ def _deliver(
         if rescored:
             say(f"reused {summary.judge.reused}, bought {summary.judge.bought}")
         next_commands(reader, ranking, summary.best, sys.argv[1:])
+    say_partial(summary.agents.partial, result.path)
     if result.stopped:
         say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
@@ -59,5 +68,5 @@ def _exit_code(ranking: RankingFile, summary: RankingSummary, max_failures: int)
     judged_later = ranking.head.settings.get("topology") == "none" and failed < summary.agents.runs
     if not judged_later and summary.best is None:
         return ExitCode.NOTHING_RANKABLE
-    failures = failed + (0 if judged_later else summary.incomplete)
+    failures = failed + summary.agents.partial + (0 if judged_later else summary.incomplete)
     return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE

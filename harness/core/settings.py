@@ -288,7 +288,11 @@ class Settings:
     ] = 300.0
     max_turns: Annotated[int, Setting("Model turns that a rollout may take.", at_least=1)] = 20
     max_failures: Annotated[
-        int, Setting("Up to so many failed rollouts and incomplete groups, the exit code is still 0.", at_least=0)
+        int,
+        Setting(
+            "Up to so many failed or partly captured rollouts and incomplete groups, the exit code is still 0.",
+            at_least=0,
+        ),
     ] = 0
     seed: Annotated[int, Setting("The seed of every random choice of the harness.")] = 0
     redact: Annotated[

@@ -71,6 +71,8 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "temperature": rollout.requested.temperature,
         "status": rollout.status,
         "failure": rollout.failure.model_dump(mode="json") if rollout.failure else None,
+        "capture": rollout.capture,
+        "capture_gaps": list(rollout.capture_gaps),
         "rank": ranked.rank,
         "reward": ranked.reward,
         "advantage": ranked.advantage,

@@ -52,6 +52,8 @@ class AgentFigures:
     runs: int = 0
     failed: Counter[str] = field(default_factory=Counter[str])
     """Failed rollouts by kind of failure."""
+    partial: int = 0
+    """Rollouts that did not fail and were captured in part only."""
     tokens: int | None = None
     """Tokens of the rollouts whose endpoint reported usage; None if none did."""
     usd: float | None = 0.0
@@ -61,6 +63,7 @@ class AgentFigures:
         return AgentFigures(
             runs=self.runs + other.runs,
             failed=self.failed + other.failed,
+            partial=self.partial + other.partial,
             tokens=_reported((self.tokens, other.tokens)),
             usd=sum_if_known((self.usd, other.usd)),
         )
@@ -92,6 +95,7 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
     return AgentFigures(
         runs=len(every),
         failed=Counter(r.failure.kind for r in every if r.failure),
+        partial=sum(r.capture == "partial" and r.failure is None for r in every),
         tokens=_reported(r.usage.tokens for r in every),
         usd=sum_if_known(r.price_usd for r in every),
     )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness.core.rankings import Agreement, GroupRanking
-from harness.core.records import Group
+from harness.core.records import Group, Rollout
 from harness.core.verdicts import AnyVerdict, Unjudged, Unscored
 
 _NOISE: dict[str, str] = {
@@ -18,9 +18,23 @@ def notes(group: Group, ranking: GroupRanking) -> list[str]:
     lines = list(ranking.notes)
     if anchor_is_greedy(group) is False:
         lines.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
+    lines += [
+        f"rollout {rollout.index} was captured in part: {'; '.join(rollout.capture_gaps)}"
+        for rollout in group.rollouts
+        if rollout.capture == "partial"
+    ]
     if ranking.matches and ranking.signal in _NOISE and sum(r.rank is not None for r in ranking.rollouts) > 1:
         lines.append(_NOISE[ranking.signal])
     return lines
+
+
+def own_models(rollout: Rollout) -> list[str]:
+    """Return which models of the agent's own a rollout's calls were made on, a line each."""
+    calls = Counter((c.own_model, c.model, c.agent) for c in rollout.calls if c.own_model)
+    return [
+        f"agent {agent or 'unknown'} ran on a model of its own ({own}{f', {model}' if model else ''}) in {number} calls"
+        for (own, model, agent), number in calls.items()
+    ]
 
 
 def anchor_is_greedy(group: Group) -> bool | None:

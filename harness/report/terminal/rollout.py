@@ -5,6 +5,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.core.records import Group, Step
+from harness.report.summary.notes import own_models
 from harness.report.summary.steps import numbered_steps
 from harness.report.terminal.layout import visible_text
 from harness.report.text import temperature_words
@@ -19,9 +20,11 @@ def path_lines(group: Group, index: int) -> RenderableType:
     parts += [_step(number, step) for number, step in numbered_steps(rollout.trajectory.path)]
     if rollout.failure:
         parts.append(visible_text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
+    parts += [visible_text(f"captured in part: {gap}", style="red") for gap in rollout.capture_gaps]
     if rollout.clean_up_error:
         parts.append(visible_text(f"note: {rollout.clean_up_error}"))
     parts += [visible_text(f"note: {exception}") for exception in rollout.effective.exceptions]
+    parts += [visible_text(f"note: {line}") for line in own_models(rollout)]
     if rollout.trajectory.answer:
         parts += [visible_text("\nAnswer", style="bold"), visible_text(rollout.trajectory.answer)]
     return Lines(*parts)
