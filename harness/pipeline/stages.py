@@ -67,7 +67,7 @@ async def open_engine(
         return LoopModels(provider, state, client.close if client else None)
 
     def models_elsewhere() -> LoopModels:
-        return models_at(Gates(surroundings.progress.note))
+        return models_at(Gates(surroundings.progress))
 
     models = models_at(surroundings.gates)
     run_context = RunContext(
