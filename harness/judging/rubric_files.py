@@ -57,19 +57,37 @@ def usable(result: Rubric | RubricFaults, where: str) -> Rubric:
     raise UsageError(f"{where}:{first.line}: {first.text}{more}")
 
 
-@lru_cache(maxsize=16)
 def read_rubric(source: str) -> Rubric | RubricFaults:
     """Return a rubric, or everything that is wrong with its text, by line.
 
     A text that is not one of the package's is read in a child process of limited time and memory, once a process.
     """
-    if source in _packaged_texts():
-        return read_by(TRUSTED, source)
     try:
-        with in_child() as reader:
-            return read_by(reader, source)
-    except Faulty as exc:
-        return (exc.fault,)
+        return _rubric_of(source)
+    except _NoRubric as exc:
+        return exc.faults
+
+
+class _NoRubric(Exception):
+    def __init__(self, faults: RubricFaults) -> None:
+        super().__init__()
+        self.faults = faults
+
+
+@lru_cache(maxsize=16)
+def _rubric_of(source: str) -> Rubric:
+    """Return a rubric. Raises _NoRubric, which is not remembered: a busy machine may have been the reason."""
+    if source in _packaged_texts():
+        read = read_by(TRUSTED, source)
+    else:
+        try:
+            with in_child() as reader:
+                read = read_by(reader, source)
+        except Faulty as exc:
+            raise _NoRubric((exc.fault,)) from None
+    if isinstance(read, Rubric):
+        return read
+    raise _NoRubric(read)
 
 
 @lru_cache(maxsize=1)

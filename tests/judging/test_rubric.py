@@ -47,6 +47,11 @@ def test_every_packaged_rubric_loads_and_is_named_as_its_file(name: str) -> None
     assert load_rubric(name).name == name
 
 
+@pytest.mark.parametrize("name", packaged_rubrics())
+def test_the_judge_reads_a_packaged_rubric_as_it_is_written(name: str) -> None:
+    assert load_rubric(name).instructions == load_rubric(name).body
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
