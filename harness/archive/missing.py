@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.records import Query
+from harness.core.records import InfrastructureFailureKind, Query
 
-CUT_SHORT = frozenset({"cancelled", "quota"})
-"""A rollout that was stopped, or for which no money was left, did not fail: it is still to be run."""
+CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
+"""A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,14 @@ class RankingWriter:
     """One rankings file: header, a line a group as it is ranked, footer when complete."""
 
     def __init__(self, path: Path, head: RankingHead, redact: Redactor = DEFAULT_REDACTOR) -> None:
-        """Name the file; it is made, with its header, when the first group is ranked."""
+        """Name the file; it is made, with its header, with the first verdict bought or group ranked."""
         self._path, self._head, self._groups, self._redact = path, redact.record(head), 0, redact
         self._appender: Appender | None = None
+
+    def begin(self) -> None:
+        """Write the header, unless it is written."""
+        with disk_errors(self._path.parents[1]):
+            self._open()
 
     def add(self, group: GroupRanking) -> None:
         """Write one group's ranking."""

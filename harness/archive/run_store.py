@@ -65,6 +65,7 @@ class RunStore:
             raise CannotWrite(f"cannot write to {folder}: {exc.strerror}") from None
         self._appenders: dict[str, Appender] = {}
         self._group_commit = GroupCommit(self._sync)
+        self._ranking: RankingWriter | None = None
 
     @classmethod
     def create(
@@ -140,6 +141,8 @@ class RunStore:
         """Keep a verdict."""
         places = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
         _, body = self.redact.record_and_json(verdict)
+        if self._ranking:
+            self._ranking.begin()  # else a kill before the first group would leave no trace of what it was bought for
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
             places.setdefault(verdict.key, place)
@@ -158,8 +161,9 @@ class RunStore:
             await self._group_commit.commit()
 
     def open_ranking(self, head: RankingHead) -> RankingWriter:
-        """Start a ranking beside the ones that are there."""
-        return RankingWriter(self.folder / "rankings" / f"{head.id}.jsonl", head, self.redact)
+        """Start a ranking beside the ones that are there; it is on disk with its first verdict or its first group."""
+        self._ranking = RankingWriter(self.folder / "rankings" / f"{head.id}.jsonl", head, self.redact)
+        return self._ranking
 
     def close(self) -> None:
         """Close the segments and give the lock back."""

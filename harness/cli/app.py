@@ -72,7 +72,8 @@ def main() -> None:
 
     def on_terminate(*_: Any) -> None:
         terminated.append(1)
-        signal.raise_signal(signal.SIGINT)  # one way out for both: asyncio turns it into a clean cancellation
+        for _ in range(2):  # one way out for both: as if Ctrl-C had been pressed twice, which lets nothing go on
+            signal.raise_signal(signal.SIGINT)
 
     guard_output()
     signal.signal(signal.SIGTERM, on_terminate)

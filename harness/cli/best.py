@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
-    *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "max_turns"),
+    *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
+    *("retries", "repairs", "max_turns"),
     *("seed", "offline", "corpus", "runs_dir"),
 )
 @options.config_option
@@ -74,7 +76,8 @@ def best(
     announce.announce(console, prepared, 1, environ)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
-        result = process.run_interruptible(lambda: pipeline.run_queries(prepared, queries, around), bars)
+        work = partial(pipeline.run_queries, prepared, queries, around)
+        result = process.run_interruptible(work, bars, around.stop, settings.grace)
     reader = open_folder(result.path)
     ranking = reader.ranking(result.ranking_id)
     write_page(reader, ranking, result.path / "report.html")

@@ -1,28 +1,63 @@
 """What a command does to its process: Ctrl-C becomes an error, stdout stays free for results, logs are silenced."""
 
+import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
+from functools import partial
 from typing import TypeVar
 
 import anyio
 
+from harness.cli.output import say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import Interrupted
+from harness.core.progress import StopSign
 from harness.pipeline import what_is_kept
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")
 
 
-def run_interruptible(work: Callable[[], Awaitable[_T]], bars: ProgressBars) -> _T:
-    """Run `work`. Raises Interrupted, saying what is kept, on Ctrl-C."""
+def run_interruptible(
+    work: Callable[[], Awaitable[_T]], bars: ProgressBars, stop: StopSign | None = None, grace_s: float = 0.0
+) -> _T:
+    """Run `work`. The first Ctrl-C sets `stop` and lets what is under way end for `grace_s`; a second cancels it.
+
+    Raises Interrupted, saying what is kept.
+    """
+    stop = stop or StopSign()
     try:
         with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
-            return anyio.run(bars.around, work)
-    except KeyboardInterrupt:
+            result = anyio.run(_until_stopped, partial(bars.around, work), stop, grace_s)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        stop.asked = True
+    if stop.asked:
         raise Interrupted(f"interrupted. {what_is_kept(bars.folder)}") from None
+    return result  # pyright: ignore[reportPossiblyUnbound] - unbound only where `stop` is set
+
+
+async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grace_s: float) -> _T:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task, "this runs in a task"  # noqa: S101 - for the type checker
+
+    def on_interrupt() -> None:
+        if stop.asked or not grace_s:
+            task.cancel()
+            return
+        stop.asked = True
+        say(f"stopping: what is under way may end, for {grace_s:g} s at most (--grace); Ctrl-C again ends it", err=True)
+        loop.call_later(grace_s, task.cancel)
+
+    loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    try:
+        return await work()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        if stop.asked:  # a further Ctrl-C while the loop is closed would be a traceback
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def silence_logs(*, verbose: bool = False) -> None:

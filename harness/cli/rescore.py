@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
     *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
     *("include", "exclude", "show_instructions", "judge_concurrency", "judge_timeout", "max_failures", "max_cost"),
+    *("request_timeout", "give_up", "grace", "retries", "repairs"),
     default="the run's own",
 )
 @options.reuse_option
@@ -89,8 +90,10 @@ def rescore(
     )
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
+    grace: dict[Path, float] = {}
     for folder in folders:
-        max_failures[folder] = _announce(console, folder, job).max_failures
+        settings = _announce(console, folder, job)
+        max_failures[folder], grace[folder] = settings.max_failures, settings.grace
         if dry_run:
             _print_quote(console, folder, job, several=several, as_json=as_json)
         elif not quiet:
@@ -102,7 +105,7 @@ def rescore(
         with ProgressBars(console, quiet=quiet) as bars:
             around = pipeline.Surroundings(environ, progress=bars)
             work = partial(pipeline.rescore_run, folder, job.changes, around, **job.options)
-            result = process.run_interruptible(work, bars)
+            result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
         codes.append(
             deliver(result, max_failures=max_failures[folder], as_json=as_json, rescored=True, several=several)

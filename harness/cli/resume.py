@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -78,22 +79,23 @@ def resume(
     to_run = counted(missing.count, "rollout")
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging")
     _note_older_way(console, missing.like or reader.info)
+    settings = load(dict(reader.info.settings))
     with ProgressBars(console, quiet=quiet) as bars:
-        result = process.run_interruptible(
-            lambda: pipeline.resume_run(
-                folder,
-                lambda: _load_agent(reader, agent),
-                pipeline.Surroundings(environ, progress=bars),
-                retry_failed=retry_failed,
-                accept_changed_agent=accept_changed_agent,
-                max_cost=max_cost,
-                rubric_word=rubric,
-            ),
-            bars,
+        around = pipeline.Surroundings(environ, progress=bars)
+        work = partial(
+            pipeline.resume_run,
+            folder,
+            lambda: _load_agent(reader, agent),
+            around,
+            retry_failed=retry_failed,
+            accept_changed_agent=accept_changed_agent,
+            max_cost=max_cost,
+            rubric_word=rubric,
         )
+        result = process.run_interruptible(work, bars, around.stop, settings.grace)
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
-    return deliver(result, max_failures=load(dict(reader.info.settings)).max_failures, as_json=as_json)
+    return deliver(result, max_failures=settings.max_failures, as_json=as_json)
 
 
 def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:

@@ -1,6 +1,7 @@
 """`harness run`: roll out, judge, rank, archive."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from harness.core.errors import ExitCode
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
     *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
-    *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "max_turns"),
+    *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
+    *("give_up", "grace", "retries", "repairs", "max_turns"),
     *("max_failures", "max_cost", "seed", "redact", "offline", "corpus", "runs_dir"),
 )
 @options.config_option
@@ -71,5 +73,6 @@ def run(
     announce.announce(console, prepared, len(asked), environ)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
-        result = process.run_interruptible(lambda: pipeline.run_queries(prepared, asked, around, reuse=lenders), bars)
+        work = partial(pipeline.run_queries, prepared, asked, around, reuse=lenders)
+        result = process.run_interruptible(work, bars, around.stop, settings.grace)
     return deliver(result, max_failures=settings.max_failures, as_json=as_json)

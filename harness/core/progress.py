@@ -1,9 +1,18 @@
 """What long work tells whoever watches. The rim decides how it looks; the default watcher says nothing."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from harness.core.records import Usage
+
+
+@dataclass
+class StopSign:
+    """Whether the user has asked the work to end: what is under way goes on, nothing new is begun."""
+
+    asked: bool = False
+
 
 Stage = Literal["rollouts", "judging"]
 

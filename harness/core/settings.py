@@ -282,6 +282,14 @@ class Settings:
     repairs: Annotated[
         int, Setting("Further turns in which a judge may mend a reply that cannot be used.", at_least=0, at_most=10)
     ] = 1
+    grace: Annotated[
+        float,
+        Setting(
+            "Seconds that rollouts under way may go on after Ctrl-C; a second Ctrl-C ends them.",
+            metavar="SECONDS",
+            at_least=0,
+        ),
+    ] = 30.0
     give_up: Annotated[
         float,
         Setting("Seconds without any reply after which an endpoint is asked no more.", metavar="SECONDS", above=0),

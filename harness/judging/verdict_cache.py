@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import anyio
 
 from harness.archive import RunReader, Store
-from harness.core.progress import Progress, Silent
+from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
@@ -27,6 +27,7 @@ from harness.transcripts import Transcript
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
 OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost is reached")
 DOWN = Failure(kind="cancelled", type="NotBought", message="not bought: the judge's endpoint gives no reply")
+STOPPED = Failure(kind="cancelled", type="NotBought", message="not bought: the work was interrupted")
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -41,6 +42,7 @@ class VerdictCache:
     ceiling: Ceiling = field(default_factory=Ceiling)
     free: bool = False
     """Buy nothing."""
+    stop: StopSign = field(default_factory=StopSign)
 
 
 _Ok_co = TypeVar("_Ok_co", bound=Judged | Scored, covariant=True)
@@ -94,6 +96,8 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         try:
             if getattr(self._judge, "given_up", None):  # a judge of the user's own has no endpoint of ours
                 return self._not_bought(key, DOWN, *material)
+            if cache.stop.asked:
+                return self._not_bought(key, STOPPED, *material)
             if cache.free or not await cache.ceiling.begin("judge"):
                 return self._not_bought(key, FREE if cache.free else OVER, *material)
             verdict = await self._buy(*material)

@@ -12,7 +12,6 @@ from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
-from harness.endpoints import Gates
 from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep
@@ -34,7 +33,7 @@ class OpenRanking:
     ranker: Ranker
     settings: Settings
     writer: _Writer
-    gates: Gates
+    surroundings: Surroundings
 
     async def rank(self, group: Group) -> None:
         """Rank a group and write that down."""
@@ -45,7 +44,8 @@ class OpenRanking:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out."""
         missing = self.settings.n - len(group.rollouts)
         if missing > 0:
-            why = "the endpoint gave no reply" if self.gates.given_up else "--max-cost was reached"
+            why = "the endpoint gave no reply" if self.surroundings.gates.given_up else "--max-cost was reached"
+            why = "the work was interrupted" if self.surroundings.stop.asked else why
             self.leave(group, f"{why}: {missing} rollouts were not begun")
         else:
             await self.rank(group)
@@ -64,8 +64,8 @@ async def open_ranking(
     async with open_ranker(plan, cache, surroundings) as ranker:
         writer = store.open_ranking(head)
         try:
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings.gates)
-            if not (cache.ceiling.stopped or surroundings.gates.given_up):
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings)
+            if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked):
                 writer.finish()
         finally:
             writer.close()

@@ -65,7 +65,7 @@ async def run_queries(
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
     ):
         surroundings.progress.opened(store.folder)
-        cache = VerdictCache(store, surroundings.progress, lenders, ceiling)
+        cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=surroundings.stop)
         with one_error(store, new=True):
             async with _open_stages(prepared, agent, store, cache, surroundings) as stages:
 
@@ -114,7 +114,7 @@ async def resume_run(
             at_work = agent if missing.rollouts else None
             spec = await _agent_of(info, at_work, plan.settings, surroundings.environ) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
-            cache = VerdictCache(store, surroundings.progress, ceiling=ceiling)
+            cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)
             async with _open_stages(plan, spec, store, cache, surroundings) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
@@ -183,7 +183,7 @@ async def rescore_run(
         ceiling = ceiling_of(plan.settings, plan.judge)
         with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
             surroundings.progress.opened(folder)
-            cache = VerdictCache(store, surroundings.progress, lenders, ceiling, free)
+            cache = VerdictCache(store, surroundings.progress, lenders, ceiling, free, surroundings.stop)
             with one_error(store, new=False):
                 async with open_ranking(plan, store, cache, surroundings) as ranking:
                     for query in store.reader.queries():

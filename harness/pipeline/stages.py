@@ -32,14 +32,19 @@ from harness.rollouts import (
     Engine,
     FirstCall,
     LoopModels,
+    LoopWatch,
     ModelSource,
     RunContext,
     connect,
     provider_for,
     sdk_in_hand,
     servers_to_connect,
+    tools_in_threads,
 )
 from harness.tournament import METHODS, Ranker, rules_of
+
+_OWN_THREADS = 4
+"""Threads for what is no tool, such as waiting for a slow disk."""
 
 
 def gate_of(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
@@ -79,6 +84,7 @@ async def open_engine(
         progress=surroundings.progress,
         clock=surroundings.clock,
         ceiling=ceiling or Ceiling(),
+        stop=surroundings.stop,
     )
     async with AsyncExitStack() as connections:
         connections.enter_context(sdk_in_hand())
@@ -88,6 +94,8 @@ async def open_engine(
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
+        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
+        connections.enter_context(LoopWatch(surroundings.progress.note))
         yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall())
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.core.clock import Clock, now
-from harness.core.progress import Progress, Silent
+from harness.core.progress import Progress, Silent, StopSign
 from harness.endpoints import Gates
 
 
@@ -16,6 +16,7 @@ class Surroundings:
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock = now
     progress: Progress = field(default_factory=Silent)
+    stop: StopSign = field(default_factory=StopSign)
 
     @cached_property
     def gates(self) -> Gates:

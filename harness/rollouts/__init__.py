@@ -9,12 +9,14 @@ from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
+from harness.rollouts.loop_watch import LoopWatch
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
 from harness.rollouts.nested import LoopModels
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
 from harness.rollouts.reply_items import split_think
+from harness.rollouts.tool_threads import tools_in_threads
 
 __all__ = [
     "AgentEnv",
@@ -22,6 +24,7 @@ __all__ = [
     "FirstCall",
     "LoadedAgent",
     "LoopModels",
+    "LoopWatch",
     "ModelSource",
     "RawCall",
     "RecordedCall",
@@ -45,5 +48,6 @@ __all__ = [
     "sdk_in_hand",
     "servers_to_connect",
     "split_think",
+    "tools_in_threads",
     "unpack",
 ]

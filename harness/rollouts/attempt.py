@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from harness.archive import Store
 from harness.core.clock import Clock
 from harness.core.errors import Refused
-from harness.core.progress import Progress
+from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints import Ceiling, Endpoint, EndpointState, agent_retries
@@ -35,6 +35,7 @@ from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import runs_taken_over
 from harness.rollouts.steps import steps_of
+from harness.rollouts.tool_threads import on_no_thread
 from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls
 
 ANCHOR_TEMPERATURE = 0.0
@@ -65,6 +66,7 @@ class RunContext:
     progress: Progress
     clock: Clock
     ceiling: Ceiling = field(default_factory=Ceiling)
+    stop: StopSign = field(default_factory=StopSign)
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
 
@@ -115,6 +117,7 @@ class Attempt:
     async def _run(self) -> AgentOutcome:
         outcome: AgentOutcome | None = None
         limit = self.recorder.limit
+        on_no_thread.set(self._note_no_thread)
         with limit.within():
             try:
                 outcome = self._ended(await self._drive())
@@ -126,6 +129,9 @@ class Attempt:
         if outcome is None or (outcome.failure and limit.passed):
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
+
+    def _note_no_thread(self) -> None:
+        self.recorder.no_thread = True
 
     def drop(self) -> None:
         """Forget the attempt without a record: nothing was spent on it."""

@@ -88,9 +88,9 @@ class Engine:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
 
         Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
-        --max-cost leaves no room for, or that comes after the endpoint was given up, is not begun, and not in the
-        group. Raises Refused if the endpoint turned the very first call down, or a temperature in strict mode;
-        OutOfQuota once the account is empty.
+        --max-cost leaves no room for, or that comes after the endpoint was given up or the user asked to stop, is not
+        begun, and not in the group. Raises Refused if the endpoint turned the very first call down, or a temperature in
+        strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
         done = {r.index: r for r in kept}
@@ -112,7 +112,7 @@ class Engine:
     async def _within_ceiling(self, query: Query, index: int, *, leads: bool) -> Rollout | None:
         ceiling, state = self.run_context.ceiling, self.run_context.models.state
         usd: float | None = 0.0
-        if state.given_up or not await ceiling.begin("agent"):
+        if self.run_context.stop.asked or state.given_up or not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
             return None

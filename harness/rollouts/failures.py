@@ -59,6 +59,9 @@ def timed_out(recorder: Recorder, limit_s: float) -> Failure:
     Time spent in turns and tools is the agent's own. Where most of it went on replies that never came, the network
     is to blame.
     """
+    if recorder.no_thread:
+        message = f"not done after {limit_s:g} s (--timeout): hung tools hold all threads, and its tool never began"
+        return Failure(kind="internal", type="NoThread", message=message)
     lost_s = recorder.lost_s()
     if lost_s > limit_s / 2:
         message = f"not done after {limit_s:g} s (--timeout), {lost_s:.0f} s of them for replies that never came"

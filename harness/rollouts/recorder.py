@@ -57,6 +57,8 @@ class Recorder:
     fatal: Exception | None = None
     """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
     hooks: ToolHooks = field(default_factory=ToolHooks)
+    no_thread: bool = False
+    """A tool was given up before any thread was free for it."""
     _lost_s: float = 0.0
     _failed_s: float | None = None
 

@@ -184,7 +184,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
         return Refuse(503, "busy", headers={"retry-after": "30"})
 
     with FakeEndpoint(judge=judge).serving() as endpoint:
-        args = [sys.executable, "-m", "harness", "run", "Why?", "--model", "m", "-n", "3", "-q"]
+        args = [sys.executable, "-m", "harness", "run", "Why?", "--model", "m", "-n", "3", "-q", "--grace", "0.5"]
         if background:  # a script's `&` leaves SIGINT ignored
             args = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *args]
         env = {"PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": endpoint.base_url, "PATH": "/usr/bin:/bin"}

@@ -1,0 +1,140 @@
+"""The threads in which synchronous tools run: as many as rollouts in flight, and one more for each that is lost.
+
+asyncio's own pool has a fixed number of places, and a tool that hangs after its rollout's time is up keeps its place:
+a few hung tools then stop every other rollout. Here a lost place is made up for.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+MOST_LOST = 256
+"""Lost threads that are made up for. Beyond that, tools wait for a place."""
+
+on_no_thread: ContextVar[Callable[[], None] | None] = ContextVar("harness_on_no_thread", default=None)
+"""Called in a rollout whose tool was given up before any thread was free for it."""
+
+
+class ToolThreads(ThreadPoolExecutor):
+    """An executor of daemon threads: none of them keeps the process from ending."""
+
+    def __init__(self, width: int, note: Callable[[str], None]) -> None:
+        """Run `width` functions at a time; `note` hears of lost threads."""
+        super().__init__(max_workers=1)  # asyncio takes no other kind of executor; its own threads are never started
+        self._width, self._note = width, note
+        self._changed = threading.Condition()
+        self._waiting: deque[_Work] = deque()
+        self._alive = self._idle = self._lost = 0
+        self._closed = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run a function in a thread, once there is a place. Raises RuntimeError after `shutdown`."""
+        work = _Work(self, partial(fn, *args, **kwargs))
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("cannot run a tool: the threads are shut down")
+            self._waiting.append(work)
+            self._make_room()
+            self._changed.notify()
+        return work
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take nothing more. A function that hangs is not waited for."""
+        del wait, cancel_futures
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def lose(self) -> None:
+        """Make up for a thread whose function goes on though nobody waits for it any more."""
+        with self._changed:
+            self._lost += 1
+            self._make_room()
+            lost = self._lost
+        if lost & (lost - 1) == 0:  # 1, 2, 4, 8, ...
+            self._note(
+                f"{lost} tool thread{'s are' if lost > 1 else ' is'} lost: a synchronous tool goes on though its "
+                "rollout has ended; another thread takes the place"
+            )
+
+    def regain(self) -> None:
+        """A function that nobody waited for has ended after all."""
+        with self._changed:
+            self._lost -= 1
+
+    def _make_room(self) -> None:
+        room = self._width + min(self._lost, MOST_LOST)
+        if len(self._waiting) > self._idle and self._alive < room:
+            self._alive += 1
+            threading.Thread(target=self._serve, name="harness-tool", daemon=True).start()
+
+    def _serve(self) -> None:
+        while work := self._next():
+            work.run()
+            del work  # else its result lives until the next one comes
+
+    def _next(self) -> "_Work | None":
+        with self._changed:
+            self._idle += 1
+            while not self._waiting and not self._closed and self._alive <= self._width + self._lost:
+                self._changed.wait()
+            self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._alive -= 1
+            return None
+
+
+@contextmanager
+def tools_in_threads(width: int, note: Callable[[str], None]) -> Generator[None]:
+    """Run the loop's synchronous tools in threads of ours; the executor that the loop had before is put back."""
+    loop: Any = asyncio.get_running_loop()
+    before, threads = getattr(loop, "_default_executor", None), ToolThreads(width, note)
+    loop.set_default_executor(threads)
+    try:
+        yield
+    finally:
+        if hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it; another loop keeps our threads
+            loop._default_executor = before  # noqa: SLF001
+            threads.shutdown()
+
+
+class _Work(Future[Any]):
+    """One function to run, and its future."""
+
+    def __init__(self, threads: ToolThreads, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self._pool, self._function = threads, function
+        self._on_no_thread = on_no_thread.get()
+        self._lost = False
+
+    def cancel(self) -> bool:
+        """Give the function up: asyncio calls this where nobody waits for the result any more."""
+        if self.done():
+            return super().cancel()
+        if super().cancel():
+            if self._on_no_thread:
+                self._on_no_thread()
+            return True
+        if not self._lost and not self.done():
+            self._lost = True
+            self._pool.lose()
+        return False
+
+    def run(self) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._function()
+        except BaseException as exc:  # noqa: BLE001 - whatever a tool raises is for the one who waits
+            self.set_exception(exc)
+        else:
+            self.set_result(result)
+        if self._lost:
+            self._pool.regain()
