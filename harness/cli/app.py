@@ -72,7 +72,7 @@ def main() -> None:
 
     def on_terminate(*_: Any) -> None:
         terminated.append(1)
-        for _ in range(2):  # one way out for both: as if Ctrl-C had been pressed twice, which lets nothing go on
+        for _press in range(2):  # one way out for both: as if Ctrl-C had been pressed twice, which lets nothing go on
             signal.raise_signal(signal.SIGINT)
 
     guard_output()

@@ -32,11 +32,11 @@ def run_interruptible(
     try:
         with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
             result = anyio.run(_until_stopped, partial(bars.around, work), stop, grace_s)
+        if not stop.asked:
+            return result
     except (KeyboardInterrupt, asyncio.CancelledError):
-        stop.asked = True
-    if stop.asked:
-        raise Interrupted(f"interrupted. {what_is_kept(bars.folder)}") from None
-    return result  # pyright: ignore[reportPossiblyUnbound] - unbound only where `stop` is set
+        pass
+    raise Interrupted(f"interrupted. {what_is_kept(bars.folder)}") from None
 
 
 async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grace_s: float) -> _T:

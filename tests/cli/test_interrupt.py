@@ -1,0 +1,69 @@
+"""Ctrl-C once lets what is under way end, twice ends it; a tool that hangs does not keep the command alive."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, verdict
+from tests.nursery import Nursery
+
+HANGING = """
+import time
+from agents import Agent, function_tool
+
+@function_tool
+def look(word: str) -> str:
+    "Look something up."
+    open("began", "a").close()
+    time.sleep(600)
+    return "found"
+
+agent = Agent(name="a", tools=[look])
+"""
+
+
+def test_rollouts_under_way_end_after_one_interrupt_and_none_is_begun(nursery: Nursery, tmp_path: Path) -> None:
+    def slow(seen: Seen) -> Reaction:
+        time.sleep(1.0)
+        return Say("Done.")
+
+    with FakeEndpoint(agent=slow, judge=lambda _: Say(verdict(7, 5))).serving() as endpoint:
+        args = ["run", "Why?", "--model", "m", "-n", "6", "--concurrency", "2", "--grace", "20"]
+        born = nursery.start(args, tmp_path, {"OPENAI_BASE_URL": endpoint.base_url})
+        while len(endpoint.requests) < 2:
+            time.sleep(0.02)
+        signal_to(born.pid)
+        done = nursery.wait(born)
+    assert done.code == 130, done.err
+    assert "what is under way may end, for 20 s at most" in done.err
+    assert "Traceback" not in done.err
+    ended = int(done.err.split("interrupted. ")[1].split(" of ")[0])
+    assert 1 <= ended <= 3  # those of the two places; a second one may have begun just before
+    assert "harness resume" in done.err
+
+
+def test_two_interrupts_at_once_end_a_run_whose_tool_hangs_without_a_traceback(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    (tmp_path / "hang.py").write_text(HANGING)
+
+    def script(seen: Seen) -> Reaction:
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("look", {"word": "x"}),))
+
+    with FakeEndpoint(agent=script).serving() as endpoint:
+        args = ["run", "Why?", "--agent", "hang.py", "--model", "m", "-n", "2", "--grace", "60"]
+        born = nursery.start(args, tmp_path, {"OPENAI_BASE_URL": endpoint.base_url})
+        while not (tmp_path / "began").exists():
+            time.sleep(0.02)
+        signal_to(born.pid)
+        signal_to(born.pid)
+        done = nursery.wait(born, timeout_s=30)
+    assert done.code == 130, done.err
+    assert "Traceback" not in done.err
+    assert "harness resume" in done.err
+
+
+def signal_to(pid: int) -> None:
+    os.kill(pid, signal.SIGINT)
+    time.sleep(0.005)
