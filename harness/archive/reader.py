@@ -20,7 +20,7 @@ from harness.archive.typed_records import (
     damaged,
     read_record,
 )
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 
@@ -138,8 +138,8 @@ class RunReader:
                 return ranking
         if ranking_id and heads:
             ids = ", ".join(head.id for head, _ in heads)
-            raise UsageError(f"run {self.info.id} has no ranking {ranking_id!r}; there are: {ids}")
-        wanted = f"ranking {ranking_id!r}" if ranking_id else "ranking yet"
+            raise UsageError(f"run {self.info.id} has no ranking {quoted(ranking_id)}; there are: {ids}")
+        wanted = f"ranking {quoted(ranking_id)}" if ranking_id else "ranking yet"
         how = (
             f"harness resume {self.info.id}"
             if self.info.judge

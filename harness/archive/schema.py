@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from harness.archive.layout import RunInfo
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.core.verdicts import Verdict
@@ -46,7 +46,7 @@ def schema_of(name: str) -> dict[str, Any]:
     """Return one record's schema. Raises UsageError for a name that is none."""
     by_name = schemas()
     if name not in by_name:
-        raise UsageError(f"no record {name!r}{did_you_mean(name, by_name)}; there are: {', '.join(by_name)}")
+        raise UsageError(f"no record {quoted(name)}{did_you_mean(name, by_name)}; there are: {', '.join(by_name)}")
     return by_name[name]
 
 

@@ -26,7 +26,7 @@ from harness.cli.schema import schema
 from harness.cli.show import show
 from harness.cli.stats import stats
 from harness.cli.validate import validate
-from harness.core.errors import ExitCode, HarnessError
+from harness.core.errors import ExitCode, HarnessError, short_message
 
 _COMMANDS = (
     run,
@@ -98,10 +98,10 @@ def main() -> None:
 def _print_usage_error(error: click.ClickException) -> None:
     lines = io.StringIO()
     error.show(lines)
-    say(lines.getvalue().rstrip("\n"), err=True)
+    say("\n".join(map(short_message, lines.getvalue().rstrip("\n").split("\n"))), err=True)
 
 
 def _print_error(error: HarnessError) -> None:
-    say("error: " + str(error).replace("\n", " "), err=True)
+    say("error: " + short_message(str(error).replace("\n", " ")), err=True)
     if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
         say("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)

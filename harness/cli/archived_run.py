@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from harness.archive import RunReader, find_run
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -40,5 +40,5 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
     if query is None:
         some_ids = f"; there are: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
         hint = did_you_mean(str(query_id), ids) or some_ids
-        raise UsageError(f"no query {query_id!r} in run {reader.info.id}{hint}")
+        raise UsageError(f"no query {quoted(query_id)} in run {reader.info.id}{hint}")
     return query

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from harness.cli import options
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 
 
 @click.command("import")
@@ -50,7 +50,9 @@ def import_(
     from harness.report import counted
 
     if format_ is not None and format_ not in FORMATS:
-        raise UsageError(f"--format {format_!r}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}")
+        raise UsageError(
+            f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
+        )
     settings, around = load(merge_sources(flags, environ, None)), pipeline.Surroundings(environ)
     folder, counts = pipeline.import_trajectories(
         files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from harness.cli import options
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.user_files import read_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,26 +57,27 @@ def rank(
 
 def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:
     """Return N and the scores by pair. Raises UsageError for a file that cannot be read or has another shape."""
+    name = on_a_line(path)
     try:
-        content: Any = json.loads(path.read_text("utf-8"))
-    except OSError as exc:
-        raise UsageError(f"{path}: {exc.strerror}") from None
+        content: Any = json.loads(read_text(path, name))
+    except RecursionError:
+        raise UsageError(f"{name} is nested too deep; {_SHAPE}") from None
     except ValueError as exc:
-        raise UsageError(f"{path} is not JSON: {exc}; {_SHAPE}") from None
+        raise UsageError(f"{name} is not JSON: {on_a_line(exc)}; {_SHAPE}") from None
     table = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
     scores, n = table.get("scores"), table.get("n")
     if not isinstance(scores, dict):
-        raise UsageError(f"{path} holds no table; {_SHAPE}")
+        raise UsageError(f"{name} holds no table; {_SHAPE}")
     if n is not None and (not isinstance(n, int) or isinstance(n, bool)):
-        raise UsageError(f"{path}: n is {n!r}; expected the number of entrants")
-    return n, {_pair(key, path): of_pair for key, of_pair in cast("dict[str, Any]", scores).items()}
+        raise UsageError(f"{name}: n is {quoted(n)}; expected the number of entrants")
+    return n, {_pair(key, name): of_pair for key, of_pair in cast("dict[str, Any]", scores).items()}
 
 
-def _pair(key: str, path: Path) -> tuple[int, int]:
+def _pair(key: str, name: str) -> tuple[int, int]:
     try:
         i, j = (int(part) for part in key.split(","))
     except ValueError:
-        raise UsageError(f'{path}: the key {key!r} is not "i,j"') from None
+        raise UsageError(f'{name}: the key {quoted(key)} is not "i,j"') from None
     return i, j
 
 

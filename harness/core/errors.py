@@ -4,9 +4,19 @@ A message says what is wrong, which value, and what to do. `ExitCode` is the doc
 """
 
 import difflib
+import re
+import reprlib
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
+
+from harness.core.unicode import visible
+
+_MOST_QUOTED = 200
+"""Characters of an input that a message quotes."""
+_LONGEST_MESSAGE = 1000
+_LONGEST_WORD_COMPARED = 100
+_LONG_WORD = re.compile(rf"\S{{{_MOST_QUOTED + 1},}}")
 
 
 class ExitCode(IntEnum):
@@ -85,9 +95,45 @@ class Interrupted(HarnessError):
     exit_code = ExitCode.INTERRUPTED
 
 
+def quoted(value: object) -> str:
+    """Return a value as a message quotes it: as Python writes it, controls escaped, cut to 200 characters."""
+    try:
+        return _cut(repr(value[: _MOST_QUOTED + 1]) if isinstance(value, str) else _ABRIDGED.repr(value))
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
+def on_a_line(text: object) -> str:
+    """Return a text or path as a message names it, without quotation marks: visible, on one line, cut likewise."""
+    return _cut(visible(str(text)[: _MOST_QUOTED + 1]).replace("\n", " "))
+
+
+def short_message(message: str) -> str:
+    """Return a message whose author did not know how long the words in it can get, short enough to be read."""
+    short = _LONG_WORD.sub(lambda word: _cut(word[0]), message)
+    return short if len(short) <= _LONGEST_MESSAGE else f"{short[: _LONGEST_MESSAGE - 4]} ..."
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED - 3]}..."
+
+
+def _abridged() -> reprlib.Repr:
+    """Return what writes values down whole but for what is huge: many references to one list can stand for billions."""
+    writer = reprlib.Repr()
+    writer.maxstring = writer.maxother = writer.maxlong = _MOST_QUOTED
+    return writer
+
+
+_ABRIDGED = _abridged()
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the one of `names` that is nearest to `name`, or an empty string."""
-    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    if len(name) > _LONGEST_WORD_COMPARED:  # a comparison takes time by the product of the lengths
+        return ""
+    comparable = [other for other in names if len(other) <= _LONGEST_WORD_COMPARED]
+    near = difflib.get_close_matches(name, comparable, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -7,6 +7,7 @@ Keys are not settings: they stay in the environment and in `Endpoint`, which not
 """
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ RewardFrom = Literal["rank", "score"]
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
 JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
+_LONGEST_PATTERN = 10_000
 _LEAST_BUDGET = 200
 """Tokens of two transcripts below which little but the marks of the cuts would be left."""
 
@@ -96,10 +98,15 @@ def _enough_tokens(tokens: int) -> int:
 
 
 def _pattern(text: str) -> str:
+    if len(text) > _LONGEST_PATTERN:
+        raise ValueError(f"a pattern has at most {_LONGEST_PATTERN:,} characters")
     try:
-        pattern = re.compile(text)
-    except re.error as exc:
+        with warnings.catch_warnings(action="ignore"):  # of what a later Python may read otherwise, as in [[a]
+            pattern = re.compile(text)
+    except (re.error, OverflowError) as exc:
         raise ValueError(f"not a regular expression ({exc})") from None
+    except RecursionError:
+        raise ValueError("not a regular expression that Python can read: nested too deep") from None
     if pattern.match(""):
         raise ValueError("a pattern that fits the empty text would fit everywhere")
     return text

@@ -10,9 +10,16 @@ from typing import Annotated, Any, cast
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Setting, Settings
+from harness.core.user_files import read_text
 
+_MOST_COMPLAINTS = 3
+_LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
+_MOST_FLOAT = 1e9
+"""Of seconds and dollars: more than anybody means, and less than clocks overflow at."""
+_LARGEST_CONFIG = 100_000
+_MOST_MERGED = 1_000
 _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
 
 
@@ -52,7 +59,7 @@ def load(values: Mapping[str, Any]) -> Settings:
     """
     for name in values:
         if name not in SETTINGS:
-            raise UsageError(f"no setting {name!r}{did_you_mean(name, SETTINGS)}")
+            raise UsageError(f"no setting {quoted(name)}{did_you_mean(name, SETTINGS)}")
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
     settings = _checked({**picked, **values})
     _check_budget(settings)
@@ -69,7 +76,7 @@ def _checked(values: Mapping[str, Any]) -> Settings:
     try:
         return Settings(**dict(_checker()(**values)))
     except ValidationError as exc:
-        raise UsageError("; ".join(_complaint(e) for e in exc.errors())) from None
+        raise UsageError(_complaints(exc)) from None
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +100,12 @@ def _checker() -> type[BaseModel]:
 
 
 def _bounded(setting: Setting) -> Any:
-    return Field(default=setting.default, ge=setting.at_least, gt=setting.above, le=setting.at_most)
+    least, most = setting.at_least, setting.at_most
+    if setting.types == (int,):  # what has no bound of its own fits 64 bits: a run must be able to be read back
+        least, most = _LEAST_INTEGER if least is None else least, _MOST_INTEGER if most is None else most
+    elif setting.types == (float,) and most is None:
+        most = _MOST_FLOAT
+    return Field(default=setting.default, ge=least, gt=setting.above, le=most)
 
 
 def _checked_type(setting: Setting) -> Any:
@@ -143,22 +155,43 @@ def _check_ruler(settings: Settings) -> None:
         )
 
 
+def _complaints(faults: ValidationError) -> str:
+    """Return what is wrong with the first few settings, and how many others there are."""
+    each = list(dict.fromkeys(_complaint(error) for error in faults.errors(include_url=False)))
+    others = f"; and {len(each) - _MOST_COMPLAINTS} faults more" if len(each) > _MOST_COMPLAINTS else ""
+    return "; ".join(each[:_MOST_COMPLAINTS]) + others
+
+
 def _complaint(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
     name = str(error["loc"][0])
-    value = "" if name in ADDRESSES else f" {error['input']!r}"  # an address may hold a password
+    value = "" if name in ADDRESSES else f" {quoted(error['input'])}"  # an address may hold a password
     return f"{SETTINGS[name].flag}{value}: {message} (range and choices: `harness run --help`)"
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe against `<<`: merges of merges of merges can stand for more keys than memory holds."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(cast("list[Any]", node.value)) > _MOST_MERGED:
+            raise yaml.constructor.ConstructorError(None, None, f"more than {_MOST_MERGED} keys", node.start_mark)
 
 
 def _yaml(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
+    name = f"--config {on_a_line(path)}"
+    text = read_text(path, name, most=_LARGEST_CONFIG)
     try:
-        loaded: Any = yaml.safe_load(path.read_text("utf-8")) or {}
-    except OSError as exc:
-        raise UsageError(f"--config {path}: {exc.strerror}") from None
-    except (yaml.YAMLError, ValueError) as exc:  # ValueError: no UTF-8, or a date like 2026-13-45
-        raise UsageError(f"--config {path} is not YAML: {str(exc).splitlines()[0]}") from None
+        loaded: Any = yaml.load(text, _Loader) or {}  # noqa: S506 - a SafeLoader
+    except RecursionError:
+        raise UsageError(f"{name} is not YAML that can be read: nested too deep") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: a date like 2026-13-45
+        raise UsageError(f"{name} is not YAML: {on_a_line(str(exc).partition(chr(10))[0])}") from None
     if not isinstance(loaded, dict):
-        raise UsageError(f"--config {path}: expected `setting: value` lines, found a {type(loaded).__name__}")
-    return {str(k).replace("-", "_"): v for k, v in cast("dict[Any, Any]", loaded).items()}
+        raise UsageError(f"{name}: expected `setting: value` lines, found a {type(loaded).__name__}")
+    settings = cast("dict[Any, Any]", loaded)
+    if strange := [key for key in settings if not isinstance(key, str)]:
+        raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
+    return {key.replace("-", "_"): value for key, value in settings.items()}

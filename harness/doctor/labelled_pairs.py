@@ -8,7 +8,8 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.user_files import text_lines
 from harness.transcripts import Transcript, legible, plain_text
 
 Label = Literal["a", "b", "tie"]
@@ -58,15 +59,10 @@ def bundled_pairs() -> list[LabelledPair]:
 
 def read_pairs(path: Path) -> list[LabelledPair]:
     """Read a user's own pairs, one JSON object a line. Raises UsageError naming line and fault."""
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"--pairs {path}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
-    pairs = _read(lines, f"--pairs {path}")
+    name = f"--pairs {on_a_line(path)}"
+    pairs = _read((line for _, line in text_lines(path, name)), name)
     if not pairs:
-        raise UsageError(
-            f"--pairs {path}: there is no pair in it; expected one JSON object a line, with query, a, b, label"
-        )
+        raise UsageError(f"{name}: there is no pair in it; expected one JSON object a line, with query, a, b, label")
     return pairs
 
 
@@ -77,8 +73,8 @@ def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
 def _pair(line: str, where: str) -> LabelledPair:
     try:
         entry: object = json.loads(line)
-    except ValueError as exc:
-        raise UsageError(f"{where}: no JSON ({exc})") from None
+    except (ValueError, RecursionError) as exc:
+        raise UsageError(f"{where}: no JSON ({on_a_line(exc)})") from None
     if not isinstance(entry, dict):
         raise UsageError(f"{where}: expected an object with query, a, b and label")
     missing = [name for name in ("query", "a", "b", "label") if name not in entry]
@@ -92,4 +88,4 @@ def _pair(line: str, where: str) -> LabelledPair:
     except ValidationError as exc:
         fault = max(exc.errors(), key=lambda e: len(e["loc"]))  # the nearer of the two forms: text or object
         place = ".".join(str(p) for p in fault["loc"] if p not in {"LabelledAnswer", "str"})
-        raise UsageError(f"{where}: {place} {str(fault['input'])[:60]!r}: {fault['msg']}") from None
+        raise UsageError(f"{where}: {place} {quoted(str(fault['input']))}: {fault['msg']}") from None

@@ -9,7 +9,7 @@ import anyio
 import openai
 from pydantic import BaseModel
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, quoted
 from harness.doctor.checks import Check
 from harness.doctor.request import DoctorRequest
 from harness.endpoints import Endpoint
@@ -58,8 +58,8 @@ def parse_ports(text: str | None) -> tuple[int, ...]:
     if text is None:
         return tuple(USUAL_PORTS)
     words = [w.strip() for w in text.split(",") if w.strip()]
-    if not all(w.isascii() and w.isdigit() and 0 < int(w) < 65536 for w in words):
-        raise UsageError(f"--ports {text!r}: expected ports from 1 to 65535 with commas between, like 8000,11434")
+    if not all(w.isascii() and w.isdigit() and len(w) <= 5 and 0 < int(w) < 65536 for w in words):
+        raise UsageError(f"--ports {quoted(text)}: expected ports from 1 to 65535 with commas between, like 8000,11434")
     return tuple(dict.fromkeys(map(int, words)))
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from harness.core.errors import quoted
 from harness.core.records import Step, Usage
 from harness.formats.imported import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
@@ -24,7 +25,7 @@ def read_atif(document: JsonObject) -> ImportedTrajectory:
     """Read one object. Raises ValueError saying what is wrong with it."""
     version = str(document.get("schema_version"))
     if not version.startswith("ATIF-v1."):
-        raise ValueError(f"schema_version is {version!r}; ATIF-v1.x is what is read here")
+        raise ValueError(f"schema_version is {quoted(version)}; ATIF-v1.x is what is read here")
     steps = _steps(document.get("steps"))
     query_at = _query_index(steps)
     path, answer = _path_and_answer(steps[query_at + 1 :])
@@ -57,7 +58,7 @@ def _steps(steps: JsonValue) -> list[JsonObject]:
     for number, step in enumerate(steps, 1):
         source = step.get("source") if isinstance(step, dict) else None
         if not isinstance(step, dict) or source not in {"system", "user", "agent"}:
-            raise ValueError(f"step {number} has the source {source!r}, not system, user or agent")
+            raise ValueError(f"step {number} has the source {quoted(source)}, not system, user or agent")
         checked.append(step)
     return checked
 

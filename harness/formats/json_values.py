@@ -4,7 +4,7 @@ What is not of that kind raises ValueError with a sentence that the reader of th
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -12,15 +12,38 @@ from harness.core.unicode import valid_unicode
 
 JsonObject = Mapping[str, JsonValue]
 
+_DEEPEST = 100
+_TOO_DEEP = f"nested more than {_DEEPEST} deep"
 _NUMBER: TypeAdapter[float | None] = TypeAdapter(float | None)
 
 
 def parse_json(text: str) -> JsonValue:
     """Read JSON; half a surrogate pair becomes U+FFFD.
 
-    Raises ValueError for what is not JSON, for NaN and for infinities, and RecursionError for what is nested too deep.
+    Raises ValueError for what is not JSON, for NaN and for infinities, and for what is nested more than 100 deep: what
+    reads or writes it later goes down by recursion.
     """
-    return json.loads(valid_unicode(json.dumps(json.loads(text), ensure_ascii=False, allow_nan=False)))
+    try:
+        value: JsonValue = json.loads(text)
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    _check_depth(value)
+    valid = valid_unicode(written)
+    return value if valid == written else json.loads(valid)
+
+
+def _check_depth(value: JsonValue) -> None:
+    level: list[JsonValue] = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [inner for outer in level for inner in _inner(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def _inner(value: JsonValue) -> Iterable[JsonValue]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def object_in(parent: JsonObject, name: str) -> JsonObject:

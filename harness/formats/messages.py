@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from harness.core.errors import quoted
 from harness.core.records import Step
 from harness.formats.imported import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
@@ -82,7 +83,7 @@ def _messages(messages: JsonValue) -> list[JsonObject]:
     for number, message in enumerate(messages, 1):
         role = message.get("role") if isinstance(message, dict) else None
         if not isinstance(message, dict) or role not in _ROLES:
-            raise ValueError(f"message {number} has the role {role!r}, not one of {', '.join(sorted(_ROLES))}")
+            raise ValueError(f"message {number} has the role {quoted(role)}, not one of {', '.join(sorted(_ROLES))}")
         checked.append(message)
     return checked
 

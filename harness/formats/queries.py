@@ -2,29 +2,42 @@
 
 import csv
 import hashlib
-import io
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.records import Query
-from harness.core.unicode import valid_unicode
+from harness.core.unicode import valid_unicode, visible
+from harness.core.user_files import text_lines
 from harness.formats.json_values import JsonObject, parse_json, text_in
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer")
+_LONGEST_ID = 200
+_LONGEST_FIELD = 256 << 20
+"""Characters of a CSV file's field; Python's own limit is 128 Ki."""
 
 
 def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002
-    """Return a query. Its id is made from its text unless given. Raises UsageError for an empty text."""
+    """Return a query. Its id is made from its text unless given. Raises UsageError: an empty text, an unfit id."""
     if not text.strip():
         raise UsageError("the query is empty; give some text, or leave it out for the agent's own example")
     reference = None if reference is None else valid_unicode(reference)
-    return Query(id=valid_unicode(id or _id(text)), text=valid_unicode(text), reference=reference)
+    return Query(id=_checked_id(id) if id else _id(text), text=valid_unicode(text), reference=reference)
+
+
+def _checked_id(query_id: str) -> str:
+    """Return the id that a file names. It stands in tables and is typed: short, on one line, with nothing hidden."""
+    query_id = valid_unicode(query_id)
+    if len(query_id) > _LONGEST_ID:
+        raise UsageError(f"the query id {quoted(query_id)} has {len(query_id):,} characters; at most {_LONGEST_ID} fit")
+    if visible(query_id) != query_id or "\n" in query_id or "\t" in query_id:
+        raise UsageError(f"the query id {quoted(query_id)} holds a character that is not shown or breaks the line")
+    return query_id
 
 
 def read_queries(source: str) -> Iterator[Query]:
@@ -35,40 +48,51 @@ def read_queries(source: str) -> Iterator[Query]:
     Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
     ids: set[str] = set()
-    for number, query in _numbered(source):
+    for number, query in _numbered(source, on_a_line(source)):
         if query.id in ids:
-            raise UsageError(f"{source}:{number}: the query id {query.id!r} stands there twice")
+            raise UsageError(f"{on_a_line(source)}:{number}: the query id {query.id!r} stands there twice")
         ids.add(query.id)
         yield query
     if not ids:
-        raise UsageError(f"--queries {source}: no query in it")
+        raise UsageError(f"--queries {on_a_line(source)}: no query in it")
 
 
-def _numbered(source: str) -> Iterator[tuple[int, Query]]:
+def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:
     """Yield the queries with their line numbers."""
-    try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"--queries {source}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
-    text, ending = text.removeprefix("\ufeff"), Path(source).suffix.lower()
+    ending = Path(source).suffix.lower()
+    lines = text_lines(None if source == "-" else Path(source), f"--queries {name}")
     if ending == ".csv":
-        yield from _rows(text, source)
+        yield from _rows((line for _, line in lines), name)
         return
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: JSON may hold U+2028 and its like
+    for number, line in lines:
         if line.strip():
-            yield number, _from_line(line.strip(), f"{source}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
+            yield number, _from_line(line.strip(), f"{name}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
 
 
-def _rows(text: str, source: str) -> Iterator[tuple[int, Query]]:
-    rows = csv.DictReader(io.StringIO(text), restkey="")
+def _rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, Query]]:
+    rows = csv.DictReader(lines, restkey="")
+    while True:
+        try:
+            with _long_fields():
+                row = next(rows, None)
+        except csv.Error as exc:
+            raise UsageError(f"{name}:{rows.line_num + 1}: {exc}") from None
+        if row is None:
+            return
+        place = f"{name}:{rows.line_num}"
+        if isinstance(row.get(""), list):
+            raise UsageError(f"{place}: more fields than the first line names; a text with commas needs quotes")
+        yield rows.line_num, _from_object({name: field for name, field in row.items() if field}, place)
+
+
+@contextmanager
+def _long_fields() -> Generator[None]:
+    """Let a field be as long as a line may be; the limit is the whole process's, so it is put back."""
+    before = csv.field_size_limit(_LONGEST_FIELD)
     try:
-        for row in rows:
-            place = f"{source}:{rows.line_num}"
-            if isinstance(row.get(""), list):
-                raise UsageError(f"{place}: more fields than the first line names; a text with commas needs quotes")
-            yield rows.line_num, _from_object({name: field for name, field in row.items() if field}, place)
-    except csv.Error as exc:
-        raise UsageError(f"{source}:{rows.line_num + 1}: {exc}") from None
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
@@ -88,9 +112,9 @@ def _line_value(line: str, place: str, *, jsonl: bool) -> JsonValue:
         return line
     try:
         return parse_json(line)
-    except (ValueError, RecursionError) as exc:
+    except ValueError as exc:
         if jsonl or line.startswith("{"):
-            raise UsageError(f"{place}: not JSON ({exc})") from None
+            raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
         return line  # a plain line that begins with a quotation
 
 
@@ -104,7 +128,7 @@ def _from_object(row: JsonObject, place: str) -> Query:
     id_given, content = text_in(row, "id"), row[key]
     if isinstance(content, list):
         items = _items(content, place)
-        id_made = id_given or _id(json.dumps(content, sort_keys=True))
+        id_made = _checked_id(id_given) if id_given else _id(json.dumps(content, sort_keys=True))
         return Query(id=id_made, text=items_text(items), items=items, reference=reference, metadata=metadata)
     query = query_from(str(content), reference=reference, id=id_given)
     return query.model_copy(update={"metadata": metadata})
@@ -140,7 +164,7 @@ def _items(values: Sequence[JsonValue], place: str) -> tuple[JsonObject, ...]:
     items: list[JsonObject] = []
     for value in values:
         if not isinstance(value, dict) or not {"role", "type"} & value.keys():
-            raise UsageError(f"{place}: an input item must be an object with a role or a type, not {str(value)[:60]!r}")
+            raise UsageError(f"{place}: an input item must be an object with a role or a type, not {quoted(value)}")
         items.append(value)
     return tuple(items)
 

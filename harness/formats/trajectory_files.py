@@ -6,11 +6,13 @@ from typing import Literal, get_args
 
 from pydantic import JsonValue, ValidationError
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line, short_message
+from harness.core.user_files import read_text, text_lines
 from harness.formats.atif import is_atif, read_atif
 from harness.formats.imported import ImportedTrajectory
 from harness.formats.json_values import JsonObject, parse_json
 from harness.formats.messages import read_messages
+from harness.formats.queries import query_from
 
 Format = Literal["messages", "atif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -28,48 +30,40 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
             yield _read(document, place, format or ("atif" if is_atif(document) else "messages"))
             count += 1
         if not count:
-            raise UsageError(f"{path}: no trajectory in it")
+            raise UsageError(f"{on_a_line(path)}: no trajectory in it")
 
 
 def _read(document: JsonObject, place: str, name: Format) -> ImportedTrajectory:
     try:
-        return _READERS[name](document)
+        trajectory = _READERS[name](document)
+        query_from(trajectory.query, id=trajectory.query_id)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise UsageError(f"{place}: no trajectory in the format {name!r} ({_reason(exc)})") from None
+    except UsageError as exc:
+        raise UsageError(f"{place}: {exc}") from None
+    return trajectory
 
 
 def _objects(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """Yield the objects of a file, each with its place in it."""
-    try:
-        if path.suffix.lower() == ".json":
-            yield from _objects_of_json(path)
-        else:
-            yield from _objects_of_jsonl(path)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"{path}: cannot be read ({getattr(exc, 'strerror', None) or exc})") from None
-
-
-def _objects_of_json(path: Path) -> Iterator[tuple[str, JsonObject]]:
-    document = _json(path.read_text("utf-8"), str(path))
-    items = document if isinstance(document, list) else [document]
-    for number, item in enumerate(items, 1):
-        place = f"{path} item {number}" if len(items) > 1 else str(path)
-        yield place, _object(item, place)
-
-
-def _objects_of_jsonl(path: Path) -> Iterator[tuple[str, JsonObject]]:
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                place = f"{path}:{number}"
-                yield place, _object(_json(line.removeprefix("\ufeff"), place), place)
+    name = on_a_line(path)
+    if path.suffix.lower() == ".json":
+        document = _json(read_text(path, name), name)
+        items = document if isinstance(document, list) else [document]
+        for number, item in enumerate(items, 1):
+            place = f"{name} item {number}" if len(items) > 1 else name
+            yield place, _object(item, place)
+        return
+    for number, line in text_lines(path, name):
+        if line.strip():
+            yield f"{name}:{number}", _object(_json(line, f"{name}:{number}"), f"{name}:{number}")
 
 
 def _json(text: str, place: str) -> JsonValue:
     try:
         return parse_json(text)
-    except (ValueError, RecursionError) as exc:
-        raise UsageError(f"{place}: not JSON ({exc})") from None
+    except ValueError as exc:
+        raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
 
 
 def _object(value: JsonValue, place: str) -> JsonObject:
@@ -82,4 +76,5 @@ def _reason(exc: Exception) -> str:
     if isinstance(exc, ValidationError):
         first = exc.errors()[0]
         return f"{'.'.join(str(at) for at in first['loc'])}: {first['msg']}"
-    return str(exc).splitlines()[0] if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
+    reason = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
+    return short_message(reason.partition("\n")[0])

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, on_a_line
 from harness.core.records import digest
 from harness.judging.list_reply import list_schema
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
-from harness.judging.rubric_files import is_file_name, packaged_rubrics, quoted, text_of_file
+from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
 from harness.transcripts import RENDERING, Transcript, rendering_of
 
 LIST_RUBRIC = "ruler"
@@ -90,10 +90,10 @@ def load_list_rubric(name: str | None) -> ListRubric:
         return ListRubric(LIST_RUBRIC, packaged_text("ruler.md").strip())
     if not is_file_name(name):
         raise UsageError(
-            f"--rubric {quoted(name)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
-            f"{did_you_mean(quoted(name), [LIST_RUBRIC, *packaged_rubrics()])}"
+            f"--rubric {on_a_line(name)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
+            f"{did_you_mean(name, [LIST_RUBRIC, *packaged_rubrics()])}"
         )
-    return parse_list_rubric(text_of_file(name), Path(name).stem, f"--rubric {quoted(name)}")
+    return parse_list_rubric(text_of_file(name), Path(name).stem, f"--rubric {on_a_line(name)}")
 
 
 def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:

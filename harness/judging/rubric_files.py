@@ -6,14 +6,12 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from harness.core.errors import UsageError, did_you_mean
-from harness.core.unicode import visible
+from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.judging.rubric import Rubric, RubricFaults, read_by
 from harness.rubric_text import TRUSTED, Faulty, in_child
 
 _PACKAGED = files("harness.judging") / "rubrics"
 _MOST_BYTES = 1_000_000
-_MOST_QUOTED = 200
 
 
 def packaged_rubrics() -> list[str]:
@@ -27,7 +25,7 @@ def load_rubric(name: str) -> Rubric:
     Raises UsageError for an unknown name, a missing file, or a file that is no rubric, saying what is wrong with it
     and on which line.
     """
-    return parse_rubric(rubric_source(name), f"--rubric {quoted(name)}")
+    return parse_rubric(rubric_source(name), f"--rubric {on_a_line(name)}")
 
 
 def rubric_source(name: str) -> str:
@@ -37,8 +35,7 @@ def rubric_source(name: str) -> str:
     if not is_file_name(name):
         names = packaged_rubrics()
         raise UsageError(
-            f"no rubric {quoted(name)!r}{did_you_mean(quoted(name), names)}; known: {', '.join(names)}, "
-            "or pass a FILE.md"
+            f"no rubric {quoted(name)}{did_you_mean(name, names)}; known: {', '.join(names)}, or pass a FILE.md"
         )
     return text_of_file(name)
 
@@ -110,7 +107,7 @@ def text_of_file(name: str) -> str:
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
         reason = getattr(exc, "strerror", None) or exc
-        raise UsageError(f"--rubric {quoted(name)}: cannot be read ({reason})") from None
+        raise UsageError(f"--rubric {on_a_line(name)}: cannot be read ({reason})") from None
 
 
 def _bytes_of_file(name: str) -> bytes:
@@ -121,9 +118,3 @@ def _bytes_of_file(name: str) -> bytes:
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
     return data
-
-
-def quoted(text: str) -> str:
-    """Return the start of a text from outside, on one line, as an error quotes it."""
-    shown = visible(text[: _MOST_QUOTED + 1]).replace("\n", " ")
-    return shown if len(text) <= _MOST_QUOTED else shown[:_MOST_QUOTED] + "…"

@@ -7,7 +7,8 @@ from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line
+from harness.core.user_files import is_folder
 from harness.offline.words import STOP_WORDS, split_words
 
 _ENDINGS = {".md", ".txt"}
@@ -62,11 +63,12 @@ def open_corpus(folder: Path | None = None) -> PassageIndex:
 
 
 def _passages(folder: Path) -> list[Passage]:
-    if not folder.is_dir():
-        raise UsageError(f"--corpus {folder}: no such folder")
+    name = f"--corpus {on_a_line(folder)}"
+    if not is_folder(folder):
+        raise UsageError(f"{name}: no such folder")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.is_file())
     if not paths:
-        raise UsageError(f"--corpus {folder}: no .md or .txt file in it")
+        raise UsageError(f"{name}: no .md or .txt file in it")
     return [passage for path in paths for passage in _read(path, str(path.relative_to(folder)))]
 
 

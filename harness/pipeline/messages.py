@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.archive import MemoryStore
 from harness.core.clock import now
-from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error
+from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
@@ -142,7 +142,7 @@ def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[st
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:
     for name in options:
         if name not in RulerSettings.__annotations__:
-            raise UsageError(f"ruler has no option {name!r}{did_you_mean(name, RulerSettings.__annotations__)}")
+            raise UsageError(f"ruler has no option {quoted(name)}{did_you_mean(name, RulerSettings.__annotations__)}")
     return load(
         {
             "judge": "ruler",

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.archive import RankingHead, RunInfo, RunReader
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.settings import Settings, without_credentials
 from harness.core.settings_sources import changed, load
 from harness.endpoints import (
@@ -115,7 +115,7 @@ def _check_part(reader: RunReader, option: str, word: str) -> None:
     rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
     query, _, index = word.rpartition("/")
     if query and query not in queries:
-        raise UsageError(f"{option}: no query {query!r} in run {run}{did_you_mean(query, queries)}")
+        raise UsageError(f"{option}: no query {quoted(query)} in run {run}{did_you_mean(query, queries)}")
     groups = [rollouts.get(query, {})] if query else rollouts.values()
     if index and not any(int(index) in indices for indices in groups):
         raise UsageError(f"{option}: no rollout {index} in run {run}; they count from 0")

@@ -13,7 +13,7 @@ from typing import Any
 import anyio.lowlevel
 
 from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_of
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
@@ -263,7 +263,7 @@ def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterat
     """Yield the rollouts of a run that are meant. Raises UsageError where there are none."""
     queries = list(reader.queries())
     if query is not None and query not in (ids := [q.id for q in queries]):
-        raise UsageError(f"no query {query!r} in run {reader.info.id}{did_you_mean(query, ids)}")
+        raise UsageError(f"no query {quoted(query)} in run {reader.info.id}{did_you_mean(query, ids)}")
     pairs = _rollouts_of(reader, [q for q in queries if query in (None, q.id)], rollout)
     if (first := next(pairs, None)) is None:
         raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")

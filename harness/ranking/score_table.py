@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
@@ -21,6 +21,7 @@ LookUp = Callable[[int, int], ScorePair]
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
+_ENTRANTS_OF_FEW_PAIRS = 1000
 _JUDGED_TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
 
 
@@ -76,6 +77,8 @@ def rank_scores(
     n = _entrants(table) if n is None else n
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
+    if not callable(table) and n > max(_ENTRANTS_OF_FEW_PAIRS, 2 * len(table)):
+        raise UsageError(f"{quoted(n)} entrants, but scores of {len(table)} pairs: most entrants have none")
     look_up = _checked(table, n, order, whole=TOPOLOGIES[topology].all_pairs)  # pyright: ignore[reportArgumentType] - checked above
     sampler = _Seeded(rng) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
@@ -182,15 +185,16 @@ def _pair(key: Any) -> tuple[int, int]:
     try:
         i, j = (index(entrant) for entrant in key)
     except (TypeError, ValueError):
-        raise UsageError(f"the key {key!r} is not a pair (i, j) of entrants") from None
+        raise UsageError(f"the key {quoted(key)} is not a pair (i, j) of entrants") from None
     return i, j
 
 
 def _scores(pair: Any, i: int, j: int) -> ScorePair:
     try:
         first, second = (float(score) for score in pair)
-    except (TypeError, ValueError):
-        raise UsageError(f"the pair ({i}, {j}) has {pair!r}; expected two numbers, the scores of {i} and {j}") from None
+    except (TypeError, ValueError, OverflowError):
+        expected = f"expected two numbers, the scores of {i} and {j}"
+        raise UsageError(f"the pair ({i}, {j}) has {quoted(pair)}; {expected}") from None
     if not (math.isfinite(first) and math.isfinite(second)):
         raise UsageError(f"the pair ({i}, {j}) has the scores ({first}, {second}); NaN and infinities cannot be ranked")
     return first, second
@@ -203,4 +207,4 @@ def _missing(i: int, j: int, order: str) -> UsageError:
 
 def _check_name(name: str, names: tuple[str, ...], what: str) -> None:
     if name not in names:
-        raise UsageError(f"no {what} {name!r}; there are: {', '.join(names)}{did_you_mean(name, names)}")
+        raise UsageError(f"no {what} {quoted(name)}; there are: {', '.join(names)}{did_you_mean(name, names)}")

@@ -16,7 +16,9 @@ from typing import Any
 
 from agents import Agent
 
-from harness.core.errors import UsageError, did_you_mean
+from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted, short_message
+from harness.core.unicode import valid_unicode
+from harness.core.user_files import is_file, is_folder
 from harness.rollouts.environment import AgentEnv
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -91,6 +93,8 @@ def from_object(agent: Any) -> LoadedAgent:
 
 def load_agent(word: str, here: Path) -> LoadedAgent:
     """Find the agent that `word` names; see `_find`."""
+    if valid_unicode(word) != word:
+        raise UsageError(f"--agent {quoted(word)}: holds a byte that is not UTF-8, which a run cannot keep")
     return replace(_find(word, here), word=word)
 
 
@@ -102,20 +106,22 @@ def _find(word: str, here: Path) -> LoadedAgent:
     place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
     if place.endswith(".py"):
         path = (here / place).resolve()
-        if not path.is_file():
-            raise UsageError(f"no file {place}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr")
+        if not is_file(path):
+            raise UsageError(
+                f"no file {on_a_line(place)}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr"
+            )
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
         return _from_module(_import_name(place, here), attr, None, name=attr)
     for folder in _folders(here):
-        if (folder / f"{word}.py").is_file():
+        if is_file(folder / f"{word}.py"):
             path = folder / f"{word}.py"
             return _from_module(_import_file(path, here), "", path, name=word, packaged=_is_packaged(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
     raise UsageError(
-        f"no agent {word!r}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
+        f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
         "Or pass module:attr or path.py:attr"
     )
 
@@ -147,7 +153,7 @@ def _is_packaged(path: Path) -> bool:
 
 
 def _near_file(path: Path) -> str:
-    return did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")]) if path.parent.is_dir() else ""
+    return did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")]) if is_folder(path.parent) else ""
 
 
 def _import_file(path: Path, here: Path) -> ModuleType:
@@ -174,7 +180,7 @@ def _import_name(name: str, here: Path) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
-            raise UsageError(f"no module {name!r}; is it installed, or in {here}?") from None
+            raise UsageError(f"no module {quoted(name)}; is it installed, or in {here}?") from None
         raise _users_error(f"importing {name}", exc, None) from exc
     except (Exception, SystemExit) as exc:
         raise _users_error(f"importing {name}", exc, None) from exc
@@ -191,7 +197,7 @@ def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError
     file, line = _users_line(exc.__traceback__, path)
     if isinstance(exc, SyntaxError):
         return UsageError(f"{what} raised SyntaxError: {exc.msg} ({exc.filename}, line {exc.lineno})")
-    message = " ".join(str(exc).split()) or "no message"
+    message = short_message(" ".join(str(exc).split())) or "no message"
     return UsageError(f"{what} raised {type(exc).__name__}: {message} ({file}, line {line})")
 
 

@@ -64,6 +64,7 @@ class Room:
             "LANG": "C.UTF-8",
             "TERM": "dumb",  # a terminal without colours: every escape sequence that is printed is the attack's
             "COLUMNS": "140",
+            "LINES": "50",
             "XDG_STATE_HOME": str(self.home / "state"),
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "TIKTOKEN_CACHE_DIR": "",
