@@ -320,6 +320,10 @@ class Settings:
             check=_pattern,
         ),
     ] = ()
+    upload_traces: Annotated[
+        bool,
+        Setting("Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"),
+    ] = False
     offline: Annotated[bool, Setting("Use the embedded model and judge: a self-test.", default_text="")] = False
     corpus: Annotated[
         Path | None,

@@ -14,8 +14,8 @@ from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
-from harness.endpoints import Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
-from harness.rollouts import AgentEnv, LoadedAgent, RawCall, has_own_model, load_agent
+from harness.endpoints import AGENT_KEY, Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
+from harness.rollouts import AgentEnv, LoadedAgent, RawCall, check_tools, has_own_model, load_agent
 from harness.transcripts import ESTIMATE, counter_for
 
 
@@ -78,8 +78,11 @@ class AgentSpec:
 async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
     """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
-    Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings.
+    Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings; where the agent
+    has tools that its API does not know; for --upload-traces without a key.
     """
+    if settings.upload_traces and not environ.get(AGENT_KEY):
+        raise UsageError(f"--upload-traces sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}")
     endpoint = None if settings.offline else agent_endpoint(settings, environ)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
@@ -92,6 +95,8 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mappin
                 f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with --base-url "
                 "(or OPENAI_BASE_URL), or try it on the embedded model with --offline"
             )
+        if not offline:
+            check_tools(agent, endpoint, settings.model)
         return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
 
 

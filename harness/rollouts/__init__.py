@@ -8,6 +8,7 @@ from harness.rollouts.capture import check_tracing
 from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
+from harness.rollouts.hosted_tools import check_tools
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.rollouts.loop_watch import LoopWatch
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
@@ -35,6 +36,7 @@ __all__ = [
     "Replayed",
     "RunContext",
     "agent_files",
+    "check_tools",
     "check_tracing",
     "connect",
     "from_object",

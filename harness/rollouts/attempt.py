@@ -111,7 +111,8 @@ class Attempt:
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
-        with span_log().watch(self.trace_id), stray_replies(self.stray_replies):
+        uploaded = self.run_context.settings.upload_traces
+        with span_log().watch(self.trace_id, uploaded=uploaded), stray_replies(self.stray_replies):
             return await self._run()
 
     async def _run(self) -> AgentOutcome:

@@ -30,6 +30,7 @@ from openai import AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 import harness
+from harness.core.errors import UsageError
 from harness.core.records import Rollout, Step
 from harness.offline import OfflineModel
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -228,6 +229,23 @@ async def test_the_default_exporter_hears_nothing_of_rollouts_and_all_of_the_use
     assert "generation" in theirs.spans
     await Runner.run(Agent(name="b", model=OfflineModel(random.Random(0))), "Outside of any rollout.")
     assert "generation" in exporter.spans
+
+
+async def test_with_upload_traces_the_default_exporter_hears_of_rollouts(monkeypatch: pytest.MonkeyPatch):
+    exporter = Exporter()
+    monkeypatch.setattr("harness.rollouts.capture.default_processor", lambda: exporter)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
+    set_trace_processors([exporter])
+    with FakeEndpoint(agent=script).serving() as endpoint:
+        known: dict[str, Any] = {"n": 1, "model": "m", "base_url": endpoint.base_url, "upload_traces": True}
+        await harness.rollout(Agent(name="a", tools=[look_up]), "Do it.", **known)
+    assert exporter.spans.count("generation") == 3
+
+
+async def test_upload_traces_needs_a_key():
+    known: dict[str, Any] = {"n": 1, "model": "m", "base_url": "http://localhost:1/v1", "upload_traces": True}
+    with pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        await harness.rollout(Agent(name="a"), "Do it.", **known)
 
 
 async def test_a_trace_that_the_agents_code_begins_is_part_of_the_rollout():

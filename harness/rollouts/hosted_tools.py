@@ -1,0 +1,65 @@
+"""Tools that only the Responses API knows, looked for before anything is spent."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from agents import Agent, Handoff, Model, OpenAIChatCompletionsModel, UserError
+from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
+from agents.models.chatcmpl_converter import Converter
+
+from harness.core.errors import UsageError
+from harness.endpoints import Endpoint
+
+
+def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
+    """Raise UsageError where an agent in sight has a tool that Chat Completions, which it is to speak, does not take.
+
+    `model` is the one that is named for every agent of the run.
+    """
+    for each in _in_sight(agent):
+        refused = next((tool for tool in each.tools if not _is_taken(tool)), None)
+        if refused is None:
+            continue
+        what = f"agent {each.name!r} has the tool {refused.name!r}, which Chat Completions does not know"
+        if model is None and isinstance(each.model, Model):
+            if isinstance(each.model, OpenAIChatCompletionsModel):
+                raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
+        elif _speaks_chat(endpoint):
+            raise UsageError(
+                f"{what}: call the model with --api responses, if its server knows that API, or give the agent other "
+                "tools (`env.api` in `build(env)` says which API a run calls)"
+            )
+
+
+def _in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
+    """Return an agent, its handoff targets and the agents that it uses as tools, however far, each once."""
+    agents = [agent]
+    for source in agents:  # grows while it is walked
+        agents += [a for a in _next_to(source) if not any(a is seen for seen in agents)]
+    return agents
+
+
+def _next_to(agent: Agent[Any]) -> Iterator[Agent[Any]]:
+    for handoff in agent.handoffs:
+        target: Any = handoff
+        if isinstance(handoff, Handoff):
+            reference: Any = getattr(handoff, "_agent_ref", None)
+            target = reference() if reference else None
+        if isinstance(target, Agent):
+            yield cast("Agent[Any]", target)
+    for tool in agent.tools:
+        used: Any = getattr(tool, "_agent_instance", None)
+        if isinstance(used, Agent):
+            yield cast("Agent[Any]", used)
+
+
+def _is_taken(tool: Any) -> bool:
+    try:
+        Converter.tool_to_openai(tool)
+    except UserError:
+        return False
+    return True
+
+
+def _speaks_chat(endpoint: Endpoint | None) -> bool:
+    return endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default()
