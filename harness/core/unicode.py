@@ -15,20 +15,20 @@ _IGNORABLE = (
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt); all bidirectional controls have it."""
+_HIDDEN = re.compile(f"[{_IGNORABLE}]")
 _EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
     "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
 """The blocks and single signs that hold what Unicode calls Extended_Pictographic."""
-_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
-"""The flag of a region, such as Scotland's: a black flag, the region's name in tags, and the end of the tags."""
-_HIDDEN = re.compile(
-    rf"(?P<shown>{_FLAG}|\ufe0f"
-    rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"  # a family, a profession: one sign made of several
-    r"|(?<=[^\W\d_])[\u200c\u200d](?=[^\W\d_])|(?<=[\u0900-\u0dff\u1000-\u109f\u1780-\u17ff])[\u200c\u200d])"
-    rf"|[{_IGNORABLE}]"
+_JOINED = re.compile(
+    rf"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"  # a family, a profession: one sign made of several
+    r"|(?<=[^\W\d_])[\u200c\u200d](?=[^\W\d_])|(?<=[\u0900-\u0dff\u1000-\u109f\u1780-\u17ff])[\u200c\u200d]"
 )
 """ZWJ and ZWNJ stand between letters in Persian and Indic writing, where a vowel sign or a virama may be no letter."""
+_BLACK_FLAG, _LONGEST_FLAG = "\U0001f3f4", 8
+_FLAG = re.compile(f"{_BLACK_FLAG}[\U000e0030-\U000e0039\U000e0061-\U000e007a]{{1,6}}\U000e007f")
+"""The flag of a region, such as Scotland's: a black flag, the region's name in tags, and the end of the tags."""
 
 
 def valid_unicode(text: str) -> str:
@@ -44,7 +44,7 @@ def mark_hidden(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _HIDDEN.sub(lambda match: match[0] if match["shown"] else _mark(match[0]), text)
+    return _HIDDEN.sub(lambda match: match[0] if _has_use(match) else _mark(match[0]), text)
 
 
 def mark_controls(text: str) -> str:
@@ -72,8 +72,22 @@ def escape_json(text: str) -> str:
     r"""Return JSON with `\uXXXX` for what `visible` marks. It is read back as the same value."""
     if text.isascii() and "\x7f" not in text:
         return text
-    escaped = _HIDDEN.sub(lambda match: match[0] if match["shown"] else json.dumps(match[0])[1:-1], text)
+    escaped = _HIDDEN.sub(lambda match: match[0] if _has_use(match) else json.dumps(match[0])[1:-1], text)
     return _RAW_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], escaped)
+
+
+def _has_use(match: re.Match[str]) -> bool:
+    """Tell whether an ignorable character does what writing or an emoji needs."""
+    character, text, at = match[0], match.string, match.start()
+    if character == "\ufe0f":
+        return True
+    if character in "\u200c\u200d":
+        return _JOINED.match(text, at) is not None
+    if not "\U000e0020" <= character <= "\U000e007f":  # no tag
+        return False
+    flag_at = text.rfind(_BLACK_FLAG, max(0, at - _LONGEST_FLAG), at)
+    flag = _FLAG.match(text, flag_at) if flag_at >= 0 else None
+    return flag is not None and flag.end() > at
 
 
 def _mark(character: str) -> str:
