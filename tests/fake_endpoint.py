@@ -235,7 +235,7 @@ class FakeEndpoint:
         if isinstance(reaction, Refuse):
             error = {"message": reaction.message, "code": reaction.code, "param": reaction.param, "type": "error"}
             return reaction.status, {"error": error}, reaction.headers
-        shape = _responses if seen.path.endswith("/responses") else _chat
+        shape = _responses if seen.path.endswith("/responses") else chat_reply
         whole = shape(reaction, seen.body, number)
         if seen.body.get("stream"):
             wants_usage = bool((seen.body.get("stream_options") or {}).get("include_usage"))
@@ -279,7 +279,7 @@ class FakeEndpoint:
         return Handler
 
 
-def _chat(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
+def chat_reply(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.refusal:
         message["refusal"] = reply.refusal

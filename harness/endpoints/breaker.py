@@ -64,7 +64,7 @@ class Breaker:
     def failed(self, why: str) -> None:
         """Note a call that got no reply, or an error of the server's."""
         now = anyio.current_time()
-        self._failing_since = self._failing_since or now
+        self._failing_since = now if self._failing_since is None else self._failing_since
         self._failures += 1
         if self._failures >= FAILURES:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)

@@ -9,7 +9,7 @@ import pytest
 from harness.archive import RunReader, list_runs
 from tests.cli.test_sigkill import Bill, by_seed
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
+from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Script, Seen, fair_judge
 
 AGENT = """
 from agents import Agent, function_tool
@@ -31,7 +31,7 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def failing(times: int, refusal: Refuse, after: Script, start: int = 0) -> Script:
+def failing(times: int, refusal: Reaction, after: Script, start: int = 0) -> Script:
     """Do as `after`, but refuse the calls from number `start` on, so many of them."""
     seen: list[Seen] = []
 
@@ -49,6 +49,7 @@ def reader_of(tmp_path: Path) -> RunReader:
 
 QUOTA = Refuse(429, "You exceeded your current quota", "insufficient_quota")
 BROKEN = Refuse(400, "this one does not work")
+CUT = Say("The answer is fo", finish="length")
 
 
 def test_a_run_that_ran_out_of_money_is_finished_by_resume_and_buys_only_what_is_missing(
@@ -87,7 +88,7 @@ def test_resuming_a_finished_run_says_so_costs_nothing_and_writes_nothing(harnes
 def test_failed_rollouts_are_run_again_only_when_asked_and_the_newest_record_counts(
     harness: Harness, own: Path, tmp_path: Path
 ):
-    with FakeEndpoint(failing(1, BROKEN, by_seed, start=3), fair_judge()).serving() as endpoint:
+    with FakeEndpoint(failing(1, CUT, by_seed, start=3), fair_judge()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         assert harness(*RUN, "--concurrency", "1", env=env).code == 1
         assert harness("resume", env=env).out.startswith("nothing to do")

@@ -129,6 +129,8 @@ def quoting(seen: Seen) -> Refuse:
 
 def test_no_command_shows_or_keeps_what_an_address_holds(harness: Harness, tmp_path: Path) -> None:
     def agent(seen: Seen) -> Say | Refuse:
+        if seen.key != f"Basic {BASIC}":
+            return Refuse(400, "bad: who asks?")  # `resume` has the address from the run, which has no password
         return Say(f"{PASSWORD} {BASIC}") if len(endpoint.of_agent) == 1 else Refuse(400, f"bad: {BASIC} {PASSWORD}")
 
     with FakeEndpoint(agent, fair_judge()).serving() as endpoint:
