@@ -1,5 +1,6 @@
 """The run that a command is about: where runs are, and what RUN and --query name."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
     if not ids:
         raise UsageError(
             f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
-            f"`harness validate {reader.folder}` tells"
+            f"`harness validate {shlex.quote(str(reader.folder))}` tells"
         )
     if query_id is None and len(ids) > 1:
         raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")

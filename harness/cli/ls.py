@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -45,6 +46,6 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         for link in links:
             say(f"damaged: {link}", err=True)
         for path, error in damaged.items():
-            say(f"damaged: {error}; `harness validate {path}` tells more", err=True)
+            say(f"damaged: {error}; `harness validate {shlex.quote(str(path))}` tells more", err=True)
     else:
         say(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")

@@ -14,7 +14,7 @@ from harness.core.settings import with_placeholder
 def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
     command = f"{shlex.quote(python_here())} -m harness"
-    run = reader.info.id if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
+    run = shlex.quote(reader.info.id) if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
     of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
     lines = [
         f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),

@@ -1,5 +1,6 @@
 """The end of `run`, `resume` and `rescore`: the page is written, the ranking printed, the exit code chosen."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -24,7 +25,10 @@ def say_partial(rollouts: int, run: Path) -> None:
     """Say on stderr how many rollouts were captured in part, if any were."""
     if rollouts:
         were = "1 rollout was" if rollouts == 1 else f"{rollouts} rollouts were"
-        say(f"{were} captured in part, and ranked so: `harness show {run}` says what is missing", err=True)
+        say(
+            f"{were} captured in part, and ranked so: `harness show {shlex.quote(str(run))}` says what is missing",
+            err=True,
+        )
 
 
 def _deliver(
@@ -42,7 +46,7 @@ def _deliver(
     if result.stopped:
         say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
-            f"`harness rescore {result.path}` ranks what is there",
+            f"`harness rescore {shlex.quote(str(result.path))}` ranks what is there",
             err=True,
         )
         return ExitCode.BUDGET

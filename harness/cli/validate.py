@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -52,10 +53,11 @@ def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
     from harness.archive import ASIDE
 
     if validation.damaged:
-        hint = f"; `harness validate {folder} --repair` moves damaged lines aside"
+        hint = f"; `harness validate {shlex.quote(str(folder))} --repair` moves damaged lines aside"
         if any(finding.by_hand for finding in validation.remaining):
             hint = "; no repair mends that: put right by hand what is named above"
         return f"{folder}: damaged{hint}"
     if repair and any(finding.kind == "damage" for finding in validation.findings):
-        return f"{folder}: whole, less the lines now in {ASIDE}/; `harness resume {folder}` does what is missing"
+        resume = f"`harness resume {shlex.quote(str(folder))}`"
+        return f"{folder}: whole, less the lines now in {ASIDE}/; {resume} does what is missing"
     return f"{folder}: whole"

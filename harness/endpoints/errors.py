@@ -101,4 +101,4 @@ def _without_secrets(exc: BaseException, text: str) -> str:
     """Return a text on one line, without what the failed request carried: endpoints and proxies quote it."""
     request = getattr(exc, "request", None)
     carried = secrets_sent(request) if isinstance(request, httpx2.Request) else ()
-    return without_keys(Redactor(carried).secret(" ".join(text.split())))
+    return Redactor(carried).secret(without_keys(" ".join(text.split())))

@@ -1,5 +1,6 @@
 """A run that is cut short: one error for many, what is kept of the run, and the command that goes on with it."""
 
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ def what_is_kept(folder: Path | None) -> str:
         return "Nothing had begun"
     ended = _ended(folder)
     kept = f"{ended.count('ok')} of {len(ended)} rollouts that were begun ended well; all are kept in {folder}"
-    return f"{kept}; `harness resume {folder}` does what is missing"
+    return f"{kept}; `harness resume {shlex.quote(str(folder))}` does what is missing"
 
 
 def _ended(folder: Path) -> list[str]:
@@ -31,11 +32,11 @@ def one_error(store: RunStore, *, new: bool) -> Generator[None]:
         if new and store.is_empty:
             store.discard()
             raise first_error(group) from None
-        elsewhere = f", `harness rescore {store.folder} --judge-model MODEL` takes another judge"
+        elsewhere = f", `harness rescore {shlex.quote(str(store.folder))} --judge-model MODEL` takes another judge"
         kept = what_is_kept(store.folder) + (elsewhere if "ok" in _ended(store.folder) else "")
         raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
     except* CannotWrite as group:
-        advice = f"make room, then `harness resume {store.folder}`"
+        advice = f"make room, then `harness resume {shlex.quote(str(store.folder))}`"
         raise CannotWrite(f"{first_error(group)}; {advice}") from None
     except* HarnessError as group:
         if new and store.is_empty:

@@ -3,6 +3,7 @@
 Read this first. Each stage is a room of its own; this file only passes their records on.
 """
 
+import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -227,7 +228,7 @@ def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) ->
     if lost := redacted_of(reader, missing):
         raise UsageError(
             f"query {lost.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
-            f"rollouts cannot be run; `harness rescore {reader.folder}` ranks those that are there"
+            f"rollouts cannot be run; `harness rescore {shlex.quote(str(reader.folder))}` ranks those that are there"
         )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -141,6 +142,7 @@ def test_the_json_of_hostile_texts_is_read_back_as_it_was(tmp_path: Path):
     assert json.loads(outcome.out)["trajectory"]["answer"].endswith(HOSTILE)
 
 
+@pytest.mark.process  # a rubric of the user's own is read in a child
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_names_of_folders_and_files_are_shown_as_text(terminal: bool, tmp_path: Path):
     name = HOSTILE.replace("/", "")
@@ -187,3 +189,13 @@ def test_what_an_endpoint_says_is_shown_as_text(harness: Harness, error: int | N
             done = harness(*line, *(("-n", "2", "-v") if line[0] != "doctor" else ()), env=env)
             for text in (done.out, done.err):
                 assert not obeyed(text, terminal=bool(environ))
+
+
+def test_a_command_to_type_holds_the_name_of_a_run_as_one_word(tmp_path: Path):
+    room = Room.make(tmp_path / "room")
+    name = "x; touch pwned; $(touch pwned)"
+    run = room.add_run("offline-arena", name=name)
+    (run / "blobs" / "bad.jsonl").write_text("no record\nno record\n")
+    outcome = attempt(("validate", f"runs/{name}"), room.work, room.environ())
+    assert outcome.code == 5
+    assert f"`harness validate {shlex.quote(f'runs/{name}')} --repair`" in outcome.out_text

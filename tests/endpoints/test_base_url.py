@@ -136,7 +136,8 @@ def test_no_command_shows_or_keeps_what_an_address_holds(harness: Harness, tmp_p
     with FakeEndpoint(agent, fair_judge()).serving() as endpoint:
         url = f"http://{USER}:{PASSWORD}@{endpoint.host}/v1"
         run = harness("run", "Why?", "--model", "m", "-n", "2", "--base-url", url, "--concurrency", "1")
-        others = [harness("show", "last"), harness("show", "last", "--json"), harness("ls"), harness("resume")]
+        others = [harness("show", "last"), harness("show", "last", "--json"), harness("ls")]
+        others.append(harness("resume", env={"OPENAI_BASE_URL": url}))
         endpoint.agent = quoting
         refused = harness("run", "Why?", "--model", "m", "-n", "2", env={"OPENAI_BASE_URL": url})
         doctor = [
@@ -146,7 +147,7 @@ def test_no_command_shows_or_keeps_what_an_address_holds(harness: Harness, tmp_p
     assert refused.code == 2
     assert endpoint.requests[0].key == f"Basic {BASIC}"
     for done in (run, *others, refused, *doctor):
-        assert not [secret for secret in SECRETS if secret in done.out + done.err]
+        assert not [secret for secret in SECRETS if secret in done.out + done.err], done.out + done.err
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert not [secret for secret in SECRETS if secret.encode() in file.read_bytes()], file
 

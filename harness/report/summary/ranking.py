@@ -4,6 +4,7 @@ The records of a large run do not fit into memory, and reading a record costs mo
 read one by one, and of each group only a line and the sums are kept.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -108,7 +109,8 @@ def group_of(reader: RunReader, query: Query, ranked: GroupRanking) -> Group:
     if lost := {r.index for r in ranked.rollouts} - {r.index for r in group.rollouts}:
         raise ArchiveDamaged(
             f"run {reader.info.id}: rollout {min(lost)} of query {query.id!r}, which is ranked, is no longer there; "
-            f"`harness validate {reader.folder}` tells what is damaged, `harness rescore` ranks the others"
+            f"`harness validate {shlex.quote(str(reader.folder))}` tells what is damaged, "
+            "`harness rescore` ranks the others"
         )
     return group
 
