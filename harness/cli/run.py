@@ -20,7 +20,7 @@ from harness.core.errors import ExitCode
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
     *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
     *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
-    *("give_up", "grace", "retries", "repairs", "max_turns"),
+    *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
     *("max_failures", "max_cost", "seed", "redact", "upload_traces", "offline", "corpus", "runs_dir"),
 )
 @options.config_option

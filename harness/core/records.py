@@ -115,9 +115,12 @@ class Query(Record):
 
 
 class Step(Record):
-    """One step on the way to the answer: a tool call, or reasoning or text that led to none."""
+    """One step on the way to the answer: a tool call, or reasoning or text that led to none.
 
-    kind: Literal["reasoning", "tool", "handoff", "message", "guardrail"]
+    A step of kind `approval` is the decision on the tool call of the step after it.
+    """
+
+    kind: Literal["reasoning", "tool", "handoff", "message", "guardrail", "approval"]
     reasoning: str | None = None
     tool_name: str | None = None
     tool_input: str | None = None

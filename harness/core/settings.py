@@ -320,6 +320,15 @@ class Settings:
             check=_pattern,
         ),
     ] = ()
+    approve: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. "
+            "Wins over the agent file's approve(). Repeatable.",
+            default_text="the agent file's approve()",
+            metavar="NAME",
+        ),
+    ] = ()
     upload_traces: Annotated[
         bool,
         Setting("Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"),

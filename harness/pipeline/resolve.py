@@ -15,7 +15,16 @@ from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
 from harness.endpoints import AGENT_KEY, Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
-from harness.rollouts import AgentEnv, LoadedAgent, RawCall, check_tools, has_own_model, load_agent
+from harness.rollouts import (
+    AgentEnv,
+    ChosenApprover,
+    LoadedAgent,
+    RawCall,
+    check_approvals,
+    check_tools,
+    has_own_model,
+    load_agent,
+)
 from harness.transcripts import ESTIMATE, counter_for
 
 
@@ -95,6 +104,7 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mappin
                 f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with --base-url "
                 "(or OPENAI_BASE_URL), or try it on the embedded model with --offline"
             )
+        check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if not offline:
             check_tools(agent, endpoint, settings.model)
         return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))

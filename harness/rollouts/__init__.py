@@ -3,6 +3,7 @@
 A rollout that fails is a record like any other. This room must not know how rollouts are judged or ranked.
 """
 
+from harness.rollouts.approvals import ChosenApprover, check_approvals
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
@@ -21,6 +22,7 @@ from harness.rollouts.tool_threads import tools_in_threads
 
 __all__ = [
     "AgentEnv",
+    "ChosenApprover",
     "Engine",
     "FirstCall",
     "LoadedAgent",
@@ -36,6 +38,7 @@ __all__ = [
     "Replayed",
     "RunContext",
     "agent_files",
+    "check_approvals",
     "check_tools",
     "check_tracing",
     "connect",

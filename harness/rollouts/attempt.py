@@ -20,6 +20,7 @@ from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajec
 from harness.core.settings import Settings
 from harness.endpoints import Ceiling, Endpoint, EndpointState, agent_retries
 from harness.offline import OfflineModel
+from harness.rollouts.approvals import waits_for
 from harness.rollouts.capture import span_log
 from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
@@ -280,8 +281,7 @@ class Attempt:
 def outcome_of(result: RunResult) -> AgentOutcome:
     """Return how a run that raised nothing ended: with a text, with JSON, or waiting for an approval."""
     if result.interruptions:
-        waiting = ", ".join(str(getattr(i, "name", None) or "a tool") for i in result.interruptions)
-        message = f"waits for approval of {waiting}"
+        message = waits_for(result.interruptions)
         return AgentOutcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))
     final: Any = result.final_output
     if final is None or isinstance(final, str):

@@ -11,6 +11,7 @@ import anyio
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
+from harness.rollouts.approvals import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import check_tracing, log_kept
 from harness.rollouts.recorder import Recorder
@@ -138,6 +139,7 @@ class Engine:
             state=self.run_context.models.state,
             limit=TimeLimit(self.run_context.settings.timeout),
             seed=seed,
+            approver=ChosenApprover(self.run_context.settings.approve, self.run_context.loaded.approve),
         )
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         try:

@@ -1,7 +1,7 @@
 """An agent and those it hands off to: walking them, and copying them for one rollout."""
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -23,6 +23,28 @@ def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
     for source in agents:  # grows while it is walked
         agents += [h for h in source.handoffs if isinstance(h, Agent) and not any(h is a for a in agents)]
     return agents
+
+
+def in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
+    """Return an agent, its handoff targets and the agents that it uses as tools, however far, each once."""
+    agents = [agent]
+    for source in agents:  # grows while it is walked
+        agents += [a for a in _next_to(source) if not any(a is seen for seen in agents)]
+    return agents
+
+
+def _next_to(agent: Agent[Any]) -> Iterator[Agent[Any]]:
+    for handoff in agent.handoffs:
+        target: Any = handoff
+        if isinstance(handoff, Handoff):
+            reference: Any = getattr(handoff, "_agent_ref", None)
+            target = reference() if reference else None
+        if isinstance(target, Agent):
+            yield cast("Agent[Any]", target)
+    for tool in agent.tools:
+        used: Any = getattr(tool, "_agent_instance", None)
+        if isinstance(used, Agent):
+            yield cast("Agent[Any]", used)
 
 
 def copied(agent: Agent[Any], change: Change) -> Agent[Any]:

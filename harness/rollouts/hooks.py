@@ -8,6 +8,8 @@ from agents import RunHooks
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tracing import get_current_span
 
+from harness.rollouts.approvals import TimedDecision
+
 
 @dataclass(frozen=True)
 class ToolNotes:
@@ -16,6 +18,8 @@ class ToolNotes:
     call_of_span: Mapping[str, str] = field(default_factory=dict[str, str])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
     """By the function span's id."""
+    decisions: Mapping[str, TimedDecision] = field(default_factory=dict[str, TimedDecision])
+    """What was decided on calls that need approval, by the function span's id."""
 
 
 class ToolHooks(RunHooks[Any]):
@@ -25,11 +29,12 @@ class ToolHooks(RunHooks[Any]):
         """Note nothing yet."""
         self._calls: dict[str, str] = {}
         self._errors: dict[str, str] = {}
+        self._decisions: dict[str, TimedDecision] = {}
 
     @property
     def notes(self) -> ToolNotes:
         """What was noted so far."""
-        return ToolNotes(self._calls, self._errors)
+        return ToolNotes(self._calls, self._errors, self._decisions)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
@@ -37,6 +42,12 @@ class ToolHooks(RunHooks[Any]):
         span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
         if span is not None and call_id:
             self._calls[span.span_id] = call_id
+
+    def on_decision(self, decision: TimedDecision) -> None:
+        """Note what was decided on the call that the current function span is of."""
+        span = get_current_span()
+        if span is not None:
+            self._decisions[span.span_id] = decision
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""

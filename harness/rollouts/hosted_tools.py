@@ -1,14 +1,14 @@
 """Tools that only the Responses API knows, looked for before anything is spent."""
 
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-from agents import Agent, Handoff, Model, OpenAIChatCompletionsModel, UserError
+from agents import Agent, Model, OpenAIChatCompletionsModel, UserError
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.chatcmpl_converter import Converter
 
 from harness.core.errors import UsageError
 from harness.endpoints import Endpoint
+from harness.rollouts.graph import in_sight
 
 
 def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
@@ -16,7 +16,7 @@ def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None)
 
     `model` is the one that is named for every agent of the run.
     """
-    for each in _in_sight(agent):
+    for each in in_sight(agent):
         refused = next((tool for tool in each.tools if not _is_taken(tool)), None)
         if refused is None:
             continue
@@ -29,28 +29,6 @@ def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None)
                 f"{what}: call the model with --api responses, if its server knows that API, or give the agent other "
                 "tools (`env.api` in `build(env)` says which API a run calls)"
             )
-
-
-def _in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
-    """Return an agent, its handoff targets and the agents that it uses as tools, however far, each once."""
-    agents = [agent]
-    for source in agents:  # grows while it is walked
-        agents += [a for a in _next_to(source) if not any(a is seen for seen in agents)]
-    return agents
-
-
-def _next_to(agent: Agent[Any]) -> Iterator[Agent[Any]]:
-    for handoff in agent.handoffs:
-        target: Any = handoff
-        if isinstance(handoff, Handoff):
-            reference: Any = getattr(handoff, "_agent_ref", None)
-            target = reference() if reference else None
-        if isinstance(target, Agent):
-            yield cast("Agent[Any]", target)
-    for tool in agent.tools:
-        used: Any = getattr(tool, "_agent_instance", None)
-        if isinstance(used, Agent):
-            yield cast("Agent[Any]", used)
 
 
 def _is_taken(tool: Any) -> bool:

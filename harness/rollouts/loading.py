@@ -43,6 +43,8 @@ class LoadedAgent:
     after_rollout: Callable[..., Any] | None = None
     reward: Callable[..., Any] | None = None
     """`reward(rollout, query)` gives a verifiable reward, or None; asked only of rollouts that ended well."""
+    approve: Callable[..., Any] | None = None
+    """`approve(item, context)` decides on a tool call that needs approval: a bool, or the reason of a refusal."""
     redact: Callable[[str], str] | None = None
     """`redact(text)` returns a text without what must not be kept; applied to all that is written or judged."""
     shared_mcp: bool = False
@@ -230,6 +232,7 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         before_rollout=_hook(module, "before_rollout"),
         after_rollout=_hook(module, "after_rollout"),
         reward=_hook(module, "reward"),
+        approve=_hook(module, "approve"),
         redact=_hook(module, "redact"),
         shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
     )

@@ -68,6 +68,7 @@ class RecordedModel(Model):
         """Call the inner model."""
         request = request_of(system_instructions, input, tools, output_schema, handoffs)
         self._note_first(request, model_settings)
+        self._recorder.let_decide(tools)
 
         async def send(settings: ModelSettings) -> ModelResponse:
             wire, token = capture_reply()
@@ -105,6 +106,7 @@ class RecordedModel(Model):
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
         request = request_of(system_instructions, input, tools, output_schema, handoffs)
         self._note_first(request, model_settings)
+        self._recorder.let_decide(tools)
         seeded = with_seed(model_settings, self._recorder.seed)
         if seeded.include_usage is None:
             seeded = replace(seeded, include_usage=True)

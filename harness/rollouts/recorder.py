@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents import ModelResponse, ModelSettings
+from agents import ModelResponse, ModelSettings, Tool
 from agents.tracing import get_trace_provider
 
 from harness.endpoints import EndpointState, TimeLimit, is_quota
+from harness.rollouts.approval_gate import put_gates
+from harness.rollouts.approvals import Approver
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 
@@ -57,6 +59,8 @@ class Recorder:
     fatal: Exception | None = None
     """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
     hooks: ToolHooks = field(default_factory=ToolHooks)
+    approver: Approver | None = None
+    """Decides on tool calls that need approval."""
     no_thread: bool = False
     """A tool was given up before any thread was free for it."""
     _lost_s: float = 0.0
@@ -82,6 +86,14 @@ class Recorder:
                 self.fatal = error
         else:
             self.on_reply()
+
+    def let_decide(self, tools: list[Tool]) -> None:
+        """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""
+        if self.approver:
+            put_gates(tools, self.approver, self.hooks.on_decision, self._end_with)
+
+    def _end_with(self, error: Exception) -> None:
+        self.fatal = error
 
     def lost_s(self) -> float:
         """Return the seconds that went on calls without a reply, and on the waits before their next attempts."""

@@ -171,7 +171,7 @@ def _find(path: Sequence[Step], call_id: str, tool: str | None, within: str = ""
     """Return the first step of a tool call, with its number; the steps inside a step come after the step."""
     for position, step in enumerate(path, 1):
         number = f"{within}{position}"
-        if step.call_id == call_id and step.tool_name == tool:
+        if step.call_id == call_id and step.tool_name == tool and step.kind != "approval":
             return number, step
         if inner := _find(step.inner, call_id, tool, f"{number}."):
             return inner

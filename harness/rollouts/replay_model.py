@@ -8,7 +8,9 @@ from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool
 from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.endpoints import completed
+from harness.rollouts.approval_gate import gated
 from harness.rollouts.model_request import request_of
+from harness.rollouts.recorded_decisions import RecordedDecisions
 from harness.rollouts.recording import Recording
 
 
@@ -18,6 +20,7 @@ class ReplayModel(Model):
     def __init__(self, recording: Recording) -> None:
         """Answer from `recording`."""
         self._recording = recording
+        self._decisions = RecordedDecisions(recording)
 
     async def get_response(
         self,
@@ -47,7 +50,7 @@ class ReplayModel(Model):
         if not isinstance(tool, FunctionTool):
             return tool
         if self._recording.drives_nested if _is_agent(tool) else self._recording.live_tools:
-            return tool
+            return gated(tool, self._decisions, lambda _: None, lambda _: None)
 
         async def invoke(context: Any, arguments: str) -> Any:
             del arguments  # they come from the recorded reply
@@ -55,6 +58,8 @@ class ReplayModel(Model):
 
         stub = copy.copy(tool)
         stub.on_invoke_tool = invoke
+        if self._decisions.covers(tool.name):
+            stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from agents.tracing import Span
 
 from harness.core.records import Step
+from harness.rollouts.approvals import TimedDecision
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.reply_items import ReplyItem
@@ -51,6 +52,7 @@ class _Result:
     error: str | None = None
     server: str | None = None
     inner: tuple[Step, ...] = ()
+    approval: TimedDecision | None = None
     started_at: datetime | None = None
     duration_s: float | None = None
 
@@ -111,7 +113,10 @@ class _Trace:
         for item in reply.items():
             if item.tool:
                 call = _Call(item, _joined(before), agent)
-                yield _step(call, self._result(item, reply, beside))
+                result = self._result(item, reply, beside)
+                if result.approval:
+                    yield result.approval.step(tool=item.tool, agent=agent, call_id=item.call_id)
+                yield _step(call, result)
                 before = []
             else:
                 before.append(item)
@@ -179,6 +184,7 @@ class _Trace:
             error=self._notes.errors.get(run.span_id) or span_error(run),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
+            approval=self._notes.decisions.get(run.span_id),
             started_at=_when(run.started_at),
             duration_s=_seconds(run),
         )

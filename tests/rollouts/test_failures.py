@@ -60,7 +60,10 @@ async def test_a_context_too_long_is_named(refusal: Refuse):
 
 
 async def test_a_tool_that_waits_for_approval_is_an_approval_failure():
-    @function_tool(needs_approval=True)
+    async def always(*_: Any) -> bool:
+        return True
+
+    @function_tool(needs_approval=always)
     def dangerous() -> str:
         """Do it."""
         return "done"
