@@ -1,5 +1,6 @@
 """The import contracts of pyproject.toml name every room, and they catch what they forbid."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -107,3 +108,19 @@ def test_chance_in_the_pure_core_is_caught(report: str):
 
 def test_a_module_outside_of_the_rooms_is_caught(report: str):
     assert "harness.planted_loose" in report or "planted_loose" in report
+
+
+@pytest.mark.parametrize("room", ["archive", "pipeline", "cli", "report", "doctor"])
+def test_what_an_archive_holds_is_validated_at_one_door(room: str):
+    """Members of an archive become records in harness.archive.typed_records, which turns what is wrong into damage."""
+    own = {"model_validate", "model_validate_json", "validate_python", "validate_json", "model_validate_strings"}
+    door = {"typed_records.py", "index_file.py"}  # the latter: rows of the cached index, which are no records
+    calls = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in (PACKAGE / room).rglob("*.py")
+        if path.name not in door
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in own
+    ]
+    of_other_texts = {"doctor/local_servers.py", "doctor/labelled_pairs.py"}  # a server's reply, a user's own file
+    assert [call for call in calls if call.split(":")[0] not in of_other_texts] == []

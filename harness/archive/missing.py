@@ -1,6 +1,6 @@
 """What is missing of a run: rollouts that never ended, a ranking that was cut short or is out of date."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -9,7 +9,7 @@ from harness.archive.index import RolloutPlace
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade
 from harness.core.records import InfrastructureFailureKind, Query
 
 CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
@@ -57,16 +57,19 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     return MissingWork({}, ranking=_out_of_date(reader, basis))
 
 
-def last_unfinished(runs_dir: Path) -> Path | None:
-    """Return the newest run of which something is missing that can be done; what cannot be read is passed over."""
+def last_unfinished(runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None) -> Path | None:
+    """Return the newest run of which something is missing that can be done.
+
+    A run that cannot be read is passed over; `pass_over` hears why.
+    """
     for folder in reversed(list_runs(runs_dir)):
         try:
             with RunReader(folder) as reader:
                 missing = missing_of(reader)
                 if not missing.nothing and not redacted_of(reader, missing.rollouts):
                     return folder
-        except (ArchiveDamaged, UsageError):
-            continue
+        except (ArchiveDamaged, NeedsUpgrade) as exc:
+            pass_over(exc)
     return None
 
 

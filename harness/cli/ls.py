@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
-from harness.core.errors import ArchiveDamaged
+from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,27 +25,34 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import run_cells, runs_table
+    from harness.report import run_cells, runs_table, unreadable_table
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
     rows: list[list[object]] = []
-    damaged: dict[Path, ArchiveDamaged] = {}
+    unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
     for path in list_runs(folder):
         try:
             with RunReader(path) as reader:
                 rows.append([*run_cells(reader)])
                 infos.append(reader.info.model_dump(mode="json", exclude={"rubric_text"}))
-        except ArchiveDamaged as exc:  # one damaged run must not hide the rest
-            damaged[path] = exc
+        except ArchiveDamaged as exc:  # one bad run must not hide the rest
+            unreadable[path] = exc
+            infos.append({"id": path.name, "damaged": str(exc)})
+        except NeedsUpgrade as exc:
+            unreadable[path] = exc
+            infos.append({"id": path.name, "needs": exc.version})
     if as_json:
         print_json(infos)
-    elif rows or damaged or links:
+    elif rows or unreadable or links:
         stdout().print(runs_table(rows))
+        if unreadable:
+            stdout().print(unreadable_table(unreadable))
         for link in links:
             say(f"damaged: {link}", err=True)
-        for path, error in damaged.items():
-            say(f"damaged: {error}; `harness validate {shlex.quote(str(path))}` tells more", err=True)
+        for path, error in unreadable.items():
+            if error.exit_code is ExitCode.DAMAGED:
+                say(f"{path.name} is damaged: `harness validate {shlex.quote(str(path))}` tells more", err=True)
     else:
         say(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")

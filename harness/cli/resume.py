@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
-from harness.core.errors import ExitCode, UsageError
+from harness.core.errors import ExitCode, HarnessError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def resume(
 
     process.silence_logs(verbose=verbose)
     parent = runs_folder(runs_dir, environ)
-    folder = find_run(run, parent) if run else last_unfinished(parent)
+    folder = find_run(run, parent) if run else last_unfinished(parent, _say_passed_over)
     if folder is None:
         say("nothing to do: every run is finished", err=as_json)
         return ExitCode.DONE
@@ -107,6 +107,12 @@ def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:
             "note: this judging began when a tool's text could still pose as a step of the transcript, and goes on in "
             "that way, so that no verdict is bought twice; `harness rescore` judges in the new way"
         )
+
+
+def _say_passed_over(error: HarnessError) -> None:
+    from harness.cli.output import say
+
+    say(f"passed over: {error}", err=True)
 
 
 def _load_agent(reader: RunReader, agent: str | None) -> LoadedAgent:

@@ -13,7 +13,7 @@ from harness.report.terminal.layout import visible_text
 from harness.report.terminal.matches import match_lines, matches_table
 from harness.report.terminal.overview import overview
 from harness.report.terminal.rollout import path_lines
-from harness.report.terminal.runs import run_cells, runs_table
+from harness.report.terminal.runs import run_cells, runs_table, unreadable_table
 from harness.report.text import beginning, counted, dollars, signed
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "share_words",
     "signed",
     "summarize",
+    "unreadable_table",
     "visible_text",
     "write_page",
 ]

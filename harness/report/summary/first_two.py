@@ -114,7 +114,8 @@ def _leads(match: Match, entrant: int, verdicts: VerdictLookup) -> list[tuple[st
     for a, b in marks_of_sides(match, verdicts):
         ours, theirs = (a, b) if entrant == match.a else (b, a)
         for dimension, mark in ours.dimensions.items():
-            leads.setdefault(dimension, []).append(mark - theirs.dimensions[dimension])
+            if dimension in theirs.dimensions:
+                leads.setdefault(dimension, []).append(mark - theirs.dimensions[dimension])
     return [(dimension, sum(marks) / len(marks)) for dimension, marks in leads.items()]
 
 

@@ -1,13 +1,15 @@
 """The list of runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from harness.archive import RankingFile, RunReader
+from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.sums import sum_if_known
-from harness.core.unicode import visible_name
+from harness.core.unicode import visible, visible_name
 from harness.report.terminal.layout import plain_table
 from harness.report.text import money
 
@@ -19,6 +21,18 @@ def runs_table(runs: Iterable[Sequence[Any]]) -> Table:
     table = plain_table(_COLUMNS, right={"n", "queries", "rollouts", "failed"})
     for cells in runs:
         table.add_row(*(visible_name(str(cell)) for cell in cells))
+    return table
+
+
+def unreadable_table(runs: Mapping[Path, HarnessError]) -> Table:
+    """Return a table of the runs that cannot be read, a row each: the name of the folder, and why."""
+    table = plain_table(("run", "cannot be read"), no_wrap=False)
+    for folder, error in runs.items():
+        if isinstance(error, NeedsUpgrade):
+            reason = f"needs schema version {error.version}: upgrade this harness"
+        else:
+            reason = f"damaged: {error}".replace(f"{folder}/", "", 1)
+        table.add_row(visible_name(folder.name), visible(reason))
     return table
 
 

@@ -1,0 +1,98 @@
+"""One bad run breaks neither `ls` nor `resume` without RUN, and what is wrong with it is said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import Outcome, attempt
+from tests.fuzz.kinds.records import sealed
+
+LATER = "29990101T000000-later-000000"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    room = Room.make(tmp_path / "room")
+    room.add_run()
+    return room
+
+
+def harness(room: Room, *argv: str) -> Outcome:
+    outcome = attempt(argv, room.work, room.environ())
+    assert outcome.faults() == []
+    return outcome
+
+
+def with_info(run: Path, **changes: object) -> None:
+    path = run / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes))
+
+
+def with_rollout(run: Path, **changes: object) -> Path:
+    """Change the first rollout of a run, its checksum included; return the file."""
+    (path,) = (run / "rollouts").glob("*.jsonl")
+    head, first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(head + sealed(json.dumps(json.loads(first) | changes).encode()) + b"".join(others))
+    return path
+
+
+DAMAGED: list[dict[str, object]] = [
+    {"schema_version": None},
+    {"schema_version": "1"},
+    {"schema_version": True},
+    {"schema_version": -1},
+    {"schema_version": 10**30},
+    {"id": "../../outside"},
+    {"id": 7},
+    {"created_at": "2026-07-21T14:03:20"},
+    {"settings": {"n": [[[]]]}},
+    {"settings": {"n": 10**9}},
+    {"settings": [1]},
+    {"judge": None},
+]
+
+
+@pytest.mark.parametrize("changes", DAMAGED, ids=str)
+def test_a_damaged_run_is_listed_with_its_reason_beside_the_others(room: Room, changes: dict[str, object]):
+    with_info(room.add_run(name=LATER), **changes)
+    entries = json.loads(harness(room, "ls", "--json").out_text)
+    assert [list(entry) for entry in entries[1:]] == [["id", "damaged"]]
+    assert (entries[1]["id"], "run.json" in entries[1]["damaged"]) == (LATER, True)
+    assert "agent" in entries[0]
+    listed = harness(room, "ls")
+    assert (listed.code, LATER in listed.out_text, "damaged: run.json: " in listed.out_text) == (0, True, True)
+
+
+def test_a_run_of_a_later_harness_is_listed_with_the_version_that_it_needs(room: Room):
+    with_info(room.add_run(name=LATER), schema_version=7)
+    entries = json.loads(harness(room, "ls", "--json").out_text)
+    assert entries[1] == {"id": LATER, "needs": 7}
+    assert "needs schema version 7" in " ".join(harness(room, "ls").out_text.split())
+    assert harness(room, "show", LATER).code == 2
+
+
+@pytest.mark.parametrize(
+    "changes", [{"schema_version": None}, {"schema_version": 7}, {"settings": {"n": "x"}}], ids=str
+)
+def test_resume_passes_over_a_bad_run_and_says_so(room: Room, changes: dict[str, object]):
+    with_info(room.add_run(name=LATER), **changes)
+    resumed = harness(room, "resume")
+    assert resumed.code == 0
+    assert "every run is finished" in resumed.out_text
+    assert [line.split(":")[0] for line in resumed.err_text.splitlines() if LATER in line] == ["passed over"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"index": -1}, {"index": "first"}, {"started_at": None}, {"status": "fine"}, {"query": ["q"]}, {"failure": "no"}],
+    ids=str,
+)
+def test_a_record_that_does_not_fit_is_damage_with_file_and_line(room: Room, changes: dict[str, object]):
+    path = with_rollout(room.add_run(name=LATER), **changes)
+    shown = harness(room, "show", LATER)
+    assert (shown.code, f"{path.name}:2: no valid record: " in shown.err_text) == (5, True)
+    found = harness(room, "validate", LATER, "--json")
+    first = next(finding for finding in json.loads(found.out_text) if finding["kind"] == "damage")
+    assert (found.code, Path(first["file"]).name, first["line"]) == (5, path.name, 2)
