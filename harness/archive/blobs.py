@@ -49,15 +49,19 @@ class Blobs:
 
     def get(self, name: str) -> str:
         """Return a stored text. Raises ArchiveDamaged if it is missing or does not match its hash."""
-        if name not in self:
-            self.scan()
-        place = self._places.get(name)
-        if place is None:
-            raise ArchiveDamaged(f"{self._folder}: missing blob {name}")
+        place = self.place(name)
         text = read_record(read_at(place), BLOB).text
         if blob_name(text) != name:
             raise ArchiveDamaged(f"{place}: the content does not match its hash {name}")
         return text
+
+    def place(self, name: str) -> RecordPlace:
+        """Return where a text stands. Raises ArchiveDamaged if it is missing."""
+        if name not in self:
+            self.scan()
+        if name not in self._places:
+            raise ArchiveDamaged(f"{self._folder}: missing blob {name}")
+        return self._places[name]
 
     def add_place(self, name: str, place: RecordPlace, end: int) -> None:
         """Hear from the writer where it put a blob, which ends at byte `end`."""

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
-from harness.archive.record_faults import head_faults
+from harness.archive.record_faults import run_faults
 from harness.archive.run_files import read_file, runs_in
 from harness.archive.typed_records import checked
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean, on_a_line, quoted
@@ -124,7 +124,7 @@ def _info_of(data: bytes, path: Path) -> RunInfo:
     try:
         members = parse(data)
         check_version(members.get("schema_version"), path)
-        return checked(members, RunInfo.model_validate, path, head_faults)
+        return checked(members, RunInfo.model_validate, path, run_faults)
     except ValueError as exc:
         raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {_NO_REPAIR}") from None
     except ArchiveDamaged as exc:

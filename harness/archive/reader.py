@@ -19,9 +19,11 @@ from harness.archive.typed_records import (
     RankingHead,
     damaged,
     read_record,
+    recorded_settings,
 )
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
+from harness.core.settings import Settings
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 
 T = TypeVar("T")
@@ -62,6 +64,11 @@ class RunReader:
     def __exit__(self, *_: object) -> None:
         """Close the reader."""
         self.close()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the run began with. Raises ArchiveDamaged if they are none."""
+        return recorded_settings(self.info.settings, self.folder / "run.json")
 
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""

@@ -6,12 +6,13 @@ The bounds are far outside of anything that happens, and within what dates, sums
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, get_args
 
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match
+from harness.core.settings import Api
 from harness.core.settings_sources import check_known
 from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores
 
@@ -32,6 +33,11 @@ class _HasId(Protocol):
     def settings(self) -> Mapping[str, JsonValue]: ...
 
 
+class _HasEndpoint(_HasId, Protocol):
+    @property
+    def endpoint(self) -> Mapping[str, JsonValue] | None: ...
+
+
 class _HasStart(Protocol):
     @property
     def index(self) -> int: ...
@@ -40,7 +46,7 @@ class _HasStart(Protocol):
 
 
 def head_faults(head: _HasId) -> Iterator[str]:
-    """Yield what is wrong with `run.json`, or with the head of a ranking."""
+    """Yield what is wrong with the head of a ranking, and what may be wrong with `run.json` as well."""
     if not head.id.isprintable() or "/" in head.id or not 1 <= len(head.id) <= 255 or head.id in {".", ".."}:
         yield "id: not fit to be the name of a file"
     yield from _time_faults("created_at", head.created_at, aware=True)
@@ -48,6 +54,16 @@ def head_faults(head: _HasId) -> Iterator[str]:
         check_known(head.settings)
     except UsageError as exc:
         yield f"settings: {exc}"
+
+
+def run_faults(info: _HasEndpoint) -> Iterator[str]:
+    """Yield what is wrong with `run.json`."""
+    yield from head_faults(info)
+    endpoint = info.endpoint or {}
+    if not isinstance(endpoint.get("base_url"), str | None):
+        yield "endpoint.base_url: an address is expected"
+    if endpoint.get("api") not in {None, *get_args(Api)}:
+        yield f"endpoint.api: one of {', '.join(get_args(Api))} is expected"
 
 
 def rollout_faults(rollout: _HasStart) -> Iterator[str]:

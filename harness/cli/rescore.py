@@ -140,9 +140,10 @@ def _announce(console: Console, folder: Path, job: _Job) -> Settings:
     """Print which options do nothing and what a budget is spent on; return the run's settings under the changes."""
     from harness.archive import RunReader
     from harness.cli import announce
-    from harness.core.settings_sources import changed, load
+    from harness.pipeline import changed_settings
 
-    settings = load(changed(RunReader(folder).info.settings, job.changes))
+    with RunReader(folder) as reader:
+        settings = changed_settings(reader, job.changes)
     announce.note_idle_judge_options(console, settings, job.changes)
     announce.announce_design(console, settings)
     return settings

@@ -62,7 +62,6 @@ def resume(
     from harness.cli.output import say
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
-    from harness.core.settings_sources import load
     from harness.report import counted
 
     process.silence_logs(verbose=verbose)
@@ -79,7 +78,7 @@ def resume(
     to_run = counted(missing.count, "rollout")
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging")
     _note_older_way(console, missing.like or reader.info)
-    settings = load(dict(reader.info.settings))
+    settings = reader.settings
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
         work = partial(

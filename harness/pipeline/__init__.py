@@ -8,7 +8,7 @@ from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.messages import TrajectoryScore, ruler
-from harness.pipeline.plan import Prepared, describe_calls, prepare
+from harness.pipeline.plan import Prepared, changed_settings, describe_calls, prepare
 from harness.pipeline.quote import Quote, quote_rescoring
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent, resolve_judge
 from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
@@ -27,6 +27,7 @@ __all__ = [
     "Validation",
     "best_of",
     "best_rollout",
+    "changed_settings",
     "describe_calls",
     "for_best",
     "for_each",

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from harness.archive import RankingHead, RunInfo, RunReader
+from pydantic import JsonValue
+
+from harness.archive import RankingHead, RunInfo, RunReader, checked, recorded_settings
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.settings import Settings, without_credentials
 from harness.core.settings_sources import changed, load
@@ -90,11 +92,11 @@ def rescoring(
 ) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
     rendering_of(rendering)
-    settings = load(changed(reader.info.settings, changes))
+    settings = changed_settings(reader, changes)
     if not reader.info.judge:  # imported: nothing was judged yet
         judge = resolve_judge(settings, environ, None, offline=False)
     else:
-        judge = JudgeSpec.model_validate(reader.info.judge)
+        judge = _recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), environ, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
@@ -102,6 +104,16 @@ def rescoring(
         check_prices(settings, judge_prices(judge))
     rubric = rubric_for_rescoring(reader.info, settings, changes)
     return JudgingPlan(judge, rubric, settings, rendering=rendering)
+
+
+def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
+    """Return a run's settings under `changes`. Raises UsageError for these, ArchiveDamaged for the run's own."""
+    _ = reader.settings  # what is wrong now is wrong with the archive, and later with the changes
+    return load(changed(reader.info.settings, changes))
+
+
+def _recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
+    return checked(judge, JudgeSpec.model_validate, f"{where}: judge")
 
 
 def _check_parts(reader: RunReader, settings: Settings) -> None:
@@ -134,7 +146,8 @@ def as_begun(
     then, so that no verdict is bought twice. The rubric is the one that the run holds, or `rubric_word` names. Raises
     UsageError if that is another one.
     """
-    settings = load(dict(like.settings if like else info.settings))
+    where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
+    settings = recorded_settings(like.settings if like else info.settings, where)
     place = dict(info.endpoint or {})
     if place.get("base_url") and place["base_url"] != without_credentials(environ.get("OPENAI_BASE_URL")):
         settings = replace(settings, base_url=place["base_url"])
@@ -144,7 +157,7 @@ def as_begun(
     rubric = rubric_as_begun(info, like, settings, rubric_word)
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
-    judge = JudgeSpec.model_validate(like.judge if like else info.judge)
+    judge = _recorded_judge(like.judge if like else info.judge, where)
     return JudgingPlan(judge, rubric, settings, rendering=rendering)
 
 

@@ -17,7 +17,6 @@ from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_o
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
-from harness.core.settings_sources import load
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import one_error
@@ -27,7 +26,16 @@ from harness.pipeline.resolve import AgentSpec, agent_of, redactor_of, replay_en
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import Engine, LoadedAgent, RecordedRollout, Replayed, ReplayOptions, replay_rollout, unpack
+from harness.rollouts import (
+    Engine,
+    LoadedAgent,
+    RawCall,
+    RecordedRollout,
+    Replayed,
+    ReplayOptions,
+    replay_rollout,
+    unpack,
+)
 from harness.transcripts import RENDERING
 
 _GROUPS_AT_ONCE = 8
@@ -211,16 +219,23 @@ async def replay_run(
     with RunReader(folder) as reader:
         if next(_chosen(reader, query, rollout))[1].origin:
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
-        loaded, settings = loaded or agent_of(reader.info, Path.cwd()), load(dict(reader.info.settings))
+        loaded, settings = loaded or agent_of(reader.info, Path.cwd()), reader.settings
         redact = redactor_of(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):
-            calls = unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get) if recorded.raw_calls else []
+            calls = _raw_calls(reader, recorded)
             yield await replay_rollout(
                 loaded,
                 replay_env(reader.info, settings, recorded, calls),
                 RecordedRollout(of_query, recorded, calls),
                 ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
             )
+
+
+def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
+    if not recorded.raw_calls:
+        return []
+    where = f"{reader.blobs.place(recorded.raw_calls)}: raw calls"
+    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, where)
 
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:

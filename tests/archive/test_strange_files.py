@@ -265,16 +265,23 @@ def test_a_repair_does_not_add_to_a_file_that_has_another_name_outside(room: Roo
 
 
 @pytest.mark.usefixtures("canary")
-def test_a_ranking_whose_id_is_a_path_leads_a_repair_to_its_own_file(room: Room, run: Path) -> None:
+@pytest.mark.parametrize(
+    ("ranking_id", "finding", "left"),
+    [("../../../../outside/canary", "1: no valid record: id: ", 2), ("another", "2: the ranks", 1)],
+    ids=["a path", "another ranking's"],
+)
+def test_a_ranking_whose_id_is_not_its_name_leads_a_repair_to_its_own_file(
+    room: Room, run: Path, ranking_id: str, finding: str, left: int
+) -> None:
     path = records_of(run, "rankings")
     head, group, footer = path.read_bytes().splitlines(keepends=True)
-    named = {"id": "../../../../outside/canary"}
+    named = {"id": ranking_id}
     ranks = {"rollouts": [ranked | {"rank": 0.0} for ranked in json.loads(group)["rollouts"]]}
     path.write_bytes(changed(head, named) + changed(group, ranks) + footer)
     outcome = ended(room, "validate", "--repair", run.name)
     assert outcome.code == 0
-    assert f"{path.relative_to(room.work)}:2: the ranks" in outcome.out_text
-    assert len(path.read_bytes().splitlines()) == 1
+    assert f"{path.relative_to(room.work)}:{finding}" in outcome.out_text
+    assert len(path.read_bytes().splitlines()) == left
 
 
 def changed(line: bytes, members: dict[str, Any]) -> bytes:
