@@ -98,7 +98,8 @@ def main() -> None:
 def _print_usage_error(error: click.ClickException) -> None:
     lines = io.StringIO()
     error.show(lines)
-    say("\n".join(map(short_message, lines.getvalue().rstrip("\n").split("\n"))), err=True)
+    message = error.format_message()
+    say(lines.getvalue().rstrip("\n").replace(message, short_message(message.replace("\n", " "))), err=True)
 
 
 def _print_error(error: HarnessError) -> None:

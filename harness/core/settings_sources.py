@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Setting, Settings
+from harness.core.unicode import valid_unicode
 from harness.core.user_files import read_text
 
 _MOST_COMPLAINTS = 3
@@ -73,10 +74,21 @@ def check_known(values: Mapping[str, Any]) -> None:
 
 
 def _checked(values: Mapping[str, Any]) -> Settings:
+    for name, value in values.items():
+        _check_text(name, value)
     try:
         return Settings(**dict(_checker()(**values)))
     except ValidationError as exc:
         raise UsageError(_complaints(exc)) from None
+
+
+def _check_text(name: str, value: Any) -> None:
+    """Refuse text that a run cannot keep, and that no file system takes as a name."""
+    several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+    for text in (str(each) for each in several if isinstance(each, str | Path)):
+        if "\0" in text or valid_unicode(text) != text:
+            shown = "" if name in ADDRESSES else f" {quoted(text)}"
+            raise UsageError(f"{SETTINGS[name].flag}{shown}: holds NUL, or a byte that is not UTF-8")
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +98,8 @@ def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     """
     kept = dict(before)
     now_budget = changes.get("budget") is not None and "topology" not in changes
-    now_other = changes.get("topology") not in {None, "cyclic"} and "budget" not in changes
+    unlike = changes.get("topology") not in (None, "cyclic")  # no set: a config file may hold a list there
+    now_other = unlike and "budget" not in changes
     if now_budget or (now_other and kept.get("budget") is not None):
         kept = {k: v for k, v in kept.items() if k not in {"budget", *_FOR_A_BUDGET}}
     return kept | dict(changes)

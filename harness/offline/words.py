@@ -1,6 +1,7 @@
 """Words, sentences and the little knowledge of English that the embedded parts share."""
 
 import re
+from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_][\w+#'-]*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z]|\d)")
@@ -48,8 +49,13 @@ def content_stems(text: str) -> list[str]:
 
 def keywords(query: str) -> list[str]:
     """Return the words of a request that say what it is about, each once, as written."""
-    kept = [w for w in dict.fromkeys(split_words(query)) if w not in STOP_WORDS and w not in TASK_WORDS and len(w) > 1]
-    return kept or list(dict.fromkeys(split_words(query)))
+    return list(_keywords(query))
+
+
+@lru_cache(maxsize=16)  # asked again for each passage, and a request may be long
+def _keywords(query: str) -> tuple[str, ...]:
+    distinct = tuple(dict.fromkeys(split_words(query)))
+    return tuple(w for w in distinct if w not in STOP_WORDS and w not in TASK_WORDS and len(w) > 1) or distinct
 
 
 def split_sentences(text: str) -> list[str]:

@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -107,7 +108,7 @@ def _find(word: str, here: Path) -> LoadedAgent:
     """
     place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
     if place.endswith(".py"):
-        path = (here / place).resolve()
+        path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
             raise UsageError(
                 f"no file {on_a_line(place)}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr"
