@@ -98,8 +98,8 @@ def main() -> None:
 def _print_usage_error(error: click.ClickException) -> None:
     lines = io.StringIO()
     error.show(lines)
-    message = error.format_message()
-    say(lines.getvalue().rstrip("\n").replace(message, short_message(message.replace("\n", " "))), err=True)
+    usage, label, message = lines.getvalue().rstrip("\n").partition("\nError: ")  # of no command: help, and no error
+    say(usage + label + short_message(message.replace("\n", " ")), err=True)
 
 
 def _print_error(error: HarnessError) -> None:
