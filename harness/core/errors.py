@@ -14,7 +14,7 @@ from harness.core.unicode import visible
 
 _MOST_QUOTED = 200
 """Characters of an input that a message quotes."""
-_LONGEST_MESSAGE = 1000
+_LONGEST_MESSAGE = 900
 _LONGEST_WORD_COMPARED = 100
 _LONG_WORD = re.compile(rf"\S{{{_MOST_QUOTED + 1},}}")
 

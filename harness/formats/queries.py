@@ -30,13 +30,14 @@ def query_from(text: str, *, reference: str | None = None, id: str | None = None
     return Query(id=_checked_id(id) if id else _id(text), text=valid_unicode(text), reference=reference)
 
 
-def _checked_id(query_id: str) -> str:
+def _checked_id(query_id: str, place: str = "") -> str:
     """Return the id that a file names. It stands in tables and is typed: short, on one line, with nothing hidden."""
     query_id = valid_unicode(query_id)
+    shown = f"{place}the query id {quoted(query_id)}"
     if len(query_id) > _LONGEST_ID:
-        raise UsageError(f"the query id {quoted(query_id)} has {len(query_id):,} characters; at most {_LONGEST_ID} fit")
+        raise UsageError(f"{shown} has {len(query_id):,} characters; at most {_LONGEST_ID} fit")
     if visible(query_id) != query_id or "\n" in query_id or "\t" in query_id:
-        raise UsageError(f"the query id {quoted(query_id)} holds a character that is not shown or breaks the line")
+        raise UsageError(f"{shown} holds a character that is not shown or breaks the line")
     return query_id
 
 
@@ -126,9 +127,10 @@ def _from_object(row: JsonObject, place: str) -> Query:
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
     id_given, content = text_in(row, "id"), row[key]
+    id_given = _checked_id(id_given, f"{place}: ") if id_given else None
     if isinstance(content, list):
         items = _items(content, place)
-        id_made = _checked_id(id_given) if id_given else _id(json.dumps(content, sort_keys=True))
+        id_made = id_given or _id(json.dumps(content, sort_keys=True))
         return Query(id=id_made, text=items_text(items), items=items, reference=reference, metadata=metadata)
     query = query_from(str(content), reference=reference, id=id_given)
     return query.model_copy(update={"metadata": metadata})
