@@ -14,6 +14,7 @@ from harness.core.records import Query
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.formats.json_values import JsonObject, parse_json, text_in
+from harness.formats.message_items import items_of_messages
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer")
@@ -44,9 +45,9 @@ def _checked_id(query_id: str, place: str = "") -> str:
 def read_queries(source: str) -> Iterator[Query]:
     """Yield the queries of a file, as they are read; `-` is standard input.
 
-    JSONL: one object a line with "query" and optionally "id", "reference" and anything else (kept as metadata), or
-    one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one query a line.
-    Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
+    JSONL: one object a line with "query" (or chat "messages") and optionally "id", "reference" and anything else (kept
+    as metadata), or one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one
+    query a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
     ids: set[str] = set()
     for number, query in _numbered(source, on_a_line(source)):
@@ -121,9 +122,14 @@ def _line_value(line: str, place: str, *, jsonl: bool) -> JsonValue:
 
 def _from_object(row: JsonObject, place: str) -> Query:
     key = next((name for name in _TEXT_KEYS if _holds_query(row.get(name))), None)
+    if key is None and isinstance(row.get("messages"), list):
+        key, row = "query", _with_items(row, place)
     if key is None:
         names = " or ".join(repr(name) for name in _TEXT_KEYS)
-        raise UsageError(f"{place}: no text under {names} (a list of the SDK's input items does as well)")
+        raise UsageError(
+            f"{place}: no text under {names} (a list of the SDK's input items does as well), "
+            "and no chat messages under 'messages'"
+        )
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
     id_given, content = text_in(row, "id"), row[key]
@@ -134,6 +140,29 @@ def _from_object(row: JsonObject, place: str) -> Query:
         return Query(id=id_made, text=items_text(items), items=items, reference=reference, metadata=metadata)
     query = query_from(str(content), reference=reference, id=id_given)
     return query.model_copy(update={"metadata": metadata})
+
+
+def _with_items(row: JsonObject, place: str) -> JsonObject:
+    """Return a row of chat messages with the SDK's input items as its query.
+
+    A last message of the assistant's is the answer to the conversation: the reference, where none is named.
+    """
+    messages = row["messages"]
+    assert isinstance(messages, list)  # noqa: S101 - for the type checker; the caller looked
+    *before, last = messages or [None]
+    rest = {name: value for name, value in row.items() if name != "messages"}
+    if isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls"):
+        messages = before
+        if not any(row.get(name) is not None for name in _REFERENCE_KEYS):
+            rest |= {"reference": _content(last.get("content"))}
+    try:
+        items = items_of_messages(messages)
+    except ValueError as exc:
+        raise UsageError(f"{place}: {on_a_line(exc)}") from None
+    if not any(item.get("role") == "user" for item in items):
+        raise UsageError(f"{place}: no message is a user's")
+    content: list[JsonValue] = [dict(item) for item in items]
+    return rest | {"query": content}
 
 
 def _holds_query(value: JsonValue) -> bool:
