@@ -1,9 +1,7 @@
 """`harness agents`: the agents that `--agent NAME` finds."""
 
 import logging
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
@@ -25,12 +23,13 @@ def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     from harness.cli.agent_list import agents_table, list_agents
     from harness.cli.console import stdout
     from harness.cli.output import print_json
+    from harness.cli.process import stdout_for_results
     from harness.core.settings_sources import load, merge_sources
     from harness.endpoints import agent_endpoint
 
     logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
     settings = load(merge_sources({}, environ, None))
-    with redirect_stdout(sys.stderr):  # what an agent's file prints is not the result
+    with stdout_for_results():  # what an agent's file prints is not the result
         listed = anyio.run(list_agents, Path.cwd(), settings, agent_endpoint(settings, environ))
     if as_json:
         print_json([agent.model_dump(mode="json") for agent in listed])

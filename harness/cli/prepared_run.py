@@ -1,12 +1,11 @@
 """What `run` and `best` do before they spend: load the agent, read the queries, check all that can be checked free."""
 
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import anyio
 
+from harness.cli.process import stdout_for_results
 from harness.core.errors import UsageError
 from harness.core.records import Query
 from harness.core.settings import Settings
@@ -19,7 +18,7 @@ def prepare_run(
     agent: str, query: str | None, queries: str | None, settings: Settings, environ: Mapping[str, str]
 ) -> tuple[list[Query], Prepared]:
     """Return the queries to ask and the checked run. Raises UsageError."""
-    with redirect_stdout(sys.stderr):  # what an agent's file prints must not stand among the results
+    with stdout_for_results():  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
         return _queries(loaded, query, queries), anyio.run(prepare, loaded, settings, environ)
 

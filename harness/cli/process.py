@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import redirect_stdout
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TypeVar
 
@@ -30,7 +31,7 @@ def run_interruptible(
     """
     stop = stop or StopSign()
     try:
-        with redirect_stdout(sys.stderr):  # what an agent's tools print must not stand among the results
+        with stdout_for_results():
             result = anyio.run(_until_stopped, partial(bars.around, work), stop, grace_s)
         if not stop.asked:
             return result
@@ -58,6 +59,25 @@ async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grac
         loop.remove_signal_handler(signal.SIGINT)
         if stop.asked:  # a further Ctrl-C while the loop is closed would be a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def stdout_for_results() -> Generator[None]:
+    """Send to stderr what an agent's code prints, writes to file descriptor 1, or lets its child processes write."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # the process was started without a stdout
+        kept = None
+    try:
+        if kept is not None:
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def silence_logs(*, verbose: bool = False) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,14 +52,14 @@ def replay(
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
-    from harness.cli.process import silence_logs
+    from harness.cli.process import silence_logs, stdout_for_results
     from harness.report import counted
     from harness.rollouts import load_agent
 
     silence_logs(verbose=verbose)
     folder = find_run(run, runs_folder(runs_dir, environ))
     replayed: list[Replayed] = []
-    with redirect_stdout(sys.stderr):  # what an agent's file and tools print is not the result
+    with stdout_for_results():  # what an agent's file and tools print is not the result
         loaded = load_agent(agent, Path.cwd()) if agent else None
 
         async def replay_all() -> None:
