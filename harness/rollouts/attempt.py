@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from agents import ModelProvider, ModelSettings, RunConfig, Runner, RunResult
+from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
 from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
@@ -28,6 +28,7 @@ from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.mcp_errors import mcp_errors
 from harness.rollouts.model_calls import CallTotals, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
@@ -70,6 +71,8 @@ class RunContext:
     stop: StopSign = field(default_factory=StopSign)
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
+    overridden: set[str] = field(default_factory=set[str])
+    """Agents of whose own temperature it has been said that it gives way."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,11 @@ class Attempt:
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
         uploaded = self.run_context.settings.upload_traces
-        with span_log().watch(self.trace_id, uploaded=uploaded), stray_replies(self.stray_replies):
+        with (
+            span_log().watch(self.trace_id, uploaded=uploaded),
+            stray_replies(self.stray_replies),
+            mcp_errors(self.recorder.hooks.note_error),
+        ):
             return await self._run()
 
     async def _run(self) -> AgentOutcome:
@@ -228,7 +235,20 @@ class Attempt:
 
     def _runs(self, config: RunConfig) -> RolloutRuns:
         models = self.run_context.models
-        return RolloutRuns(config, self.recorder, models.elsewhere, brings_models=models.endpoint is None)
+        return RolloutRuns(
+            config, self.recorder, models.elsewhere, self._note_override, brings_models=models.endpoint is None
+        )
+
+    def _note_override(self, agent: Agent[Any]) -> None:
+        """Say once a run that an agent's own temperature gives way."""
+        own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
+        if own in (None, temperature) or agent.name in self.run_context.overridden:
+            return
+        self.run_context.overridden.add(agent.name)
+        self.run_context.progress.note(
+            f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {temperature:g} for the samples "
+            f"(--temperature), {ANCHOR_TEMPERATURE:g} for the anchor"
+        )
 
     def _env(self) -> AgentEnv:
         """Give the rollout chance of its own, the same for the same seed, query and index."""

@@ -140,6 +140,7 @@ class Engine:
             limit=TimeLimit(self.run_context.settings.timeout),
             seed=seed,
             approver=ChosenApprover(self.run_context.settings.approve, self.run_context.loaded.approve),
+            greedy=index == 0,
         )
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         try:

@@ -1,10 +1,14 @@
 """What ended a rollout: an exception, a cut reply, or the time."""
 
+from typing import Any, cast
+
 import agents
 import openai
 
 from harness.core.records import Failure, FailureKind
+from harness.core.unicode import valid_unicode
 from harness.endpoints import EndpointDown, failure_of
+from harness.rollouts.model_request import input_items
 from harness.rollouts.recorder import Recorder
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
@@ -28,6 +32,9 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
         return failure_of(exc).model_copy(update={"turn": turn})
     if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder)):
         return cut.model_copy(update={"turn": turn})
+    if isinstance(exc, UnicodeEncodeError) and (tool := _surrogate_tool(recorder)):
+        message = f"the output of the tool {tool!r} holds a lone surrogate, which no request can carry"
+        return Failure(kind="tool", type="UnicodeEncodeError", message=message, turn=turn)
     kind: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
     cause = exc.__cause__
     if kind is None:
@@ -36,6 +43,17 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
     if kind == "tool" and cause is not None:
         message = f"{message} ({type(cause).__name__})"
     return Failure(kind=kind, type=type(exc).__name__, message=message[:1000], turn=turn)
+
+
+def _surrogate_tool(recorder: Recorder) -> str | None:
+    """Return the tool whose output in the last request is no valid Unicode; None where all outputs are."""
+    items = input_items(recorder.calls[-1].request) if recorder.calls else ()
+    fields = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+    names = {item.get("call_id"): str(item.get("name")) for item in fields if item.get("type") == "function_call"}
+    for item in fields:
+        if str(item.get("type")).endswith("_call_output") and valid_unicode(text := str(item.get("output"))) != text:
+            return names.get(item.get("call_id"), "unknown")
+    return None
 
 
 def not_whole(recorder: Recorder) -> Failure | None:

@@ -1,11 +1,14 @@
 """The SDK's run hooks and tool error formatter: what only they tell of a tool call."""
 
-from collections.abc import Mapping
+import copy
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents import RunHooks
+from agents import FunctionTool, RunHooks, Tool
 from agents.run_config import ToolErrorFormatterArgs
+from agents.tool import default_tool_timeout_error_message
 from agents.tracing import get_current_span
 
 from harness.rollouts.approvals import TimedDecision
@@ -20,6 +23,8 @@ class ToolNotes:
     """By the function span's id."""
     decisions: Mapping[str, TimedDecision] = field(default_factory=dict[str, TimedDecision])
     """What was decided on calls that need approval, by the function span's id."""
+    timeout_texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the SDK tells the model if the tool is not done in time, by the function span's id."""
 
 
 class ToolHooks(RunHooks[Any]):
@@ -30,18 +35,23 @@ class ToolHooks(RunHooks[Any]):
         self._calls: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._decisions: dict[str, TimedDecision] = {}
+        self._timeout_texts: dict[str, str] = {}
 
     @property
     def notes(self) -> ToolNotes:
         """What was noted so far."""
-        return ToolNotes(self._calls, self._errors, self._decisions)
+        return ToolNotes(self._calls, self._errors, self._decisions, self._timeout_texts)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
-        del agent, tool
+        del agent
         span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
         if span is not None and call_id:
             self._calls[span.span_id] = call_id
+            if isinstance(tool, FunctionTool) and tool.timeout_seconds is not None:
+                self._timeout_texts[span.span_id] = default_tool_timeout_error_message(
+                    tool_name=tool.name, timeout_seconds=tool.timeout_seconds
+                )
 
     def on_decision(self, decision: TimedDecision) -> None:
         """Note what was decided on the call that the current function span is of."""
@@ -51,7 +61,35 @@ class ToolHooks(RunHooks[Any]):
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
-        span = get_current_span()
-        if args.error is not None and span is not None:
-            self._errors[span.span_id] = f"{type(args.error).__name__}: {args.error}"
+        if args.error is not None:
+            self.note_error(args.error)
         return None
+
+    def note_error(self, error: BaseException | str) -> None:
+        """Note what went wrong in the tool call that is under way here."""
+        span = get_current_span()
+        if span is not None:
+            self._errors[span.span_id] = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+
+    def with_timeouts_noted(self, tool: Tool) -> Tool:
+        """Return a tool that notes its timeouts: a copy, where the tool words them by a function of its own."""
+        words = tool.timeout_error_function if isinstance(tool, FunctionTool) else None
+        if words is None or isinstance(words, NotedTimeout):
+            return tool
+        twin: Any = copy.copy(tool)
+        twin.timeout_error_function = NotedTimeout(words, self.note_error)
+        return twin
+
+
+class NotedTimeout:
+    """A tool's own words for a timeout, which notes the timeout."""
+
+    def __init__(self, words: Callable[..., Any], note: Callable[[BaseException], None]) -> None:
+        """Pass on to `words`."""
+        self._words, self._note = words, note
+
+    async def __call__(self, context: Any, error: Exception) -> str:
+        """Note the timeout and return the words."""
+        self._note(error)
+        text = self._words(context, error)
+        return await text if inspect.isawaitable(text) else text

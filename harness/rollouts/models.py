@@ -86,7 +86,7 @@ class RecordedModel(Model):
             return response
 
         try:
-            seeded = with_seed(model_settings, self._recorder.seed)
+            seeded = self._sent(model_settings)
             return await self._state.call(self.model, seeded, send, self._clock)
         except Refused as exc:
             self._recorder.fatal = exc
@@ -107,7 +107,7 @@ class RecordedModel(Model):
         request = request_of(system_instructions, input, tools, output_schema, handoffs)
         self._note_first(request, model_settings)
         self._recorder.let_decide(tools)
-        seeded = with_seed(model_settings, self._recorder.seed)
+        seeded = self._sent(model_settings)
         if seeded.include_usage is None:
             seeded = replace(seeded, include_usage=True)
 
@@ -146,6 +146,11 @@ class RecordedModel(Model):
             raise
         finally:
             await _closed(events, quietly=reply.over)
+
+    def _sent(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings to send: with the rollout's seed, and for the anchor without a top_p."""
+        seeded = with_seed(settings, self._recorder.seed)
+        return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
     def _note_first(self, request: dict[str, Any], settings: ModelSettings) -> None:
         """Take the fingerprint if this is the first call. Raises StoppedBeforeFirstCall if no more is wanted."""
@@ -246,10 +251,14 @@ def brings_model(agent: Agent[Any]) -> bool:
 
 
 def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None = None) -> dict[str, Any]:
-    """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded.
+    """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded, as are timeouts.
 
     Models by name come recorded from the provider.
     """
-    if not isinstance(agent.model, Model) or not brings_model(agent):
-        return {}
-    return {"model": RecordedModel(agent.model, recorder, state, own=True)}
+    changes: dict[str, Any] = {}
+    if isinstance(agent.model, Model) and brings_model(agent):
+        changes["model"] = RecordedModel(agent.model, recorder, state, own=True)
+    tools = [recorder.hooks.with_timeouts_noted(tool) for tool in agent.tools]
+    if any(tool is not before for tool, before in zip(tools, agent.tools, strict=True)):
+        changes["tools"] = tools
+    return changes

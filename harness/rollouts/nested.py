@@ -47,6 +47,8 @@ class RolloutRuns:
     recorder: Recorder
     elsewhere: Callable[[], LoopModels]
     """Makes the rollout's models for another event loop, such as that of a run in a thread."""
+    on_agent: Callable[[Agent[Any]], None]
+    """Hears of each agent that runs, or may be handed over to."""
     brings_models: bool
     """Whether the rollout has no endpoint: all models are the agent's own."""
     through_usual_runner: bool = True
@@ -57,6 +59,8 @@ class RolloutRuns:
         """Return a run on the rollout's models. Raises RolloutOver once the rollout has ended."""
         if self.over:
             raise RolloutOver("the rollout has ended: no more agents are run in it")
+        for each in _agents(agent):
+            self.on_agent(each)
         theirs, close = as_config(options), None
         state = self.recorder.state
         if _is_of_this_loop(theirs):
@@ -98,9 +102,11 @@ class RolloutRuns:
 
     def _recorded(self, agent: Any, state: EndpointState) -> Any:
         """Return the agent, as a copy where Model objects of its own are to be recorded."""
-        if any(brings_model(a) or hands_off_unseen(a) for a in _agents(agent)):
-            return copied(agent, lambda a: recorded(a, self.recorder, state))
-        return agent
+
+        def changes(of: Agent[Any]) -> dict[str, Any]:
+            return recorded(of, self.recorder, state)
+
+        return copied(agent, changes) if any(changes(a) or hands_off_unseen(a) for a in _agents(agent)) else agent
 
 
 def _agents(agent: Any) -> list[Agent[Any]]:

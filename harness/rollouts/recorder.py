@@ -52,6 +52,8 @@ class Recorder:
     on_reply: Callable[[], None] = lambda: None
     seed: int | None = None
     """Sent with every call, where the endpoint takes one."""
+    greedy: bool = False
+    """Of the anchor, at temperature 0: a top_p of the agent's own is not sent."""
     stop_before_first_call: bool = False
     """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])

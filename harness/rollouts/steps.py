@@ -178,16 +178,28 @@ class _Trace:
         mcp: Mapping[str, Any] = run.span_data.mcp_data or {}
         server = mcp.get("server")
         output = as_text(run.span_data.output)
+        output = self._sent(call, reply) if output is None else output
         return _Result(
             tool_type="mcp" if server else "agent" if nested else "function",
-            output=self._sent(call, reply) if output is None else output,
-            error=self._notes.errors.get(run.span_id) or span_error(run),
+            output=output,
+            error=self._run_error(run, output),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
             approval=self._notes.decisions.get(run.span_id),
             started_at=_when(run.started_at),
             duration_s=_seconds(run),
         )
+
+    def _run_error(self, run: Span[Any], output: str | None) -> str | None:
+        """Return what went wrong in a tool's run, also where the SDK notes no error on the span."""
+        if error := self._notes.errors.get(run.span_id) or span_error(run):
+            return error
+        if output is not None:
+            late = output == self._notes.timeout_texts.get(run.span_id)
+            return f"ToolTimeoutError: {output}" if late else None
+        siblings = (s for s in self._under.get(run.parent_id, ()) if s.span_data.type == "function")
+        raised = next((s.span_data.name for s in siblings if s is not run and s.error), None)
+        return f"cancelled, because the tool {raised!r} beside it raised" if raised else None
 
     def _guardrail(self, span: Span[Any]) -> Step:
         verdict = "tripped" if span.span_data.triggered else "passed"
