@@ -12,13 +12,13 @@ from harness.rollouts.process_guard import ProcessGuard
 
 _KINDS: tuple[type[MCPServer], ...] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
 
-Note = Callable[[BaseException | str], None]
+NoteError = Callable[[BaseException | str], None]
 
-_note: ContextVar[Note | None] = ContextVar("harness_mcp_errors", default=None)
+_note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=None)
 
 
 @contextmanager
-def mcp_errors(note: Note) -> Generator[None]:
+def mcp_errors(note: NoteError) -> Generator[None]:
     """In this task and those that it starts, tell `note` of each call that an MCP server refuses or fails."""
     token = _note.set(note)
     try:
