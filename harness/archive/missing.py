@@ -8,12 +8,15 @@ from typing import get_args
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
+from harness.archive.run_files import files_in
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade
 from harness.core.records import InfrastructureFailureKind, Query
 
 CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
 """A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
+_STOPPED = {"cancelled", "quota"}
+"""Such a rollout was stopped; that tells nothing of the next time."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,31 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
 def last_unfinished(runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None) -> Path | None:
     """Return the newest run of which something is missing that can be done.
 
-    A run that cannot be read is passed over; `pass_over` hears why.
+    A run whose rollouts failed again when it was resumed comes after all others: what fails each time must not keep
+    `resume` from an older run. A run that cannot be read is passed over; `pass_over` hears why.
     """
+    failed_again: Path | None = None
     for folder in reversed(list_runs(runs_dir)):
         try:
             with RunReader(folder) as reader:
                 missing = missing_of(reader)
-                if not missing.nothing and not redacted_of(reader, missing.rollouts):
+                if missing.nothing or redacted_of(reader, missing.rollouts):
+                    continue
+                if not _failed_again(reader, missing):
                     return folder
+                failed_again = failed_again or folder
         except (ArchiveDamaged, NeedsUpgrade) as exc:
             pass_over(exc)
-    return None
+    return failed_again
+
+
+def _failed_again(reader: RunReader, missing: MissingWork) -> bool:
+    """Tell whether all that is missing are rollouts that the infrastructure failed in a later process, too."""
+    places = [
+        reader.index.rollouts.get(query, {}).get(i) for query, indices in missing.rollouts.items() for i in indices
+    ]
+    first = next(iter(files_in(reader.folder / "rollouts")), None)
+    return bool(places) and all(p and p.kind not in _STOPPED and p.place.path != first for p in places)
 
 
 def redacted_of(reader: RunReader, queries: Iterable[str]) -> Query | None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankingFile, RunReader, missing_of
 from harness.cli.output import say
 from harness.core.settings import with_placeholder
 
@@ -20,13 +20,23 @@ def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int]
         f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
         f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
     ]
+    if (again := _again(reader)) is not None:
+        lines.append(f"{command} resume {run}{again}")
     if reader.info.agent_offline and typed[:1] == ["run"]:
-        again = f"{command} {shlex.join(_without_password(word) for word in typed if word != '--offline')}"
+        typed_again = f"{command} {shlex.join(_without_password(word) for word in typed if word != '--offline')}"
         lines = [
-            f"with a key:           OPENAI_API_KEY=sk-... {again}",
-            f"with a local server:  {again} --base-url http://localhost:8000/v1 --model NAME",
+            f"with a key:           OPENAI_API_KEY=sk-... {typed_again}",
+            f"with a local server:  {typed_again} --base-url http://localhost:8000/v1 --model NAME",
         ]
     say("\n" + "\n".join(f"next: {line}" for line in lines))
+
+
+def _again(reader: RunReader) -> str | None:
+    """Return the options with which `resume` has something to do, "" for none; None where all is done."""
+    if not missing_of(reader).nothing:
+        return ""
+    failed = any(place.status == "failed" for group in reader.index.rollouts.values() for place in group.values())
+    return " --retry-failed" if failed and reader.info.judge else None  # what was imported nobody can run
 
 
 def _without_password(word: str) -> str:

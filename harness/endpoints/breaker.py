@@ -31,7 +31,7 @@ class Breaker:
     @property
     def closed(self) -> bool:
         """Whether a call may go at once."""
-        return self._failures < FAILURES
+        return self._failures < FAILURES and not self.given_up
 
     async def wait(self) -> bool:
         """Wait until the endpoint has answered, or it is this call's turn to try; return whether this call tries.
@@ -55,7 +55,7 @@ class Breaker:
 
     def replied(self) -> None:
         """Note a reply of any kind that shows the endpoint at work."""
-        if self._failures >= FAILURES:
+        if self._failures >= FAILURES and not self.given_up:
             self._note(f"{self._name} answers again")
         if self._failures:
             self._failures, self._failing_since = 0, None
@@ -74,7 +74,7 @@ class Breaker:
                     f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
                 )
         if now - self._failing_since >= self._give_up_s:
-            self._give_up(why)
+            self.give_up(why)
         self._change()
 
     def tried(self) -> None:
@@ -82,11 +82,12 @@ class Breaker:
         self._trying = False
         self._change()
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
+        """Ask nothing more of the endpoint; `why` is its last error."""
         if not self.given_up:
             self.given_up = f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}"
             self._note(f"{self.given_up}. Nothing more is asked of it")
-        self._failures = max(self._failures, FAILURES)
+        self._change()
 
     def _change(self) -> None:
         self._changed.set()

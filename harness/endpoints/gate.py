@@ -81,11 +81,17 @@ class Gate:
             except openai.RateLimitError as exc:
                 self._breaker.replied()  # the endpoint works, and says so
                 left_s = self._patience_left_s(began)
-                if is_quota(exc) or left_s <= 0:
+                if is_quota(exc):
+                    raise
+                if left_s <= 0:
+                    self._breaker.give_up(_short(exc))
+                    self._pace.end()
                     raise
                 self._pace.refused(sent_at, retry_after_s(exc), left_s)
             except (openai.APIConnectionError, openai.InternalServerError) as exc:
                 self._breaker.failed(_short(exc))
+                if self.given_up:
+                    self._pace.end()
                 raise
             except openai.APIStatusError:
                 self._breaker.replied()

@@ -41,6 +41,7 @@ class Pace:
         self._let_in: deque[float] = deque(maxlen=1024)
         """When the latest calls were sent that were not refused."""
         self._queue = anyio.Lock()
+        self._ended = anyio.Event()
 
     @property
     def free(self) -> bool:
@@ -50,12 +51,17 @@ class Pace:
     async def wait(self) -> None:
         """Wait for this call's turn. Callers come through in the order in which they came."""
         async with self._queue:
-            # a 429 during the sleep may put the next call off again
-            while (now := anyio.current_time()) < self._next_at:  # noqa: ASYNC110
-                await anyio.sleep_until(self._next_at)
+            # a 429 during the wait may put the next call off again
+            while (now := anyio.current_time()) < self._next_at and not self._ended.is_set():
+                with anyio.move_on_after(self._next_at - now):
+                    await self._ended.wait()
             if self._rate is not None:
                 self._next_at = now + 1 / self._rate
                 self._raise_rate(self._rate)
+
+    def end(self) -> None:
+        """Hold nobody back any more: nothing more is sent."""
+        self._ended.set()
 
     def sent(self) -> float:
         """Note a call that is sent now; return the time, for `refused`."""

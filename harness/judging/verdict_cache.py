@@ -94,13 +94,10 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return kept
         done = self._in_flight[key] = anyio.Event()
         try:
-            if getattr(self._judge, "given_up", None):  # a judge of the user's own has no endpoint of ours
-                return self._not_bought(key, DOWN, *material)
-            if cache.stop.asked:
-                return self._not_bought(key, STOPPED, *material)
-            if cache.free or not await cache.ceiling.begin("judge"):
-                return self._not_bought(key, FREE if cache.free else OVER, *material)
-            verdict = await self._buy(*material)
+            why_not = await self._why_not()
+            verdict = None if why_not else await self._buy(*material)
+            if verdict is None:
+                return self._not_bought(key, why_not or DOWN, *material)
             ledger.bought[key] = verdict
         finally:
             del self._in_flight[key]
@@ -120,11 +117,24 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         ledger.reused[key] = kept
         return kept
 
-    async def _buy(self, *material: *Material) -> Ok | Failed:
+    async def _why_not(self) -> Failure | None:
+        """Return why nothing may be bought now; None where money for a verdict is set aside."""
+        if getattr(self._judge, "given_up", None):  # a judge of the user's own has no endpoint of ours
+            return DOWN
+        if self._cache.stop.asked:
+            return STOPPED
+        if self._cache.free:
+            return FREE
+        return None if await self._cache.ceiling.begin("judge") else OVER
+
+    async def _buy(self, *material: *Material) -> Ok | Failed | None:
+        """Ask the judge, and keep what comes; None where the endpoint was given up before any reply came."""
         cache, usd = self._cache, 0.0
         cache.progress.expect("judging", 1)
         try:
             verdict = await self._judge(*material)
+            if verdict.status == "failed" and not verdict.raw_replies and verdict.failure.type == "EndpointDown":
+                return None
             usd = verdict.price_usd if verdict.usage.requests else 0.0
             cache.store.add_verdict(verdict)
             cache.progress.kept("judging", verdict.usage, verdict.price_usd, failed=verdict.status == "failed")

@@ -4,6 +4,7 @@ Here, as in a command, the environment and the clock are read once.
 """
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
@@ -47,8 +48,9 @@ async def rollout(
     """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
 
     `agent` is an Agent, a function that builds one, or whatever --agent takes; `settings` are those of the command
-    line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Nothing is written
-    unless `store` is given. Raises UsageError.
+    line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Where the endpoint gave
+    no reply for `give_up` seconds, the rollouts not begun are not in the group, and a warning says so. Nothing is
+    written unless `store` is given. Raises UsageError.
     """
     chosen, surroundings = load({"n": n, **settings}), _surroundings(progress)
     loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
@@ -56,9 +58,12 @@ async def rollout(
     store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
     try:
         async with open_engine(spec, chosen, store, surroundings) as engine:
-            return await engine.roll_out(query if isinstance(query, Query) else query_from(query))
+            rolled_out = await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
         raise first_error(group) from None
+    if why := surroundings.gates.given_up:
+        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=2)
+    return rolled_out
 
 
 async def rank(
