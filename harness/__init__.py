@@ -6,11 +6,14 @@
 Importing this imports nothing else: the Agents SDK takes over a second, and comes in when it is first needed.
 """
 
-from typing import TYPE_CHECKING, Any
+# Not from typing: `python -m harness` comes here first, and the working folder may hold a typing.py of a stranger's.
+TYPE_CHECKING = False
 
 __version__: str
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
     from harness.core.rankings import GroupRanking
@@ -64,9 +67,9 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name when it is first asked for (PEP 562)."""
-    if name not in {*_HOMES, "__version__"}:
+    if name not in _HOMES and name != "__version__":
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - see above
 

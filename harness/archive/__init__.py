@@ -4,6 +4,7 @@ A record is on disk before it counts. This room knows records and files; it must
 judged or ranked.
 """
 
+from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
 from harness.archive.blobs import Blobs
 from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
 from harness.archive.memory_store import MemoryStore
@@ -21,6 +22,7 @@ from harness.archive.validation import Finding, findings
 
 __all__ = [
     "ASIDE",
+    "Attestation",
     "Blobs",
     "Finding",
     "MemoryStore",
@@ -31,6 +33,9 @@ __all__ = [
     "RunReader",
     "RunStore",
     "Store",
+    "attest",
+    "attest_addresses",
+    "attestation_of",
     "checked",
     "find_run",
     "findings",
@@ -44,5 +49,6 @@ __all__ = [
     "redacted_of",
     "schema_of",
     "schemas",
+    "withdraw",
     "write_file",
 ]

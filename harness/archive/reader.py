@@ -41,11 +41,12 @@ class RunReader:
         """
         self.folder = folder
         self.info: RunInfo
-        self.info, sha256 = read_info(folder)
+        self.info_sha256: str
+        self.info, self.info_sha256 = read_info(folder)
         refuse_strange_records(folder, SEGMENTS)
         self.blobs = Blobs(folder / "blobs")
         caches = caches or usual_caches()
-        self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
+        self._cache = caches / "index" / f"{self.info_sha256}.sqlite" if caches else None
         self._index: Index | None = None
         self._from_cache = False
         self._files = RecordFiles()

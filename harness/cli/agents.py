@@ -25,12 +25,13 @@ def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     from harness.cli.output import print_json
     from harness.cli.process import stdout_for_results
     from harness.core.settings_sources import load, merge_sources
-    from harness.endpoints import agent_endpoint
+    from harness.endpoints import Credentials, agent_endpoint
 
     logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
     settings = load(merge_sources({}, environ, None))
+    endpoint = agent_endpoint(settings, Credentials.naming(environ, settings.base_url))
     with stdout_for_results():  # what an agent's file prints is not the result
-        listed = anyio.run(list_agents, Path.cwd(), settings, agent_endpoint(settings, environ))
+        listed = anyio.run(list_agents, Path.cwd(), settings, endpoint)
     if as_json:
         print_json([agent.model_dump(mode="json") for agent in listed])
     else:

@@ -35,6 +35,11 @@ config_option = click.option(
 reuse_option = click.option(
     "--reuse", multiple=True, metavar="RUN", help="Take verdicts with the same key from this run. Repeatable."
 )
+trust_option = click.option(
+    "--trust-archive",
+    is_flag=True,
+    help="Send keys to every address that the run names, and believe its --corpus, --approve and --upload-traces.",
+)
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Check everything, print what the work would take, and stop."
 )

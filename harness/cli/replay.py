@@ -24,6 +24,7 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--query", metavar="ID", help="Only this query, by its id. [default: all]")
 @click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]")
 @click.option("--agent", "-a", help="The agent, or a changed one, as for run. [default: the run's own]")
+@options.trust_option
 @options.setting_option("runs_dir")
 @options.json_option
 @options.verbose_option
@@ -37,6 +38,7 @@ def replay(
     runs_dir: Path | None,
     *,
     live_tools: bool,
+    trust_archive: bool,
     as_json: bool,
     verbose: bool,
 ) -> ExitCode:
@@ -63,7 +65,15 @@ def replay(
         loaded = load_agent(agent, Path.cwd()) if agent else None
 
         async def replay_all() -> None:
-            rollouts = pipeline.replay_run(folder, loaded, environ, query=query, rollout=rollout, live_tools=live_tools)
+            rollouts = pipeline.replay_run(
+                folder,
+                loaded,
+                environ,
+                query=query,
+                rollout=rollout,
+                live_tools=live_tools,
+                trust_archive=trust_archive,
+            )
             replayed.extend([each async for each in rollouts])
 
         try:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "pose as a step. [default: 2]",
 )
 @options.dry_run_option
+@options.trust_option
 @options.config_option
 @options.setting_option("runs_dir")
 @options.json_option
@@ -56,6 +57,7 @@ def rescore(
     *,
     free: bool,
     rendering: int,
+    trust_archive: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -87,6 +89,7 @@ def rescore(
         [find_run(word, parent) for word in reuse],
         free=free,
         rendering=rendering,
+        trust=trust_archive,
     )
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
@@ -123,11 +126,18 @@ class _Job:
     _: KW_ONLY
     free: bool
     rendering: int
+    trust: bool
+    """Whether keys may go wherever the run says (--trust-archive)."""
 
     @property
     def options(self) -> dict[str, Any]:
         """What the pipeline takes by name."""
-        return {"reuse": self.lenders, "free": self.free, "rendering": self.rendering}
+        return {
+            "reuse": self.lenders,
+            "free": self.free,
+            "rendering": self.rendering,
+            "trust_archive": self.trust,
+        }
 
     def after_spending(self, usd: float) -> _Job:
         """Return the job for the next run: what is left of --max-cost is for the others."""

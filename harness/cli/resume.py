@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli import options
-from harness.core.errors import ExitCode, HarnessError, UsageError
+from harness.core.errors import ExitCode, HarnessError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     "--accept-changed-agent", is_flag=True, help="Go on although the agent has changed; the archive notes the change."
 )
 @options.setting_option("rubric", default="the text that the run holds")
+@options.setting_options("base_url", "judge_base_url", default="the run's own, and no other")
+@options.trust_option
 @options.setting_option("max_cost", default="the run's own")
 @options.setting_option("runs_dir")
 @options.json_option
@@ -41,18 +43,22 @@ def resume(
     run: str | None,
     agent: str | None,
     rubric: str | None,
+    flags: Mapping[str, Any],
     max_cost: float | None,
     runs_dir: Path | None,
     *,
     retry_failed: bool,
     accept_changed_agent: bool,
+    trust_archive: bool,
     as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> ExitCode:
     """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking. What is there is kept.
 
-    The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing.
+    The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing. A run
+    that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
+    that it names as its agent is loaded only with --agent.
     """
     from harness import pipeline
     from harness.archive import find_run, last_unfinished, missing_of
@@ -84,12 +90,14 @@ def resume(
         work = partial(
             pipeline.resume_run,
             folder,
-            lambda: _load_agent(reader, agent),
+            lambda: _load_agent(reader, agent, environ),
             around,
             retry_failed=retry_failed,
             accept_changed_agent=accept_changed_agent,
             max_cost=max_cost,
             rubric_word=rubric,
+            named=pipeline.NamedAddresses(**flags),
+            trust_archive=trust_archive,
         )
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     if result is None:  # another process has just finished the run
@@ -114,15 +122,16 @@ def _say_passed_over(error: HarnessError) -> None:
     say(f"passed over: {error}", err=True)
 
 
-def _load_agent(reader: RunReader, agent: str | None) -> LoadedAgent:
+def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]) -> LoadedAgent:
     from pathlib import Path
 
+    from harness.archive import attestation_of
+    from harness.pipeline import agent_of_run
     from harness.rollouts import load_agent
 
-    word = agent or reader.info.agent_word
-    if word is None:
-        raise UsageError(f"run {reader.info.id} does not say where its agent is: name it with --agent")
-    return load_agent(word, Path.cwd())
+    if agent:
+        return load_agent(agent, Path.cwd())
+    return agent_of_run(reader.info, attestation_of(reader, environ), Path.cwd(), f"resume {reader.folder}")
 
 
 def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:

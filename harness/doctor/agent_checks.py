@@ -60,7 +60,7 @@ async def check_agent(request: DoctorRequest, folder: Path) -> tuple[CheckedAgen
     """Load the agent as from `folder` and make one. Return it, None where that fails, with the checks of it."""
     try:
         loaded = load_agent(request.agent, folder)
-        spec = await resolve_agent(loaded, request.settings, request.environ)
+        spec = await resolve_agent(loaded, request.settings, request.credentials)
         async with loaded.open(_env(request, spec)) as agent:
             checked = CheckedAgent(spec, agent, has_own_endpoint=_has_own_endpoint(request, spec, agent))
     except HarnessError as exc:

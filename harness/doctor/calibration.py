@@ -218,7 +218,7 @@ async def calibrate(
     store, surroundings = MemoryStore(), Surroundings(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
     try:
-        async with open_judge(spec, rubric, request.settings, store, surroundings) as judge:
+        async with open_judge(spec, rubric, request.settings, request.credentials, store, surroundings) as judge:
             cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
             calibration.judge = judge.identity
 

@@ -46,17 +46,17 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
     if agent is None:
         return None, [Check("judge", "skipped", "it depends on the agent")]
     try:
-        spec = resolve_judge(request.settings, request.environ, agent.spec.model, offline=agent.spec.offline)
-        seats = jurors(request.settings, request.environ)
+        spec = resolve_judge(request.settings, request.credentials, agent.spec.model, offline=agent.spec.offline)
+        seats = jurors(request.settings, request.credentials)
         endpoints = [judge_endpoint(*seat) for seat in seats]
     except UsageError as exc:
         return None, [failed_check("judge", exc)]
     checks: list[Check] = []
-    for juror, endpoint, (_, environ) in zip(spec.members, endpoints, seats, strict=True):
+    for juror, endpoint, (_, credentials) in zip(spec.members, endpoints, seats, strict=True):
         if juror.offline or endpoint is None:
             checks.append(Check("judge", "ok", f"{juror.model}, the embedded one"))
         else:
-            checks += [_juror_check(request, agent, juror, endpoint), _judge_key_check(environ, endpoint)]
+            checks += [_juror_check(request, agent, juror, endpoint), _judge_key_check(credentials.environ, endpoint)]
     return spec, checks
 
 

@@ -34,7 +34,7 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     checks = machine_checks()
     agent, judge, rubric, endpoint = None, None, None, None
     try:
-        endpoint = None if request.settings.offline else agent_endpoint(request.settings, request.environ)
+        endpoint = None if request.settings.offline else agent_endpoint(request.settings, request.credentials)
     except UsageError as exc:
         checks.append(failed_check("endpoint", exc))
     else:

@@ -1,7 +1,5 @@
 """The call to the judge: the same judge, rubric and prompt as in a run, on a tiny pair."""
 
-from collections.abc import Mapping
-
 import anyio
 
 from harness.archive import MemoryStore
@@ -11,6 +9,7 @@ from harness.doctor.checks import Check, failed_check
 from harness.doctor.failed_calls import late_reply, unreadable_reply
 from harness.doctor.model_probe import PATIENCE_S
 from harness.doctor.request import DoctorRequest
+from harness.endpoints import Credentials
 from harness.judging import Rubric, Task
 from harness.pipeline import JudgeSpec, Surroundings, open_judge
 from harness.transcripts import Transcript
@@ -21,12 +20,12 @@ _RIGHT = Transcript("(no steps)", "Lisp is older: it is from 1958, Python from 1
 _WRONG = Transcript("(no steps)", "Python is older.")
 
 
-async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, environ: Mapping[str, str]) -> Check:
-    """Ask for a verdict; `environ` holds the judge's key. Return the form it came in and whether it fits the rubric."""
+async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials) -> Check:
+    """Ask for a verdict with the key in `credentials`. Return the form it came in and whether it fits the rubric."""
     patience_s = min(PATIENCE_S, request.settings.judge_timeout)
     try:
         with anyio.fail_after(patience_s):
-            return verdict_check(await _verdict(spec, rubric, request, environ), rubric)
+            return verdict_check(await _verdict(spec, rubric, request, credentials), rubric)
     except HarnessError as exc:
         return failed_check(JUDGE_REPLY, exc)
     except TimeoutError:
@@ -36,10 +35,10 @@ async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, env
 
 
 async def _verdict(
-    spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, environ: Mapping[str, str]
+    spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials
 ) -> Judged | Unjudged:
-    surroundings = Surroundings(environ, request.clock)
-    async with open_judge(spec, rubric, request.settings, MemoryStore(), surroundings) as judge:
+    surroundings = Surroundings(credentials.environ, request.clock)
+    async with open_judge(spec, rubric, request.settings, credentials, MemoryStore(), surroundings) as judge:
         return await judge(_TASK, _RIGHT, _WRONG)
 
 

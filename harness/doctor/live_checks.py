@@ -58,11 +58,11 @@ async def _ask_judges(request: DoctorRequest, findings: Findings, silent: Checke
     """Ask each judge, but for one that is the model of an agent that was `silent` just before."""
     if findings.judge is None or findings.rubric is None:
         return
-    for juror, environ in member_keys(findings.judge, request.settings, request.environ):
+    for juror, credentials in member_keys(findings.judge, request.settings, request.credentials):
         if silent and _same_model(silent, juror):
             yield Check(JUDGE_REPLY, "skipped", "it is the agent's model, which did not reply")
         elif not juror.offline:
-            yield await ask_judge(juror, findings.rubric, request, environ)
+            yield await ask_judge(juror, findings.rubric, request, credentials)
 
 
 def _nobody_to_ask(findings: Findings) -> Check:

@@ -10,7 +10,7 @@ from typing import cast
 from harness.core.clock import Clock
 from harness.core.settings import ADDRESSES, Settings, with_placeholder
 from harness.core.settings_sources import load, merge_sources
-from harness.endpoints import secrets_in
+from harness.endpoints import Credentials, secrets_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,11 @@ class DoctorRequest:
     @cached_property
     def _values(self) -> Mapping[str, object]:
         return merge_sources(self.flags, self.environ, self.config)
+
+    @property
+    def credentials(self) -> Credentials:
+        """The keys in force, and the addresses named by whoever asks. Raises UsageError."""
+        return Credentials.naming(self.environ, self.settings.base_url, self.settings.judge_base_url)
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Agent calls and judge calls both go through here. This room must not know what i
 
 from harness.endpoints.address import (
     AGENT_KEY,
-    AGENT_URL,
     OPENAI_HOST,
     Endpoint,
     agent_endpoint,
@@ -28,6 +27,7 @@ from harness.endpoints.costs import (
     price_usd,
     total_bounds,
 )
+from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
@@ -43,9 +43,11 @@ __all__ = [
     "AGENT_URL",
     "NO_LIMIT",
     "OPENAI_HOST",
+    "OPENAI_URL",
     "OPENS_AFTER_S",
     "Ceiling",
     "CostBounds",
+    "Credentials",
     "Endpoint",
     "EndpointDown",
     "EndpointState",

@@ -1,6 +1,7 @@
 """Where the models are: the agent's endpoint, the judge's, and each juror's, with the key that each may have.
 
-Everything that the environment says of a model server is read here, from the mapping that the command hands in.
+What the environment says of a model server is read here and in harness.endpoints.credentials, from the mapping that
+the command hands in.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,10 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from harness.core.errors import UsageError
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
 from harness.endpoints.base_url import checked_base_url
+from harness.endpoints.credentials import AGENT_URL, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
 
-OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
 AGENT_KEY = "OPENAI_API_KEY"
-AGENT_URL = "OPENAI_BASE_URL"
-_NO_KEY = "none"
-"""Sent where no key is set: local servers take any word."""
 
 
 class Certificates(BaseModel):
@@ -44,6 +42,8 @@ class Endpoint(BaseModel):
     api: Api
     key: SecretStr
     certificates: Certificates = Certificates()
+    named: bool = True
+    """Whether today's user named it, or it is OpenAI's own: no other server learns the user's organization."""
 
     @property
     def url(self) -> str:
@@ -61,73 +61,80 @@ def host_of(base_url: str | None) -> str:
     return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
 
 
-def agent_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
     """Return where the agent's models are, or None with neither a key nor an address.
 
-    Raises UsageError for an address that is no http URL.
+    Raises UsageError for an address that is no http URL, and as `Credentials.key`.
     """
-    flag = "--base-url" if settings.base_url else AGENT_URL
-    base_url = _checked(settings.base_url or environ.get(AGENT_URL) or None, flag)
-    key = _key(environ, AGENT_KEY)
-    if not base_url and not key:
+    base_url = _agent_url(settings, credentials)
+    if not base_url and not key_in(credentials.environ, AGENT_KEY):
         return None
-    return Endpoint(
-        base_url=base_url,
-        api=settings.api or _usual_api(base_url),
-        key=SecretStr(key or _NO_KEY),
-        certificates=Certificates.named_in(environ),
-    )
+    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, "--base-url")
 
 
-def judge_endpoint(settings: Settings, environ: Mapping[str, str]) -> Endpoint | None:
+def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
     """Return where the judge is: its own address, else the agent's; None with neither a key nor an address.
 
-    The agent's key goes along only to the agent's own host or to OpenAI's: never to a third party's.
+    The agent's key goes along only to the agent's own server or to OpenAI's: never to a third party's. Raises as
+    `agent_endpoint`.
     """
-    agent = agent_endpoint(settings, environ)
+    environ = credentials.environ
+    agent_url, has_agent_key = _agent_url(settings, credentials), bool(key_in(environ, AGENT_KEY))
     judge_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
-    judge_key = _key(environ, JUDGE_KEY)
-    base_url = judge_url or (agent.base_url if agent else None)
-    if agent is None and not judge_url and not judge_key:
+    has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
+    if not (has_agent or judge_url or has_judge_key):
         return None
-    same_address = agent is not None and agent.base_url == base_url
-    lends_key = agent is not None and host_of(base_url) in {agent.host, OPENAI_HOST}
-    key = SecretStr(judge_key or _NO_KEY)
+    base_url = judge_url or agent_url
+    lends_key = has_agent and origin_of(base_url) in {origin_of(agent_url), OPENAI_ORIGIN}
+    variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
+    api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
+    return _endpoint(base_url, api, credentials, variable, "--judge-base-url")
+
+
+def _agent_url(settings: Settings, credentials: Credentials) -> str | None:
+    flag = "--base-url" if settings.base_url else AGENT_URL
+    return _checked(settings.base_url or credentials.environ.get(AGENT_URL) or None, flag)
+
+
+def _endpoint(
+    base_url: str | None, api: Api | None, credentials: Credentials, variable: str | None, flag: str
+) -> Endpoint:
     return Endpoint(
         base_url=base_url,
-        api=settings.judge_api or (agent.api if agent and same_address else _usual_api(base_url)),
-        key=agent.key if agent and lends_key and not judge_key else key,
-        certificates=Certificates.named_in(environ),
+        api=api or _usual_api(base_url),
+        key=credentials.key(variable, base_url, flag),
+        certificates=Certificates.named_in(credentials.environ),
+        named=credentials.may_go_to(base_url),
     )
 
 
-def jurors(settings: Settings, environ: Mapping[str, str]) -> list[tuple[Settings, Mapping[str, str]]]:
-    """Return, for each judge, settings with a single model and address, and the environment with its key alone.
+def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings, Credentials]]:
+    """Return, for each judge, settings with a single model and address, and the credentials with its key alone.
 
     HARNESS_JUDGE_API_KEY may hold several keys with commas between, matched by position. A single key goes only to
-    the first judge's host: never to another's. Raises UsageError where the numbers do not fit.
+    the first judge's server: never to another's. Raises UsageError where the numbers do not fit.
     """
     models = _several(settings.judge_model)
     urls = _several(settings.judge_base_url)
     if len(models) < 2:
         url = _only(settings.judge_base_url, "--judge-base-url")
-        return [(replace(settings, judge_base_url=url), environ)]
+        return [(replace(settings, judge_base_url=url), credentials)]
     if len(urls) not in {1, len(models)}:
         raise UsageError(
             f"{len(models)} --judge-model but {len(urls)} --judge-base-url: give one for all, or one for each"
         )
     addresses = urls * len(models) if len(urls) == 1 else urls
-    keys = [key.strip() for key in environ.get(JUDGE_KEY, "").split(",")]
+    keys = [key.strip() for key in credentials.environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
         raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
-    hosts = [host_of(checked_base_url(url, "--judge-base-url")) if url else "" for url in addresses]
+    servers = [origin_of(checked_base_url(url, "--judge-base-url")) if url else "" for url in addresses]
     if len(keys) == 1:
-        first_host = next((host for host, model in zip(hosts, models, strict=True) if model != OFFLINE_JUDGE), None)
-        keys = [keys[0] if host == first_host else "" for host in hosts]
+        first = next((server for server, model in zip(servers, models, strict=True) if model != OFFLINE_JUDGE), None)
+        keys = [keys[0] if server == first else "" for server in servers]
     return [
         (
             replace(settings, judge_model=m, judge_base_url=u or None),
-            {**environ, JUDGE_KEY: k},
+            credentials.with_variables(**{JUDGE_KEY: k}),
         )
         for m, u, k in zip(models, addresses, keys, strict=True)
     ]
@@ -142,17 +149,6 @@ def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
     if isinstance(value, tuple):
         raise UsageError(f"{len(value)} {flag} for one judge; name as many with --judge-model")
     return value
-
-
-def _key(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a key without the line break that copying it brought along, None where none is set.
-
-    Raises UsageError, which does not show the key, for a character that no HTTP header can carry.
-    """
-    key = environ.get(name, "").strip()
-    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
-        raise UsageError(f"{name} holds a character that no key has (a quotation mark, a space?); set it anew")
-    return key or None
 
 
 def _usual_api(base_url: str | None) -> Api:

@@ -15,6 +15,10 @@ OnResponse = Callable[[Any], Awaitable[None]]
 """Gets each HTTP response once its head is there; the body is read only if this reads it."""
 
 
+_NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI-Project")}
+"""Leaves out what the client takes from OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
+
+
 def openai_client(
     endpoint: Endpoint, *, timeout_s: float | None = None, on_response: OnResponse | None = None
 ) -> openai.AsyncOpenAI:
@@ -28,6 +32,7 @@ def openai_client(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,
+        default_headers=None if endpoint.named else _NOBODYS,
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
         http_client=openai.DefaultAsyncHttpxClient(
             verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks

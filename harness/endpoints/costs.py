@@ -13,7 +13,7 @@ from typing import Literal
 import anyio
 
 from harness.core.records import Usage
-from harness.endpoints.address import OPENAI_URL
+from harness.endpoints.credentials import OPENAI_URL
 
 
 def price_usd(usage: Usage, model: str | None, base_url: str | None) -> float | None:

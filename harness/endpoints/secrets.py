@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 
 from harness.core.settings import JUDGE_KEY
-from harness.endpoints.address import AGENT_KEY, AGENT_URL
+from harness.endpoints.address import AGENT_KEY
+from harness.endpoints.credentials import AGENT_URL
 
 
 def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:

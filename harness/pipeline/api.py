@@ -19,10 +19,10 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import environment, load
-from harness.endpoints import Ceiling
+from harness.endpoints import Ceiling, Credentials
 from harness.formats import query_from
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
-from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.plan import JudgingPlan, NamedAddresses
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_of
@@ -54,7 +54,7 @@ async def rollout(
     """
     chosen, surroundings = load({"n": n, **settings}), _surroundings(progress)
     loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
-    spec = await resolve_agent(loaded, chosen, surroundings.environ)
+    spec = await resolve_agent(loaded, chosen, _credentials(chosen, surroundings))
     store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
     try:
         async with open_engine(spec, chosen, store, surroundings) as engine:
@@ -99,8 +99,9 @@ def _plan(group: Group, judge_model: str | None, settings: Settings, surrounding
     models = [model for rollout in group.rollouts for model in rollout.effective.models]
     with_model = replace(settings, judge_model=judge_model or settings.judge_model)
     agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
-    spec = resolve_judge(with_model, surroundings.environ, agent_model, offline=offline)
-    return JudgingPlan(spec, rubric_of(settings), settings)
+    credentials = _credentials(settings, surroundings)
+    spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
+    return JudgingPlan(spec, rubric_of(settings), settings, credentials)
 
 
 async def best_of(
@@ -130,15 +131,20 @@ async def resume(
     accept_changed_agent: bool = False,
     max_cost: float | None = None,
     rubric: str | None = None,
+    base_url: str | None = None,
+    judge_base_url: str | Sequence[str] | None = None,
+    trust_archive: bool = False,
     progress: Progress | None = None,
     clock: Clock = now,
 ) -> RunResult | None:
     """Do what is missing of a run, as `harness resume` does. None if nothing is missing.
 
     `loaded` is the run's agent, or a function that loads the agent; it is called only if rollouts are missing.
-    `rubric` names the run's rubric where the run does not hold its text.
-    Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no record of gets
+    keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. Raises UsageError,
+    ArchiveLocked, ArchiveDamaged.
     """
+    judge_urls = judge_base_url if isinstance(judge_base_url, str | None) else tuple(judge_base_url)
     return await resume_run(
         folder,
         loaded,
@@ -147,6 +153,8 @@ async def resume(
         accept_changed_agent=accept_changed_agent,
         max_cost=max_cost,
         rubric_word=rubric,
+        named=NamedAddresses(base_url, judge_urls),
+        trust_archive=trust_archive,
     )
 
 
@@ -157,17 +165,20 @@ async def rescore(
     reuse: Sequence[Path] = (),
     free: bool = False,
     rendering: int = RENDERING,
+    trust_archive: bool = False,
     progress: Progress | None = None,
     clock: Clock = now,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, as `harness rescore` does.
 
     Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. With
-    `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Raises
-    UsageError, ArchiveLocked, ArchiveDamaged.
+    `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Keys go to the
+    judge's address of a run that this machine has no record of only if `changes` name that address, or with
+    `trust_archive`. Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
+    surroundings = _surroundings(progress, clock)
     return await rescore_run(
-        folder, changes, _surroundings(progress, clock), reuse=reuse, free=free, rendering=rendering
+        folder, changes, surroundings, reuse=reuse, free=free, rendering=rendering, trust_archive=trust_archive
     )
 
 
@@ -197,6 +208,11 @@ def answer_of(group: Group, ranking: GroupRanking) -> Any:
     """Return the best rollout's answer: text, or the value of a structured one. Raises as `best_rollout`."""
     best = best_rollout(group, ranking).trajectory
     return json.loads(best.answer) if best.answer_type == "json" else best.answer
+
+
+def _credentials(settings: Settings, surroundings: Surroundings) -> Credentials:
+    """Return the keys in force for settings that the caller gave."""
+    return Credentials.naming(surroundings.environ, settings.base_url, settings.judge_base_url)
 
 
 def _surroundings(progress: Progress | None, clock: Clock = now) -> Surroundings:

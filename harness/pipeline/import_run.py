@@ -11,6 +11,7 @@ from harness.formats import Format, ImportedRun, read_trajectories
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import attested
 
 
 def import_trajectories(
@@ -42,7 +43,7 @@ def import_trajectories(
         versions=package_versions(),
     )
     redact = redactor_of(None, settings, surroundings.environ)
-    with RunStore.create(settings.runs_dir, info, redact=redact) as store:
+    with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, surroundings):
         importing = ImportedRun(info.id, at, first_is_anchor)
         for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):

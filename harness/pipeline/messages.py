@@ -18,6 +18,7 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
+from harness.endpoints import Credentials
 from harness.judging import (
     CachedListJudge,
     ListJury,
@@ -167,9 +168,13 @@ class _Judging:
     async def score(self, material: _Material, rng: random.Random, budget: int) -> JuryScores:
         """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
         surroundings, cache, texts = Surroundings(environment(), now), VerdictCache(self.store), material.transcripts
-        spec = resolve_judge(self.settings, surroundings.environ, None, offline=False)
+        named = self.settings.base_url, self.settings.judge_base_url
+        credentials = Credentials.naming(surroundings.environ, *named)
+        spec = resolve_judge(self.settings, credentials, None, offline=False)
         try:
-            async with open_judge_models(spec, self.settings, self.store, surroundings, self.extra) as models:
+            async with open_judge_models(
+                spec, self.settings, credentials, self.store, surroundings, self.extra
+            ) as models:
                 jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
                 jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
                 scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)

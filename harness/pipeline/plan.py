@@ -12,8 +12,11 @@ from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.settings import Settings, without_credentials
 from harness.core.settings_sources import changed, load
 from harness.endpoints import (
+    AGENT_URL,
+    OPENAI_URL,
     Ceiling,
     CostBounds,
+    Credentials,
     Priced,
     Purchase,
     Tokens,
@@ -24,6 +27,7 @@ from harness.endpoints import (
 )
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of
+from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts import LoadedAgent
 from harness.tournament import METHODS, AnyRubric, rules_of
 from harness.transcripts import RENDERING, rendering_of
@@ -38,6 +42,8 @@ class JudgingPlan:
     judge: JudgeSpec
     rubric: AnyRubric
     settings: Settings
+    credentials: Credentials
+    """The keys of the judges, and where they may go."""
     rendering: int = field(default=RENDERING, kw_only=True)
     """The way in which the judge's transcripts are written."""
 
@@ -73,37 +79,34 @@ class Prepared(JudgingPlan):
 
 
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
-    """Check everything that can be checked for free. Raises UsageError."""
+    """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
     rubric = rubric_of(settings)
     redactor_of(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
-    agent = await resolve_agent(loaded, settings, environ)
-    judge = resolve_judge(settings, environ, agent.model, offline=agent.offline)
+    credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
+    agent = await resolve_agent(loaded, settings, credentials)
+    judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     check_prices(settings, [("the agent's model", agent.priced), *judge_prices(judge)])
-    return Prepared(judge=judge, rubric=rubric, settings=settings, agent=agent)
+    return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
 def rescoring(
-    reader: RunReader,
-    changes: Mapping[str, Any],
-    environ: Mapping[str, str],
-    *,
-    free: bool = False,
-    rendering: int = RENDERING,
+    reader: RunReader, changes: Mapping[str, Any], trust: Trust, *, free: bool = False, rendering: int = RENDERING
 ) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
     rendering_of(rendering)
-    settings = changed_settings(reader, changes)
+    settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
-        judge = resolve_judge(settings, environ, None, offline=False)
+        judge = resolve_judge(settings, credentials, None, offline=False)
     else:
         judge = _recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
-            judge = resolve_judge(_aimed(settings, judge, changes), environ, judge.model, offline=judge.offline)
+            judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
     if not free:
         check_prices(settings, judge_prices(judge))
     rubric = rubric_for_rescoring(reader.info, settings, changes)
-    return JudgingPlan(judge, rubric, settings, rendering=rendering)
+    lent = credentials.without_calls() if free else credentials
+    return JudgingPlan(judge, rubric, settings, lent, rendering=rendering)
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
@@ -133,23 +136,62 @@ def _check_part(reader: RunReader, option: str, word: str) -> None:
         raise UsageError(f"{option}: no rollout {index} in run {run}; they count from 0")
 
 
+@dataclass(frozen=True)
+class NamedAddresses:
+    """The addresses of a run that is resumed, as today's user names them: so that keys may go there."""
+
+    base_url: str | None = None
+    judge_base_url: str | tuple[str, ...] | None = None
+
+    def check(self, agent_url: str | None, judge: JudgeSpec) -> None:
+        """Refuse addresses that are not the run's: resuming goes on where the run was. Raises UsageError."""
+        if self.base_url and not _same_place(self.base_url, agent_url):
+            raise UsageError(
+                f"--base-url {without_credentials(self.base_url)}: the run's models are at {agent_url or OPENAI_URL}, "
+                "and `resume` goes on there"
+            )
+        named = (self.judge_base_url,) if isinstance(self.judge_base_url, str) else self.judge_base_url or ()
+        urls = [member.base_url for member in judge.members]
+        fits = len(named) in {1, len(urls)} and all(map(_same_place, named * len(urls), urls))
+        if named and not fits:
+            raise UsageError(
+                f"--judge-base-url {', '.join(str(without_credentials(url)) for url in named)}: the run's judge is at "
+                f"{', '.join(url or OPENAI_URL for url in urls)}; `harness rescore` takes a judge elsewhere"
+            )
+
+
+RUNS_OWN = NamedAddresses()
+"""Names none: the run's own addresses hold."""
+
+
+def _same_place(named: str, url: str | None) -> bool:
+    return str(without_credentials(named)).rstrip("/") == (url or OPENAI_URL)
+
+
 def as_begun(
     info: RunInfo,
     like: RankingHead | None,
     max_cost: float | None,
-    environ: Mapping[str, str],
+    trust: Trust,
+    named: NamedAddresses,
     rubric_word: str | None = None,
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
     The addresses are those of then, wherever the environment points now, and transcripts are written as they were
     then, so that no verdict is bought twice. The rubric is the one that the run holds, or `rubric_word` names. Raises
-    UsageError if that is another one.
+    UsageError if that is another one, or if other addresses are named.
     """
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)
-    place = dict(info.endpoint or {})
-    if place.get("base_url") and place["base_url"] != without_credentials(environ.get("OPENAI_BASE_URL")):
+    settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
+    place, environ = dict(info.endpoint or {}), trust.credentials.environ
+    judge = _recorded_judge(like.judge if like else info.judge, where)
+    agent_url = place.get("base_url") if info.endpoint else settings.base_url
+    named.check(None if agent_url is None else str(agent_url), judge)
+    if named.base_url:
+        settings = replace(settings, base_url=named.base_url)
+    elif place.get("base_url") and place["base_url"] != without_credentials(environ.get(AGENT_URL)):
         settings = replace(settings, base_url=place["base_url"])
     if max_cost is not None:
         settings = load(asdict(settings) | {"max_cost": max_cost})
@@ -157,8 +199,7 @@ def as_begun(
     rubric = rubric_as_begun(info, like, settings, rubric_word)
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
-    judge = _recorded_judge(like.judge if like else info.judge, where)
-    return JudgingPlan(judge, rubric, settings, rendering=rendering)
+    return JudgingPlan(judge, rubric, settings, trust.credentials, rendering=rendering)
 
 
 def describe_calls(settings: Settings) -> str | None:

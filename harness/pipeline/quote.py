@@ -8,13 +8,14 @@ from typing import Any
 import anyio.lowlevel
 
 from harness.archive import ReadStore, RunReader
-from harness.core.errors import HarnessError, first_error
+from harness.core.errors import HarnessError, UsageError, first_error
 from harness.endpoints import CostBounds
 from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan, judge_cost, rescoring
 from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
-from harness.pipeline.stages import open_ranker
+from harness.pipeline.stages import judge_endpoints, open_ranker
 from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import trust_in_changed
 from harness.transcripts import RENDERING
 
 
@@ -38,18 +39,33 @@ async def quote_rescoring(
     reuse: Sequence[Path] = (),
     free: bool = False,
     rendering: int = RENDERING,
+    trust_archive: bool = False,
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     with RunReader(folder) as reader, open_lenders(reuse) as lenders:
-        plan = rescoring(reader, changes, surroundings.environ, free=free, rendering=rendering)
+        trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=trust_archive)
+        plan = rescoring(reader, changes, trust, free=free, rendering=rendering)
+        refusal = lending_fault(plan)
+        plan = replace(plan, credentials=plan.credentials.without_calls())
         readers = [reader, *lenders]
         reused, (low, high) = await _need(plan, readers, surroundings)
+        if high and refusal:
+            raise refusal
         oldest = min(run.info.rendering for run in readers)
         outdated = 0
         if high and oldest < plan.rendering:
             outdated, _ = await _need(replace(plan, rendering=oldest), readers, surroundings)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         return Quote(reused, (low, high), cost, plan.judge.model, outdated)
+
+
+def lending_fault(plan: JudgingPlan) -> UsageError | None:
+    """Return why a judge of a plan cannot be asked: a key may not go there, or is missing. None where each can."""
+    try:
+        judge_endpoints(plan.judge, plan.settings, plan.credentials)
+    except UsageError as exc:
+        return exc
+    return None
 
 
 async def _need(

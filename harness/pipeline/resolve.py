@@ -3,7 +3,6 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from agents import Agent
@@ -14,7 +13,17 @@ from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
-from harness.endpoints import AGENT_KEY, Endpoint, Priced, agent_endpoint, host_of, judge_endpoint, jurors, secrets_in
+from harness.endpoints import (
+    AGENT_KEY,
+    Credentials,
+    Endpoint,
+    Priced,
+    agent_endpoint,
+    host_of,
+    judge_endpoint,
+    jurors,
+    secrets_in,
+)
 from harness.rollouts import (
     AgentEnv,
     ChosenApprover,
@@ -23,7 +32,6 @@ from harness.rollouts import (
     check_approvals,
     check_tools,
     has_own_model,
-    load_agent,
 )
 from harness.transcripts import ESTIMATE, counter_for
 
@@ -84,15 +92,15 @@ class AgentSpec:
         return Priced(self.model if self.endpoint else None, url, free=self.offline)
 
 
-async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
+async def resolve_agent(loaded: LoadedAgent, settings: Settings, credentials: Credentials) -> AgentSpec:
     """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
     Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings; where the agent
-    has tools that its API does not know; for --upload-traces without a key.
+    has tools that its API does not know; for --upload-traces without a key; and as `Credentials.key`.
     """
-    if settings.upload_traces and not environ.get(AGENT_KEY):
+    if settings.upload_traces and not credentials.environ.get(AGENT_KEY):
         raise UsageError(f"--upload-traces sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}")
-    endpoint = None if settings.offline else agent_endpoint(settings, environ)
+    endpoint = None if settings.offline else agent_endpoint(settings, credentials)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
     env = AgentEnv(
@@ -110,14 +118,12 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, environ: Mappin
         return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
 
 
-def resolve_judge(
-    settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool
-) -> JudgeSpec:
+def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:
     """Decide who judges: --judge-model, else the agent's model; the embedded judge where the agent's is embedded.
 
     Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
     """
-    seats = jurors(settings, environ)
+    seats = jurors(settings, credentials.without_calls())  # keys are lent when the judge is opened
     specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
     if len(specs) == 1:
         return specs[0]
@@ -130,12 +136,12 @@ def resolve_judge(
 
 
 def _resolve_juror(
-    settings: Settings, environ: Mapping[str, str], agent_model: str | None, *, offline: bool
+    settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool
 ) -> JudgeSpec:
     named = settings.judge_model if isinstance(settings.judge_model, str) else None
     if named == OFFLINE_JUDGE or (offline and named is None and settings.judge_base_url is None):
         return JudgeSpec(model=OFFLINE_JUDGE, label=settings.judge_label)
-    endpoint = judge_endpoint(settings, environ)
+    endpoint = judge_endpoint(settings, credentials)
     if endpoint is None:
         raise UsageError(
             "there is no judge: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY), name a server with --judge-base-url, "
@@ -149,32 +155,22 @@ def _resolve_juror(
     )
 
 
-def member_keys(
-    spec: JudgeSpec, settings: Settings, environ: Mapping[str, str]
-) -> list[tuple[JudgeSpec, Mapping[str, str]]]:
-    """Return the members of `spec`, each with the environment that holds its key alone."""
+def member_keys(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> list[tuple[JudgeSpec, Credentials]]:
+    """Return the members of `spec`, each with the credentials that hold its key alone."""
     if not spec.jurors:
-        return [(spec, environ)]
+        return [(spec, credentials)]
     seats = replace(
         settings,
         judge_model=tuple(juror.model for juror in spec.jurors),
         judge_base_url=tuple(juror.base_url or "" for juror in spec.jurors),
     )
-    return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, environ), strict=True)]
+    return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, credentials), strict=True)]
 
 
 def redactor_of(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
     secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
-
-
-def agent_of(info: RunInfo, here: Path) -> LoadedAgent:
-    """Find the agent of an archived run by its name. Raises UsageError."""
-    try:
-        return load_agent(info.agent, here)
-    except UsageError as exc:
-        raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with --agent") from None
 
 
 def replay_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:

@@ -6,7 +6,7 @@ Read this first. Each stage is a room of its own; this file only passes their re
 import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,28 @@ from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_o
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
+from harness.endpoints import AGENT_URL, Credentials
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import one_error
-from harness.pipeline.plan import JudgingPlan, Prepared, as_begun, ceiling_of, check_prices, judge_prices, rescoring
+from harness.pipeline.plan import (
+    RUNS_OWN,
+    JudgingPlan,
+    NamedAddresses,
+    Prepared,
+    as_begun,
+    ceiling_of,
+    check_prices,
+    judge_prices,
+    rescoring,
+)
+from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.resolve import AgentSpec, agent_of, redactor_of, replay_env, resolve_agent
+from harness.pipeline.resolve import AgentSpec, redactor_of, replay_env, resolve_agent
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import agent_of_run, attest_judge, attested, trust_in, trust_in_changed
 from harness.rollouts import (
     Engine,
     LoadedAgent,
@@ -72,6 +85,7 @@ async def run_queries(
     with (
         open_lenders(reuse) as lenders,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
+        attested(store, surroundings, agent.loaded),
     ):
         surroundings.progress.opened(store.folder)
         cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=surroundings.stop)
@@ -96,6 +110,8 @@ async def resume_run(
     accept_changed_agent: bool = False,
     max_cost: float | None = None,
     rubric_word: str | None = None,
+    named: NamedAddresses = RUNS_OWN,
+    trust_archive: bool = False,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
@@ -110,7 +126,11 @@ async def resume_run(
         if missing.nothing:
             return None
         _refuse_redacted(before, missing.rollouts)
-    plan = as_begun(info, missing.like, max_cost, surroundings.environ, rubric_word)
+        urls = named.base_url, named.judge_base_url
+        trust = trust_in(before, surroundings.environ, *urls, trust_archive=trust_archive)
+    plan = as_begun(info, missing.like, max_cost, trust, named, rubric_word)
+    if missing.rollouts:
+        plan = replace(plan, settings=trust.checked(plan.settings))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = redactor_of(agent, plan.settings, surroundings.environ)
     with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
@@ -121,7 +141,7 @@ async def resume_run(
         check_prices(plan.settings, judge_prices(plan.judge))
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
-            spec = await _agent_of(info, at_work, plan.settings, surroundings.environ) if at_work else None
+            spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)
             async with _open_stages(plan, spec, store, cache, surroundings) as stages:
@@ -178,6 +198,7 @@ async def rescore_run(
     reuse: Sequence[Path] = (),
     free: bool = False,
     rendering: int = RENDERING,
+    trust_archive: bool = False,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
 
@@ -187,7 +208,14 @@ async def rescore_run(
     """
     with open_lenders(reuse) as lenders:
         with RunReader(folder) as reader:
-            plan = rescoring(reader, changes, surroundings.environ, free=free, rendering=rendering)
+            trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=trust_archive)
+            plan = rescoring(reader, changes, trust, free=free, rendering=rendering)
+        if lending_fault(plan):  # raises if anything is to be bought
+            await quote_rescoring(
+                folder, changes, surroundings, reuse=reuse, rendering=rendering, trust_archive=trust_archive
+            )
+            plan = replace(plan, credentials=plan.credentials.without_calls())
+        attest_judge(trust, surroundings, [member.base_url for member in plan.judge.members])
         redact = redactor_of(None, plan.settings, surroundings.environ)
         ceiling = ceiling_of(plan.settings, plan.judge)
         with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
@@ -210,16 +238,19 @@ async def replay_run(
     query: str | None = None,
     rollout: int | None = None,
     live_tools: bool = False,
+    trust_archive: bool = False,
 ) -> AsyncGenerator[Replayed]:
     """Drive the agent's code again on what an archived run recorded: free, offline, and nothing is written.
 
-    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is looked for
-    by its name. Raises UsageError, ArchiveDamaged.
+    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is loaded: from
+    where this machine's record says, else by its name. Raises UsageError, ArchiveDamaged.
     """
     with RunReader(folder) as reader:
         if next(_chosen(reader, query, rollout))[1].origin:
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
-        loaded, settings = loaded or agent_of(reader.info, Path.cwd()), reader.settings
+        trust = trust_in(reader, environ, trust_archive=trust_archive)
+        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), f"replay {folder}")
+        settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = redactor_of(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):
             calls = _raw_calls(reader, recorded)
@@ -247,10 +278,10 @@ def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) ->
         )
 
 
-async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> AgentSpec:
+async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, credentials: Credentials) -> AgentSpec:
     """Resolve the agent to where it ran before, never to another place. Raises UsageError."""
     at_openai = info.endpoint is not None and info.endpoint.get("base_url") is None
-    spec = await resolve_agent(loaded, settings, {**environ, **({"OPENAI_BASE_URL": ""} if at_openai else {})})
+    spec = await resolve_agent(loaded, settings, credentials.with_variables(**({AGENT_URL: ""} if at_openai else {})))
     if spec.offline and not info.agent_offline:
         raise UsageError(f"run {info.id} is no self-test, and there is no model now: set OPENAI_API_KEY")
     check_prices(settings, [("the agent's model", spec.priced)])

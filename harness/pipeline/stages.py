@@ -12,7 +12,7 @@ from agents import Agent
 from harness.archive import Store
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import Ceiling, Endpoint, EndpointState, Gate, Gates, Patience, judge_endpoint
+from harness.endpoints import Ceiling, Credentials, Endpoint, EndpointState, Gate, Gates, Patience, judge_endpoint
 from harness.judging import (
     Ask,
     EmbeddedAsk,
@@ -103,16 +103,21 @@ async def open_engine(
 async def open_ranker(plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings) -> AsyncGenerator[Ranker]:
     """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end."""
     rules = rules_of(plan.settings, plan.judge.counter, plan.rendering)
-    async with open_judge_models(plan.judge, plan.settings, cache.store, surroundings) as models:
+    async with open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, surroundings) as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 
 
 @asynccontextmanager
 async def open_judge(
-    spec: JudgeSpec, rubric: Rubric, settings: Settings, store: Store, surroundings: Surroundings
+    spec: JudgeSpec,
+    rubric: Rubric,
+    settings: Settings,
+    credentials: Credentials,
+    store: Store,
+    surroundings: Surroundings,
 ) -> AsyncGenerator[Judge]:
     """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
-    async with open_judge_models(spec, settings, store, surroundings) as (model,):
+    async with open_judge_models(spec, settings, credentials, store, surroundings) as (model,):
         yield PairwiseJudge(model, rubric)
 
 
@@ -120,18 +125,19 @@ async def open_judge(
 async def open_judge_models(
     spec: JudgeSpec,
     settings: Settings,
+    credentials: Credentials,
     store: Store,
     surroundings: Surroundings,
     extra: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:
     """Give the models that `spec` names; their raw replies are kept in `store`.
 
-    `extra` are parameters added to every request. Raises UsageError without a key.
+    `extra` are parameters added to every request. Raises UsageError without a key, and as `Credentials.key`.
     """
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
-        for member, environ in member_keys(spec, settings, surroundings.environ):
-            ask, pricing = _ask(member, settings, environ, surroundings, extra or {}, connections)
+        for member, endpoint in judge_endpoints(spec, settings, credentials):
+            ask, pricing = _ask(member, endpoint, settings, surroundings, extra or {}, connections)
             models.append(
                 JudgeModel(
                     ask=ask,
@@ -147,22 +153,41 @@ async def open_judge_models(
         yield models
 
 
+def judge_endpoints(
+    spec: JudgeSpec, settings: Settings, credentials: Credentials
+) -> list[tuple[JudgeSpec, Endpoint | None]]:
+    """Return each member of a jury, and where it is asked with its key; None for the embedded judge.
+
+    Raises UsageError without a key, and as `Credentials.key`.
+    """
+    members = member_keys(spec, settings, credentials)
+    return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
+
+
+def _endpoint(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> Endpoint | None:
+    if spec.offline:
+        return None
+    at_judge = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
+    # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
+    endpoint = judge_endpoint(
+        at_judge, credentials if spec.base_url else credentials.with_variables(OPENAI_BASE_URL="")
+    )
+    if endpoint is None:
+        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
+    return endpoint
+
+
 def _ask(
     spec: JudgeSpec,
+    endpoint: Endpoint | None,
     settings: Settings,
-    environ: Mapping[str, str],
     surroundings: Surroundings,
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
 ) -> tuple[Ask, Pricing]:
-    """Return how to ask the model that `spec` names, and what it costs. Raises UsageError without a key."""
-    if spec.offline:
-        return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True)
-    at_judge = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
-    # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
-    endpoint = judge_endpoint(at_judge, environ if spec.base_url else {**environ, "OPENAI_BASE_URL": ""})
+    """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
-        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
+        return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True)
     ask = EndpointAsk(
         endpoint,
         spec.model,

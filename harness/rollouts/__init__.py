@@ -10,7 +10,7 @@ from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, reachable, servers_to_connect
 from harness.rollouts.hosted_tools import check_tools
-from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
+from harness.rollouts.loading import LoadedAgent, agent_files, from_object, is_plain_name, load_agent
 from harness.rollouts.loop_watch import LoopWatch
 from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
 from harness.rollouts.nested import LoopModels
@@ -44,6 +44,7 @@ __all__ = [
     "connect",
     "from_object",
     "has_own_model",
+    "is_plain_name",
     "load_agent",
     "parts",
     "provider_for",

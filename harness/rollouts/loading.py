@@ -1,4 +1,7 @@
-"""Loading the agent that --agent names: by name, entry point, `module:attr` or `path.py:attr`."""
+"""Loading the agent that --agent names: by name, entry point, `module:attr` or `path.py:attr`.
+
+Nothing is loaded from inside of a run folder: whoever made the run wrote what lies there.
+"""
 
 import hashlib
 import importlib
@@ -18,6 +21,7 @@ from typing import Any
 from agents import Agent
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted, short_message
+from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.rollouts.environment import AgentEnv
@@ -51,7 +55,9 @@ class LoadedAgent:
     shared_mcp: bool = False
     """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
     word: str | None = None
-    """What the user typed after --agent: enough to load the agent again from the same folder."""
+    """What the user typed after --agent: enough to load the agent again from the folder `here`."""
+    here: Path | None = None
+    """The folder from which `word` was resolved."""
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
@@ -94,18 +100,24 @@ def from_object(agent: Any) -> LoadedAgent:
     return LoadedAgent(name=getattr(agent, "name", None) or getattr(agent, "__name__", "agent"), source=agent)
 
 
-def load_agent(word: str, here: Path) -> LoadedAgent:
-    """Find the agent that `word` names; see `_find`."""
-    if valid_unicode(word) != word:
-        raise UsageError(f"--agent {quoted(word)}: holds a byte that is not UTF-8, which a run cannot keep")
-    return replace(_find(word, here), word=word)
-
-
-def _find(word: str, here: Path) -> LoadedAgent:
+def load_agent(word: str, here: Path, *, file: Path | None = None) -> LoadedAgent:
     """Find the agent that `word` names, looking in `here` and `here/agents_config` first.
 
-    Raises UsageError where nothing fits, the attribute is missing, or the module's import raises (naming its line).
+    A module is imported only from `file`, or from the package that holds `file`, where that is given.
+    Raises UsageError where nothing fits, the attribute is missing, the module's import raises (naming its line), or the
+    file is inside of a run folder.
     """
+    if valid_unicode(word) != word:
+        raise UsageError(f"--agent {quoted(word)}: holds a byte that is not UTF-8, which a run cannot keep")
+    return replace(_find(word, here, file), word=word, here=here)
+
+
+def is_plain_name(word: str) -> bool:
+    """Return whether a word is a name to look up, and can be no path and no module."""
+    return word not in {"", ".", ".."} and not word.endswith(".py") and not set(word) & set("/\\:\0")
+
+
+def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
     place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
     if place.endswith(".py"):
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
@@ -113,26 +125,50 @@ def _find(word: str, here: Path) -> LoadedAgent:
             raise UsageError(
                 f"no file {on_a_line(place)}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr"
             )
+        _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
-        return _from_module(_import_name(place, here), attr, None, name=attr)
+        return _from_module(_import_name(place, here, file), attr, None, name=attr)
     for folder in _folders(here):
         if is_file(folder / f"{word}.py"):
             path = folder / f"{word}.py"
+            _refuse_in_run(path)
             return _from_module(_import_file(path, here), "", path, name=word, packaged=_is_packaged(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
     raise UsageError(
         f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
-        "Or pass module:attr or path.py:attr"
+        f"Or pass module:attr or path.py:attr{_passed_over(here)}"
     )
+
+
+def _passed_over(here: Path) -> str:
+    folder = here / "agents_config"
+    if not (folder.is_dir() and _run_around(folder)):
+        return ""
+    return (
+        ". agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
+    )
+
+
+def _refuse_in_run(path: Path) -> None:
+    if run := _run_around(path):
+        raise UsageError(
+            f"{path} is inside of the run folder {run}, and nothing is loaded from there: if you trust the file, copy "
+            "it elsewhere and name the copy with --agent"
+        )
+
+
+def _run_around(path: Path) -> str | None:
+    """Return the run folder that a path is in; the packaged examples are ours, wherever they are installed."""
+    return None if path.resolve().is_relative_to(_packaged_folder()) else enclosing_run(path)
 
 
 def agent_files(here: Path) -> Iterator[Path]:
     """Yield the files that `--agent NAME` finds, those in `here` first."""
     for folder in _folders(here):
-        yield from sorted(p for p in folder.glob("*.py") if not p.name.startswith("_"))
+        yield from sorted(p for p in folder.glob("*.py") if not (p.name.startswith("_") or _run_around(p)))
 
 
 EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
@@ -140,7 +176,8 @@ EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
 
 
 def _folders(here: Path) -> list[Path]:
-    return [f for f in (here / "agents_config", _packaged_folder()) if f.is_dir()]
+    folders = (here / "agents_config", _packaged_folder())
+    return [folder for folder in folders if folder.is_dir() and not _run_around(folder)]
 
 
 def _packaged_folder() -> Path:
@@ -167,7 +204,9 @@ def _import_file(path: Path, here: Path) -> ModuleType:
         raise UsageError(f"{path} cannot be imported as a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path += [folder for folder in (str(path.parent), str(here)) if folder not in sys.path]
+    sys.path += [
+        str(folder) for folder in (path.parent, here) if str(folder) not in sys.path and not enclosing_run(folder)
+    ]
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
@@ -176,9 +215,14 @@ def _import_file(path: Path, here: Path) -> ModuleType:
     return module
 
 
-def _import_name(name: str, here: Path) -> ModuleType:
-    if str(here) not in sys.path:
+def _import_name(name: str, here: Path, file: Path | None) -> ModuleType:
+    if str(here) not in sys.path and not enclosing_run(here):
         sys.path.insert(0, str(here))
+    places = _places_of_module(name.partition(".")[0])
+    for place in places:
+        _refuse_in_run(place)
+    if file and not any(file.is_relative_to(place.resolve()) for place in places):
+        raise UsageError(f"module {name!r} is no longer found at {file}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
@@ -187,6 +231,16 @@ def _import_name(name: str, here: Path) -> ModuleType:
         raise _users_error(f"importing {name}", exc, None) from exc
     except (Exception, SystemExit) as exc:
         raise _users_error(f"importing {name}", exc, None) from exc
+
+
+def _places_of_module(name: str) -> list[Path]:
+    """Return the files and folders that a top-level module would be imported from; none where there is no module."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # no name of a module
+        return []
+    places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
+    return [path for path in map(Path, places) if path.is_absolute()]
 
 
 def _load_entry(entry: EntryPoint) -> Any:

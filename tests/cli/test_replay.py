@@ -27,10 +27,19 @@ def test_its_help_begins_by_naming_rescore(harness: Harness):
     assert "To judge a run again use rescore." in said
 
 
-def test_an_agent_that_cannot_be_found_is_asked_for(harness: Harness, tmp_path: Path):
-    (tmp_path / "mine.py").write_text((ROOT / "agents_config" / "search.py").read_text("utf-8"))
-    assert harness("run", "--agent", "mine.py", "-n", "1", "--offline").code == 0
+def test_the_file_that_made_a_run_here_is_found_again_from_any_folder_and_asked_for_once_it_is_gone(
+    harness: Harness, tmp_path: Path
+):
+    """Not an agent that happens to have the name of the file."""
+    (tmp_path / "triage.py").write_text((ROOT / "agents_config" / "search.py").read_text("utf-8"))
+    assert harness("run", "--agent", "triage.py", "-n", "1", "--offline").code == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for folder in (tmp_path, elsewhere):
+        done = harness("replay", "--runs-dir", str(tmp_path / "runs"), cwd=folder)
+        assert (done.code, done.out.count("identical")) == (0, 2), done.err
+    (tmp_path / "triage.py").rename(tmp_path / "moved.py")
     missing = harness("replay")
     assert missing.code == 2
-    assert "--agent" in missing.err
-    assert harness("replay", "--agent", "mine.py").code == 0
+    assert "--agent path.py:attr" in missing.err
+    assert harness("replay", "--agent", "moved.py").code == 0

@@ -1,5 +1,6 @@
 """Settings: where they come from, what is wrong with them, and who gets to see a key."""
 
+from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ExitCode, UsageError
-from harness.core.settings import SETTINGS, as_written, without_credentials
+from harness.core.settings import SETTINGS, Settings, as_written, without_credentials
 from harness.core.settings_sources import changed, load, merge_sources
-from harness.endpoints.address import agent_endpoint, judge_endpoint, jurors
+from harness.endpoints import Credentials, Endpoint, address
 from tests.builders import names
 
 KEY = "sk-the-agents-own"
@@ -225,7 +226,23 @@ def test_a_config_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
             merge_sources({}, {}, path)
 
 
-# ---- Where the models are
+# ---- Where the models are, as today's user names them
+
+
+def today(settings: Settings, environ: dict[str, str]) -> Credentials:
+    return Credentials.naming(environ, settings.base_url, settings.judge_base_url)
+
+
+def agent_endpoint(settings: Settings, environ: dict[str, str]) -> Endpoint | None:
+    return address.agent_endpoint(settings, today(settings, environ))
+
+
+def judge_endpoint(settings: Settings, environ: dict[str, str]) -> Endpoint | None:
+    return address.judge_endpoint(settings, today(settings, environ))
+
+
+def jurors(settings: Settings, environ: dict[str, str]) -> list[tuple[Settings, Mapping[str, str]]]:
+    return [(seat, keys.environ) for seat, keys in address.jurors(settings, today(settings, environ))]
 
 
 def test_without_key_and_address_there_is_no_endpoint() -> None:

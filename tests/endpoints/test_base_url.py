@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.settings_sources import load
-from harness.endpoints import judge_endpoint, jurors
+from harness.endpoints import Credentials, judge_endpoint, jurors
 from harness.endpoints.base_url import checked_base_url
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge
@@ -114,9 +114,9 @@ def test_the_host_that_is_checked_is_the_host_that_is_called(rest: str) -> None:
 def test_each_juror_s_address_is_checked() -> None:
     settings = load({"judge_model": ["a", "b"], "judge_base_url": ["http://host/v1", "http://[::1"]})
     with pytest.raises(UsageError, match=r"--judge-base-url 'http://\[::1' is not"):
-        jurors(settings, {})
+        jurors(settings, Credentials({}))
     with pytest.raises(UsageError, match="--judge-base-url has a query"):
-        judge_endpoint(load({"judge_base_url": "http://host/v1?k=v"}), {})
+        judge_endpoint(load({"judge_base_url": "http://host/v1?k=v"}), Credentials({}))
 
 
 # ---- Commands

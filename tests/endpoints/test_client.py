@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.settings_sources import load
-from harness.endpoints import Endpoint, agent_endpoint, judge_endpoint
+from harness.endpoints import Credentials, Endpoint, agent_endpoint, judge_endpoint
 from harness.endpoints.client import openai_client
 
 
@@ -50,12 +50,12 @@ def test_the_environment_of_the_process_names_no_certificates_to_a_client(
 
 def test_agent_and_judge_get_the_certificates_that_the_environment_names() -> None:
     environ = {"OPENAI_API_KEY": "sk-a", "SSL_CERT_FILE": "own.pem", "SSL_CERT_DIR": "certs"}
-    for found in (agent_endpoint(load({}), environ), judge_endpoint(load({}), environ)):
+    for found in (endpoint(load({}), Credentials.naming(environ)) for endpoint in (agent_endpoint, judge_endpoint)):
         assert found
         assert (found.certificates.file, found.certificates.folder) == ("own.pem", "certs")
 
 
 def endpoint(environ: dict[str, str]) -> Endpoint:
-    found = agent_endpoint(load({}), {"OPENAI_API_KEY": "sk-a"} | environ)
+    found = agent_endpoint(load({}), Credentials.naming({"OPENAI_API_KEY": "sk-a"} | environ))
     assert found
     return found

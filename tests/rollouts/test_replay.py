@@ -1,6 +1,7 @@
 """A rollout driven again on its recording is identical, and a changed agent is told at the step where it shows."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -210,6 +211,7 @@ async def test_without_live_tools_no_tool_runs_and_no_server_starts(tmp_path: Pa
 
 TOOLS = """
 import json
+import shutil
 from agents import Agent, ToolOutputText, function_tool
 
 @function_tool
@@ -306,6 +308,7 @@ async def test_what_is_not_there_is_refused(own: str, tmp_path: Path):
     for asked, said in (({"query": "nope"}, "no query 'nope'"), ({"rollout": 7}, "no rollout 7")):
         with pytest.raises(UsageError, match=said):
             await replayed(run, own, **asked)
+    shutil.move(own, tmp_path / "elsewhere.py")
     with anyio.CancelScope(), pytest.raises(UsageError, match="--agent"):
         await replayed(run)
 

@@ -11,6 +11,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import OFFLINE_JUDGE, SETTINGS
 from harness.core.settings_sources import load
+from harness.endpoints import Credentials
 from harness.judging import JudgeModel, ListRubric, VerdictCache, load_list_rubric
 from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
@@ -106,7 +107,7 @@ async def test_a_further_way_of_judging_needs_a_class_and_a_line_in_the_registry
 ) -> None:
     monkeypatch.setitem(METHODS, "ruler", FirstComesMethod())  # type: ignore[arg-type]
     settings = load({"judge": "ruler", "exclude": ["3"]})
-    plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), rubric_of(settings), settings)
+    plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), rubric_of(settings), settings, Credentials({}))
     assert call_bounds(settings, 4, plan.judge) == (0, 0)
     async with open_ranker(plan, VerdictCache(MemoryStore()), Surroundings({})) as ranker:
         ranking = await rank_part(ranker, GROUP, settings)

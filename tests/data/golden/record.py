@@ -147,7 +147,10 @@ def replayed() -> Made:
 def resumed() -> Made:
     """Runs that were stopped, and runs that were not."""
     stopped = "offline-interrupted"
-    yield f"resumed-{stopped}", case(stopped, "resume --json -q", "show --json", "stats --json", "resume --json")
+    yield (
+        f"resumed-{stopped}",
+        case(stopped, "resume --json -q --agent stopping.py", "show --json", "stats --json", "resume --json"),
+    )
     cut = {"file": "runs/*/rankings/*.jsonl", "cut": 300}
     for archive in ("offline-cyclic", "online-arena", "online-jury"):
         commands = ("validate --json", "show --json", "resume --json -q", "show --json", "validate --json")
@@ -172,7 +175,7 @@ def damaged() -> Made:
     flipped = {"file": "runs/*/rollouts/*.jsonl", "line": 2}
     yield (
         "damaged-then-resumed",
-        case("offline-resumed", *commands, "resume --json -q", "show --json", before=[flipped]),
+        case("offline-resumed", *commands, "resume --json -q --agent stopping.py", "show --json", before=[flipped]),
     )
     head = {"file": "runs/*/run.json", "cut": 40}
     looks = ("validate --json", "show --json", "ls --json", "replay --json")

@@ -1,0 +1,117 @@
+"""This machine's own record of the runs that were made here, outside of any run.
+
+`$XDG_STATE_HOME/arena-harness/runs/<run id>.json` says which agent made a run, and which addresses its user named. A
+record counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from harness.archive.reader import RunReader
+from harness.core.errors import CannotWrite
+from harness.core.records import Record, to_json
+from harness.core.user_folders import state_folder
+
+_LARGEST = 1_000_000
+"""Bytes; a record has some hundred."""
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,100}")
+
+
+class Attestation(Record):
+    """What this machine knows of a run that was made here."""
+
+    run: str
+    sha256: str
+    """Of the run's run.json."""
+    agent_word: str | None = None
+    """What --agent was given; None for an agent given from Python, and for an imported run."""
+    agent_file: Path | None = None
+    """The agent's file, absolute."""
+    here: Path | None = None
+    """The working folder from which the agent was named, absolute."""
+    addresses: tuple[str, ...] = ()
+    """Where its user sent keys, beside OpenAI's own address; users, passwords and queries left out."""
+
+
+def attestation_of(reader: RunReader, environ: Mapping[str, str]) -> Attestation | None:
+    """Return this machine's record of a run; None where the run was not made here, or its run.json has changed.
+
+    A record that cannot be read, for whatever reason, does not count.
+    """
+    try:
+        record = Attestation.model_validate_json(_read(_path(reader.info.id, environ)))
+    except (OSError, ValidationError):
+        return None
+    fits = (record.run, record.sha256) == (reader.info.id, reader.info_sha256)
+    return record if fits else None
+
+
+def attest(
+    reader: RunReader,
+    environ: Mapping[str, str],
+    *,
+    addresses: Iterable[str] = (),
+    agent_word: str | None = None,
+    agent_file: Path | None = None,
+    here: Path | None = None,
+) -> None:
+    """Write down that a run is made here and now. Raises CannotWrite."""
+    record = Attestation(
+        run=reader.info.id,
+        sha256=reader.info_sha256,
+        agent_word=agent_word,
+        agent_file=agent_file and agent_file.resolve(),
+        here=here and here.resolve(),
+        addresses=tuple(dict.fromkeys(addresses)),
+    )
+    _write(record, environ)
+
+
+def attest_addresses(record: Attestation, environ: Mapping[str, str], addresses: Iterable[str]) -> None:
+    """Write down that the user of a run that was made here has named more addresses. Raises CannotWrite."""
+    together = tuple(dict.fromkeys((*record.addresses, *addresses)))
+    if together != record.addresses:
+        _write(record.model_copy(update={"addresses": together}), environ)
+
+
+def withdraw(run_id: str, environ: Mapping[str, str]) -> None:
+    """Forget a run that was taken away again."""
+    with suppress(OSError):  # a record without its run does no harm
+        _path(run_id, environ).unlink(missing_ok=True)
+
+
+def _path(run_id: str, environ: Mapping[str, str]) -> Path:
+    """Return the file of a run's record. An id comes from an archive, and may be any text."""
+    plain = _PLAIN_ID.fullmatch(run_id)
+    name = run_id if plain else f"sha256-{hashlib.sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return state_folder(environ) / "runs" / f"{name}.json"
+
+
+def _read(path: Path) -> bytes:
+    """Return a record's bytes. Raises OSError for what is no plain file of a record's size."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise OSError(f"{path} is no record of a run")
+        return file.read(_LARGEST)
+
+
+def _write(record: Attestation, environ: Mapping[str, str]) -> None:
+    path = _path(record.run, environ)
+    try:
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".", delete=False) as file:  # with mode 0600
+            file.write(to_json(record).encode())
+        Path(file.name).replace(path)
+    except OSError as exc:
+        raise CannotWrite(f"cannot write {path}: {exc.strerror}") from None

@@ -1,0 +1,34 @@
+"""Is a path inside of a run folder, whose files are data from a stranger?
+
+harness.__main__ asks this before it imports anything else, so only what Python has already loaded is imported here.
+"""
+
+import os
+
+
+def enclosing_run(path: str | os.PathLike[str]) -> str | None:
+    """Return the run folder that a path is in, or is: the nearest folder with a run.json; None where there is none.
+
+    The path counts as written and with its links followed.
+    """
+    written = os.path.abspath(path)
+    for start in (written, os.path.realpath(written)):
+        folder = start
+        while True:
+            if os.path.lexists(os.path.join(folder, "run.json")):
+                return folder
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                break
+            folder = parent
+    return None
+
+
+def leave_run_folder_out(search_path: list[str]) -> None:
+    """Take the working folder, where `python -m` put it first, off the path of modules if it is in a run folder."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed meanwhile
+        return
+    if search_path and os.path.abspath(search_path[0]) == here and enclosing_run(here):
+        del search_path[0]

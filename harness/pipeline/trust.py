@@ -1,0 +1,180 @@
+"""What an archived run may decide: where keys go, which folder is searched, which agent's code is loaded.
+
+A run folder is data from a stranger. It decides only what this machine's own record attests (the run was made here), or
+what today's user allows; and the name of an agent is looked up where any name is.
+"""
+
+import shlex
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from harness.archive import (
+    Attestation,
+    RunInfo,
+    RunReader,
+    RunStore,
+    attest,
+    attest_addresses,
+    attestation_of,
+    withdraw,
+)
+from harness.core.errors import CannotWrite, UsageError, quoted
+from harness.core.settings import SETTINGS, Settings
+from harness.core.user_files import is_file
+from harness.endpoints import Credentials
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts import LoadedAgent, is_plain_name, load_agent
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What one archived run may decide in this command."""
+
+    run: str
+    credentials: Credentials
+    attestation: Attestation | None
+    """This machine's own record, where the run was made here."""
+    trust_archive: bool
+    """Whether today's user trusts what the archive names, its code excepted (--trust-archive)."""
+
+    def checked(self, settings: Settings) -> Settings:
+        """Return settings out of the run under which its agent may be run.
+
+        Raises UsageError for a power over this machine that only the archive gives the agent.
+        """
+        given = [what for name, what in _POWERS.items() if getattr(settings, name) != SETTINGS[name].default]
+        if not given or self.attestation or self.trust_archive:
+            return settings
+        raise UsageError(
+            f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: --trust-archive "
+            "lets it"
+        )
+
+    def replayed(self, settings: Settings) -> Settings:
+        """Return settings out of the run for what takes the tools' outputs from the run: no folder is read for it."""
+        return settings if self.attestation or self.trust_archive else replace(settings, corpus=None)
+
+
+_POWERS = {
+    "corpus": "lets its agent read a folder (--corpus)",
+    "approve": "approves calls of its agent's tools (--approve)",
+    "upload_traces": "uploads traces (--upload-traces)",
+}
+"""Settings that give an agent something of this machine's: no archive decides them for whoever opens it."""
+
+
+def as_in_run_json(settings: Settings, run_json: Settings) -> Settings:
+    """Return a ranking's settings with the powers of run.json, which is what this machine's record attests."""
+    return replace(settings, **{name: getattr(run_json, name) for name in _POWERS})
+
+
+def trust_in(reader: RunReader, environ: Mapping[str, str], *addresses: object, trust_archive: bool = False) -> Trust:
+    """Return what a run may decide in a command whose user named `addresses`: each a URL, several URLs, or None."""
+    attestation = attestation_of(reader, environ)
+    attested = attestation.addresses if attestation else ()
+    credentials = Credentials.naming(environ, *addresses).also_to(attested, every_origin=trust_archive)
+    return Trust(reader.info.id, credentials, attestation, trust_archive)
+
+
+def trust_in_changed(
+    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, trust_archive: bool = False
+) -> Trust:
+    """Return what a run may decide in a command whose user changes some of its settings."""
+    return trust_in(
+        reader, environ, changes.get("base_url"), changes.get("judge_base_url"), trust_archive=trust_archive
+    )
+
+
+@contextmanager
+def attested(store: RunStore, surroundings: Surroundings, agent: LoadedAgent | None = None) -> Generator[None]:
+    """Write down on this machine that a run is made here, and by which agent; forget a run that is taken away again.
+
+    Where that cannot be written the user gets a note, and the run goes on.
+    """
+    _attest(store, surroundings, agent)
+    try:
+        yield
+    finally:
+        if not store.folder.is_dir():
+            withdraw(store.reader.info.id, surroundings.environ)
+
+
+def _attest(store: RunStore, surroundings: Surroundings, agent: LoadedAgent | None) -> None:
+    try:
+        attest(
+            store.reader,
+            surroundings.environ,
+            addresses=addresses_of(store.reader.info),
+            agent_word=agent.word if agent else None,
+            agent_file=agent.file if agent else None,
+            here=agent.here if agent else None,
+        )
+    except CannotWrite as exc:
+        surroundings.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
+
+
+def attest_judge(trust: Trust, surroundings: Surroundings, urls: Iterable[str | None]) -> None:
+    """Write down where today's user let a run that was made here be judged, so that `resume` goes on there."""
+    if trust.attestation is None or trust.trust_archive:
+        return
+    lent = [url for url in urls if url and trust.credentials.may_go_to(url)]
+    try:
+        attest_addresses(trust.attestation, surroundings.environ, lent)
+    except CannotWrite as exc:
+        surroundings.progress.note(str(exc))
+
+
+def addresses_of(info: RunInfo) -> list[str]:
+    """Return every address that a run's run.json names."""
+    judge, endpoint = info.judge, info.endpoint or {}
+    places: list[JsonValue] = [info.settings.get("base_url"), info.settings.get("judge_base_url")]
+    places += [endpoint.get("base_url"), judge.get("base_url")]
+    jurors = judge.get("jurors")
+    places += [juror.get("base_url") for juror in jurors if isinstance(juror, dict)] if isinstance(jurors, list) else []
+    urls = [url for place in places for url in (place if isinstance(place, list) else [place])]
+    return list(dict.fromkeys(url for url in urls if isinstance(url, str) and url))
+
+
+def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, command: str) -> LoadedAgent:
+    """Find the agent of an archived run: the one that made the run here, else one that `here` has under its name.
+
+    `command` is what the user typed, for the message. Raises UsageError for a path or a module that only the archive
+    names.
+    """
+    word = info.agent_word or (info.agent if info.agent_file else None)
+    to_type = f"`harness {command} --agent"
+    if word is None:
+        raise UsageError(f"run {info.id} does not say where its agent is: name it with {to_type} NAME`")
+    try:
+        if attestation and attestation.agent_word == word and attestation.here:
+            return _made_here(attestation, word, attestation.here, here)
+        if is_plain_name(word):
+            return load_agent(word, here)
+    except UsageError as exc:
+        raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type} path.py:attr`") from None
+    raise UsageError(
+        f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
+        "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
+        f"archive names it; if you know the agent, name it: {to_type} {_suggestion(word, here)}`"
+    )
+
+
+def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> LoadedAgent:
+    """Load the very file, module or name that made the run. A name whose folder has gone is looked up in `here`."""
+    place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
+    if place.endswith(".py") and attestation.agent_file:
+        return replace(load_agent(f"{attestation.agent_file}{colon}{attr}", then), word=word)
+    from_then = then.is_dir() or not is_plain_name(word)
+    return load_agent(word, then if from_then else here, file=attestation.agent_file)
+
+
+def _suggestion(word: str, here: Path) -> str:
+    """Return what to type after --agent: the archive's word only where it names a file of the working folder's."""
+    place = Path(word.rpartition(":")[0] or word)
+    inside = not place.is_absolute() and ".." not in place.parts
+    return shlex.quote(word) if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"
