@@ -5,6 +5,7 @@ Or else whoever is to blame is named, and `resume` on a sound endpoint reaches t
 
 import hashlib
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -15,6 +16,8 @@ from typing import Any
 import anyio
 import pytest
 from agents import Agent, function_tool
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import harness
 from harness.archive import RunReader, group_commit
@@ -23,7 +26,7 @@ from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
 from harness.pipeline import RunResult, Surroundings, prepare, resume_run, run_queries
 from harness.rollouts import from_object
-from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, fair_judge
+from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint
 from tests.virtual_time import run_virtually
 
@@ -282,3 +285,31 @@ async def test_the_python_functions_end_with_words_where_an_endpoint_is_down() -
         ranking = await harness.rank(group, "j", give_up=0.2, retries=1)
     assert ranking.status == "incomplete"
     assert len(endpoint.of_judge) <= 20
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**32), rate=st.floats(0, 0.3))
+def test_random_faults_change_no_rank_or_are_named_as_the_networks_and_resume_mends_them(
+    seed: int, rate: float
+) -> None:
+    rng, over = random.Random(seed), [False]
+
+    def fault(seen: Seen) -> Reaction | None:
+        if over[0] or len(endpoint.replied) < 2 or rng.random() >= rate:
+            return None
+        return rng.choice([Refuse(500, "oops"), Refuse(429, "slow down"), Cut(), Hang(1000)])
+
+    endpoint = endpoint_with(fault)
+
+    async def work(folder: Path) -> tuple[RunResult, Counter[str], RunResult | None]:
+        async with endpoint.serving():
+            result = await run_at(endpoint, folder, n=3, request_timeout=20.0, retries=3)
+            ended, over[0] = kinds(result), True
+            return result, ended, await resume_run(result.path, from_object(AGENT), Surroundings(ENVIRON))
+
+    with TemporaryDirectory() as folder:
+        result, ended, resumed = run_virtually(work, Path(folder))
+        assert set(ended) <= {"ok", "api", "network"}
+        assert places(resumed or result) == places_on_a_good_day(3)
+    of_judge = [str(seen.body) for seen in endpoint.replied if seen.is_judge]
+    assert len(of_judge) == len(set(of_judge))
