@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.attacks import Attack, Fault, Prepare, Room, faults_of, kinds
+from tests.nursery import import_everything
 
 _COLUMNS = ("traceback", "hang", "outside")
 _MEMORY = 6 << 30
@@ -49,6 +50,7 @@ def main() -> None:
     if not chosen:
         sys.exit(f"no kind {options.only!r}; there are: {', '.join(kinds())}")
     tallies = {name: Tally() for name in chosen}
+    import_everything()  # else the first command seems to hang on a machine with other work
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     try:
         for number in range(options.first, options.first + options.inputs):
