@@ -20,7 +20,7 @@ from types import FrameType
 from harness.cli.app import main
 from harness.core.errors import ExitCode
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 """A command that takes longer hangs."""
 _DEADLY_S = 120.0
 """A command that not even a signal ends takes this process down, with the stacks of all threads on stderr."""
