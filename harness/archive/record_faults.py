@@ -3,8 +3,10 @@
 The bounds are far outside of anything that happens, and within what dates, sums and means can be computed with.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol, get_args
 
@@ -50,10 +52,8 @@ def head_faults(head: _HasId) -> Iterator[str]:
     if not head.id.isprintable() or "/" in head.id or not 1 <= len(head.id) <= 255 or head.id in {".", ".."}:
         yield "id: not fit to be the name of a file"
     yield from _time_faults("created_at", head.created_at, aware=True)
-    try:
-        check_known(head.settings)
-    except UsageError as exc:
-        yield f"settings: {exc}"
+    if fault := _settings_fault(json.dumps(head.settings)):
+        yield f"settings: {fault}"
 
 
 def run_faults(info: _HasEndpoint) -> Iterator[str]:
@@ -117,6 +117,16 @@ def _match_faults(match: Match) -> Iterator[str]:
     scores = (match.score_a, match.score_b, *chain.from_iterable(match.scores))
     if any(abs(score) > _HIGHEST for score in scores):
         yield "a score that no judge gives"
+
+
+@lru_cache(maxsize=256)
+def _settings_fault(settings: str) -> str | None:
+    """Return what is wrong with settings as JSON, or None. A run and its rankings mostly have the same."""
+    try:
+        check_known(json.loads(settings))
+    except UsageError as exc:
+        return str(exc)
+    return None
 
 
 def _mark_faults(side: str, scores: SideScores) -> Iterator[str]:

@@ -19,7 +19,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
-from harness.core.verdicts import VERDICT, AnyVerdict
+from harness.core.verdicts import VERDICT, AnyVerdict, Judged, Scored, Unjudged, Unscored
 
 T = TypeVar("T")
 _REASON = 300
@@ -119,7 +119,20 @@ QUERY = RecordType("query", Query.model_validate)
 QUERY_NAME = RecordType("query", QueryName.model_validate)
 ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults)
 ROLLOUT_MARK = RecordType("rollout", RolloutMark.model_validate, faults.rollout_faults)
-_validate_verdict: Callable[[Any], AnyVerdict] = VERDICT.validate_python
+_VERDICTS: Mapping[tuple[bool, object], type[AnyVerdict]] = {
+    (False, "ok"): Judged,
+    (False, "failed"): Unjudged,
+    (True, "ok"): Scored,
+    (True, "failed"): Unscored,
+}
+
+
+def _validate_verdict(members: Mapping[str, Any]) -> AnyVerdict:
+    """Validate as `VERDICT` does, in half of the time."""
+    record = _VERDICTS.get(("transcripts" in members, members.get("status")))
+    return record.model_validate(members) if record else VERDICT.validate_python(members)
+
+
 VERDICT_LINE = RecordType("verdict", _validate_verdict, faults.verdict_faults)
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
 RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.head_faults)

@@ -62,7 +62,7 @@ def load(values: Mapping[str, Any]) -> Settings:
         if name not in SETTINGS:
             raise UsageError(f"no setting {quoted(name)}{did_you_mean(name, SETTINGS)}")
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
-    settings = _checked({**picked, **values})
+    settings = Settings(**dict(_checked({**picked, **values})))
     _check_budget(settings)
     _check_ruler(settings)
     return settings
@@ -73,11 +73,11 @@ def check_known(values: Mapping[str, Any]) -> None:
     _checked({name: value for name, value in values.items() if name in SETTINGS})
 
 
-def _checked(values: Mapping[str, Any]) -> Settings:
+def _checked(values: Mapping[str, Any]) -> BaseModel:
     for name, value in values.items():
         _check_text(name, value)
     try:
-        return Settings(**dict(_checker()(**values)))
+        return _checker()(**values)
     except ValidationError as exc:
         raise UsageError(_complaints(exc)) from None
 

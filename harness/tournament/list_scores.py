@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 
+from harness.core.errors import ArchiveDamaged
 from harness.core.rankings import Agreement
 from harness.core.verdicts import Scored, Unscored
 from harness.judging import ListJury, ListLedger, ListTask, all_at_once, average
@@ -54,6 +55,7 @@ async def score_list(
     chunks = in_chunks(transcripts, shared, budget - _FIXED - _size_of_task(about), rng)
     by_list = await all_at_once(partial(jury.hear, ledger, about, chunk) for chunk in chunks)
     complete = _complete(list(zip(*by_list, strict=True)))
+    _check_lists(complete, chunks)
     failed = _failed_keys(by_list)
     scores = {lists[0].judge: on_one_scale([_scores(v) for v in lists], shared.hash) for lists in complete}
     return JuryScores(
@@ -65,6 +67,13 @@ async def score_list(
         absent=failed if complete else (),
         agreement=agreement(_margins(scores)),
     )
+
+
+def _check_lists(complete: Sequence[Sequence[Scored]], chunks: Sequence[Sequence[Transcript]]) -> None:
+    """Raise ArchiveDamaged for a verdict, kept by somebody, that lacks a transcript of the list its key stands for."""
+    for verdict, chunk in (pair for lists in complete for pair in zip(lists, chunks, strict=True)):
+        if not {t.hash for t in chunk}.issubset(verdict.transcripts):
+            raise ArchiveDamaged(f"verdict {verdict.key}: it scores other transcripts than its key stands for")
 
 
 def in_chunks(

@@ -1,6 +1,7 @@
 """One bad run breaks neither `ls` nor `resume` without RUN, and what is wrong with it is said."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,11 @@ def with_info(run: Path, **changes: object) -> None:
 
 def with_rollout(run: Path, **changes: object) -> Path:
     """Change the first rollout of a run, its checksum included; return the file."""
-    (path,) = (run / "rollouts").glob("*.jsonl")
+    return with_first(run, "rollouts", changes)
+
+
+def with_first(run: Path, segment: str, changes: Mapping[str, object]) -> Path:
+    (path,) = (run / segment).glob("*.jsonl")
     head, first, *others = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(head + sealed(json.dumps(json.loads(first) | changes).encode()) + b"".join(others))
     return path
@@ -96,3 +101,24 @@ def test_a_record_that_does_not_fit_is_damage_with_file_and_line(room: Room, cha
     found = harness(room, "validate", LATER, "--json")
     first = next(finding for finding in json.loads(found.out_text) if finding["kind"] == "damage")
     assert (found.code, Path(first["file"]).name, first["line"]) == (5, path.name, 2)
+
+
+def test_a_kept_verdict_on_other_transcripts_than_its_key_stands_for_is_damage(room: Room):
+    run = room.add_run("offline-ruler", LATER)
+    (path,) = (run / "verdicts").glob("*.jsonl")
+    hashes = json.loads(path.read_bytes().splitlines()[1])["transcripts"]
+    with_first(run, "verdicts", {"transcripts": ["0" * 64, *hashes[1:]]})
+    rescored = harness(room, "rescore", LATER, "--free", "--rendering", "1")
+    assert (rescored.code, "other transcripts" in rescored.err_text) == (5, True)
+
+
+def test_marks_of_one_side_alone_are_shown_without_a_comparison(room: Room):
+    run = room.add_run(name=LATER)
+    (path,) = (run / "verdicts").glob("*.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines[1:], 1):
+        verdict = json.loads(line)
+        verdict["b"]["dimensions"] = {}
+        lines[number] = sealed(json.dumps(verdict).encode())
+    path.write_bytes(b"".join(lines))
+    assert harness(room, "show", LATER).code == 0

@@ -65,7 +65,10 @@ def _spoil(rng: random.Random, run: Path) -> str:
         path = rng.choice(sorted((run / segment).glob("*.jsonl")) or [run / "run.json"])
         lines = path.read_bytes().splitlines(keepends=True) if path.name != "run.json" else [path.read_bytes()]
         number = rng.randrange(len(lines))
-    members = json.loads(lines[number])
+    try:
+        members = json.loads(lines[number])
+    except (ValueError, RecursionError):
+        return "a record that is spoilt already"
     what, text = _changed(rng, members)
     lines[number] = text if path.name == "run.json" else sealed(text)
     path.write_bytes(b"".join(lines))
