@@ -8,7 +8,7 @@ pytestmark = pytest.mark.process  # a rubric's file is read in a child, and `age
 
 EXAMPLES = {"argv": 60, "files": 60, "queries": 30, "settings": 60, "trajectories": 30}
 """As many as take a few seconds each; a kind that is not here has 20."""
-ELSEWHERE = {"rubric"}
+ELSEWHERE = {"index_files", "records", "rubric"}
 """Kinds that a test of their own tries."""
 
 
