@@ -1,6 +1,6 @@
 """What is missing of a run: rollouts that never ended, a ranking that was cut short or is out of date."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -101,12 +101,15 @@ def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
     if not isinstance(wanted, int):
         return missing
 
-    def open_(place: RolloutPlace | None) -> bool:
-        return place is None or place.kind in CUT_SHORT or (retry_failed and place.status == "failed")
+    def open_(place: RolloutPlace | None, kinds: Collection[str]) -> bool:
+        return place is None or place.kind in kinds or (retry_failed and place.status == "failed")
 
     for query in reader.index.queries:
         places = reader.index.rollouts.get(query, {})
-        if indices := [i for i in range(wanted) if open_(places.get(i))]:
+        indices = [i for i in range(wanted) if open_(places.get(i), CUT_SHORT)]
+        if indices and redacted_of(reader, [query]):  # nobody can run it: what failed has to stay as it is
+            indices = [i for i in indices if open_(places.get(i), _STOPPED)]
+        if indices:
             missing[query] = indices
     return missing
 

@@ -60,7 +60,8 @@ async def check_agent(request: DoctorRequest, folder: Path) -> tuple[CheckedAgen
     """Load the agent as from `folder` and make one. Return it, None where that fails, with the checks of it."""
     try:
         loaded = load_agent(request.agent, folder)
-        spec = await resolve_agent(loaded, request.settings, request.credentials)
+        # the tools have a check of their own
+        spec = await resolve_agent(loaded, request.settings, request.credentials, with_tools=False)
         async with loaded.open(_env(request, spec)) as agent:
             checked = CheckedAgent(spec, agent, has_own_endpoint=_has_own_endpoint(request, spec, agent))
     except HarnessError as exc:

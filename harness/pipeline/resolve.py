@@ -92,11 +92,14 @@ class AgentSpec:
         return Priced(self.model if self.endpoint else None, url, free=self.offline)
 
 
-async def resolve_agent(loaded: LoadedAgent, settings: Settings, credentials: Credentials) -> AgentSpec:
+async def resolve_agent(
+    loaded: LoadedAgent, settings: Settings, credentials: Credentials, *, with_tools: bool = True
+) -> AgentSpec:
     """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
     Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings; where the agent
-    has tools that its API does not know; for --upload-traces without a key; and as `Credentials.key`.
+    has tools that its API does not know (not looked at unless `with_tools`); for --upload-traces without a key; and as
+    `Credentials.key`.
     """
     if settings.upload_traces and not credentials.environ.get(AGENT_KEY):
         raise UsageError(f"--upload-traces sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}")
@@ -113,7 +116,7 @@ async def resolve_agent(loaded: LoadedAgent, settings: Settings, credentials: Cr
                 "(or OPENAI_BASE_URL), or try it on the embedded model with --offline"
             )
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
-        if not offline:
+        if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
         return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
 

@@ -4,6 +4,7 @@ import stat
 
 import pytest
 
+from harness.core.errors import ArchiveDamaged
 from harness.report.html.page import render_page, write_page
 from tests.report.archives_by_hand import build, crowd
 
@@ -22,6 +23,6 @@ def test_nothing_half_written_is_left_behind(tmp_path):
     built = build(tmp_path, crowd(2))
     target = built.folder / "report.html"
     target.mkdir()
-    with pytest.raises(OSError, match="report"):
+    with pytest.raises(ArchiveDamaged, match=r"report\.html: a folder stands where a file should be"):
         write_page(built.reader, built.ranking, target)
     assert [p.name for p in built.folder.iterdir() if "report" in p.name] == ["report.html"]
