@@ -36,7 +36,7 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
     calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
     console = stderr()
     console.print(
-        f"asking {spec.model}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
+        f"asking {spec.places}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
         f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
         soft_wrap=True,
     )

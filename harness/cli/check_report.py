@@ -13,6 +13,7 @@ from harness.core.errors import ExitCode, Interrupted
 from harness.doctor import (
     Check,
     DoctorRequest,
+    Findings,
     Status,
     count_live_calls,
     offer_live_checks,
@@ -51,17 +52,20 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
     if not live:
         add(offer_live_checks(request, findings))
         return checks
-    _announce(*count_live_calls(findings))
+    _announce(findings)
     async for check in run_live_checks(request, findings):
         add(check)
     return checks
 
 
-def _announce(model_calls: int, judge_calls: int) -> None:
-    if model_calls + judge_calls:
+def _announce(findings: Findings) -> None:
+    model_calls, judge_calls = count_live_calls(findings)
+    places = [f"agent: {findings.agent.spec.place}"] if findings.agent and model_calls else []
+    places += [f"judge: {findings.judge.places}"] if findings.judge and judge_calls else []
+    if places:
         stderr().print(
-            f"asking: {model_calls} small calls to the agent's model and {judge_calls} to the judge; "
-            "more only where one is refused or fails",
+            f"asking: {model_calls} small calls to the agent's model and {judge_calls} to the judge "
+            f"({', '.join(places)}); more only where one is refused or fails",
             soft_wrap=True,
         )
 

@@ -14,6 +14,8 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "agent_runs": prepared.settings.n * queries,
             "judge_calls": list(prepared.judge_calls(queries)),
             "judge": prepared.judge.model,
+            "agent_at": prepared.agent.place,
+            "judge_at": prepared.judge.places,
             "cost_usd": _ends(prepared.cost(queries)),
             "offline": prepared.offline,
         }
@@ -27,7 +29,7 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     low, high = prepared.judge_calls(queries)
     calls = counted(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
     runs = counted(prepared.settings.n * queries, "agent run")
-    by = f"(judge: {prepared.judge.model}, rubric: {prepared.rubric.name})"
+    by = f"(agent: {prepared.agent.place}, judge: {prepared.judge.places}, rubric: {prepared.rubric.name})"
     design_line = describe_calls(prepared.settings)
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
@@ -66,6 +68,7 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
         row = {
             "run": run,
             "judge": quote.judge,
+            "judge_at": quote.judge_places,
             "reused": quote.reused,
             "outdated": quote.outdated,
             "would_buy": list(bought),
@@ -82,7 +85,7 @@ def quote_line(quote: Quote) -> str:
     """Return in a line what a rescoring would reuse and buy."""
     low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
-    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge}); estimated cost: {_range(quote.cost)}"
+    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {_range(quote.cost)}"
 
 
 def outdated_lines(quote: Quote) -> list[str]:

@@ -82,7 +82,8 @@ def resume(
         return _already_finished(reader, as_json=as_json)
     console = stderr(quiet=quiet)
     to_run = counted(missing.count, "rollout")
-    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging")
+    places = pipeline.places_of_begun(reader.info, missing.like)
+    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
     _note_older_way(console, missing.like or reader.info)
     settings = reader.settings
     with ProgressBars(console, quiet=quiet) as bars:

@@ -57,8 +57,14 @@ class Endpoint(BaseModel):
 
 
 def host_of(base_url: str | None) -> str:
-    """Return host and port of an address, without user and password; None is OpenAI's own address."""
-    return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
+    """Return host and port of an address, without user and password; None is OpenAI's own address.
+
+    What an archive calls an address may be none: then the answer is in words, and asking there is a UsageError.
+    """
+    try:
+        return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
+    except ValueError:  # half a bracket
+        return "no address"
 
 
 def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:

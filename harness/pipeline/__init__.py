@@ -8,7 +8,7 @@ from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.messages import TrajectoryScore, ruler
-from harness.pipeline.plan import NamedAddresses, Prepared, changed_settings, describe_calls, prepare
+from harness.pipeline.plan import NamedAddresses, Prepared, changed_settings, describe_calls, places_of_begun, prepare
 from harness.pipeline.quote import Quote, quote_rescoring
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent, resolve_judge
 from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
@@ -37,6 +37,7 @@ __all__ = [
     "import_trajectories",
     "member_keys",
     "open_judge",
+    "places_of_begun",
     "prepare",
     "quote_rescoring",
     "rank",

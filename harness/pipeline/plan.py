@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from harness.archive import RankingHead, RunInfo, RunReader, checked, recorded_settings
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.settings import Settings, without_credentials
+from harness.core.settings import OFFLINE_MODEL, Settings, without_credentials
 from harness.core.settings_sources import changed, load
 from harness.endpoints import (
     AGENT_URL,
@@ -22,6 +22,7 @@ from harness.endpoints import (
     Tokens,
     agent_tokens,
     cost_bounds,
+    host_of,
     judge_tokens,
     total_bounds,
 )
@@ -107,6 +108,16 @@ def rescoring(
     rubric = rubric_for_rescoring(reader.info, settings, changes)
     lent = credentials.without_calls() if free else credentials
     return JudgingPlan(judge, rubric, settings, lent, rendering=rendering)
+
+
+def places_of_begun(info: RunInfo, like: RankingHead | None) -> str:
+    """Return in words where resuming a run asks its agent's models and its judge. Raises ArchiveDamaged."""
+    where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
+    judge = _recorded_judge(like.judge if like else info.judge, where)
+    url = (info.endpoint or {}).get("base_url")
+    own = OFFLINE_MODEL if info.agent_offline else "models of its own"
+    host = f"models@{host_of(None if url is None else str(url))}" if info.endpoint else own
+    return f"agent: {host}, judge: {judge.places}"
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:

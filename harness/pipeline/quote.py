@@ -27,6 +27,8 @@ class Quote:
     bought: tuple[int, int]
     cost: CostBounds | None
     judge: str
+    judge_places: str
+    """Where the judge would be asked: model@host of each member."""
     outdated: int = 0
     """Verdicts at hand that it would reuse, had their transcripts not been written in an older way."""
 
@@ -56,7 +58,7 @@ async def quote_rescoring(
         if high and oldest < plan.rendering:
             outdated, _ = await _need(replace(plan, rendering=oldest), readers, surroundings)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
-        return Quote(reused, (low, high), cost, plan.judge.model, outdated)
+        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated)
 
 
 def lending_fault(plan: JudgingPlan) -> UsageError | None:

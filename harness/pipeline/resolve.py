@@ -65,6 +65,11 @@ class JudgeSpec(Record):
         return self.label or f"{self.model}@{host}"
 
     @property
+    def places(self) -> str:
+        """Where it is asked, whatever its label: model@host of each member; the embedded judge's name alone."""
+        return ", ".join(m.model if m.offline else f"{m.model}@{host_of(m.base_url)}" for m in self.members)
+
+    @property
     def counter(self) -> str:
         """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
         return ESTIMATE if self.offline else counter_for(self.members[0].model)
@@ -84,6 +89,13 @@ class AgentSpec:
     offline: bool
     model: str | None
     """The starting agent's model by name, None where it is an object that has none."""
+
+    @property
+    def place(self) -> str:
+        """Where its models are asked: model@host; the embedded model's name alone; else in words."""
+        if self.endpoint is None:
+            return OFFLINE_MODEL if self.offline else "models of its own"
+        return f"{self.model or 'models'}@{self.endpoint.host}"
 
     @property
     def priced(self) -> Priced:

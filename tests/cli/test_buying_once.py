@@ -116,14 +116,19 @@ def test_a_dry_run_of_rescore_tells_what_it_would_reuse_and_buy_and_writes_nothi
     judged, before = first.json["groups"][0]["judged"], len(endpoint.requests)
     files = {p: p.stat().st_size for p in (tmp_path / "runs").rglob("*")}
     same = harness("rescore", "--dry-run", env=env)
-    assert (same.code, same.out) == (0, f"reused {judged}, would buy 0 (judge: m); estimated cost: $0.00\n")
+    assert (same.code, same.out) == (
+        0,
+        f"reused {judged}, would buy 0 (judge: m@{endpoint.host}); estimated cost: $0.00\n",
+    )
     other = harness("rescore", "--dry-run", "--judge-label", "another", "--json", env=env)
     assert (other.json["run"], other.json["reused"]) == (first.json["run"], 0)
     low, high = other.json["would_buy"]
     assert files == {p: p.stat().st_size for p in (tmp_path / "runs").rglob("*")}
     assert len(endpoint.requests) == before
     done = harness("rescore", "--judge-label", "another", "--json", env=env)
-    assert f"would buy {low} to {high} (judge: m); estimated cost: unknown" in " ".join(done.err.split())
+    assert f"would buy {low} to {high} (judge: m@{endpoint.host}); estimated cost: unknown" in " ".join(
+        done.err.split()
+    )
     assert low <= done.json["groups"][0]["judged"] <= high
 
 
