@@ -133,7 +133,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache.progress.expect("judging", 1)
         try:
             verdict = await self._judge(*material)
-            if verdict.status == "failed" and not verdict.raw_replies and verdict.failure.type == "EndpointDown":
+            if _was_unasked(verdict):
                 return None
             usd = verdict.price_usd if verdict.usage.requests else 0.0
             cache.store.add_verdict(verdict)
@@ -154,6 +154,11 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
                 store.add_verdict(copy)
                 return copy
         return None
+
+
+def _was_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> bool:
+    failed = isinstance(verdict, Unjudged | Unscored)
+    return failed and not verdict.raw_replies and verdict.failure.type == "EndpointDown"
 
 
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):
