@@ -61,7 +61,7 @@ async def rollout(
             rolled_out = await engine.roll_out(query if isinstance(query, Query) else query_from(query))
     except* UsageError as group:
         raise first_error(group) from None
-    if why := surroundings.gates.given_up:
+    if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
         warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=2)
     return rolled_out
 

@@ -44,11 +44,14 @@ class OpenRanking:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out."""
         missing = self.settings.n - len(group.rollouts)
         if missing > 0:
-            why = "the endpoint gave no reply" if self.surroundings.gates.given_up else "--max-cost was reached"
-            why = "the work was interrupted" if self.surroundings.stop.asked else why
-            self.leave(group, f"{why}: {missing} rollouts were not begun")
+            self.leave(group, f"{self._stopped_by()} left {missing} rollouts not begun")
         else:
             await self.rank(group)
+
+    def _stopped_by(self) -> str:
+        if self.surroundings.stop.asked:
+            return "the interruption"
+        return "an endpoint that gave no reply" if self.surroundings.gates.given_up else "--max-cost"
 
     def leave(self, group: Group, why: str) -> None:
         """Write a group down as not ranked, for the reason given."""
