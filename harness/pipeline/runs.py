@@ -132,7 +132,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
-    redact = redactor_of(agent, plan.settings, surroundings.environ)
+    redact = redactor_of(agent, trust.without_patterns(plan.settings), surroundings.environ)
     with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
         missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
         if missing.nothing:
@@ -216,7 +216,8 @@ async def rescore_run(
             )
             plan = replace(plan, credentials=plan.credentials.without_calls())
         attest_judge(trust, surroundings, [member.base_url for member in plan.judge.members])
-        redact = redactor_of(None, plan.settings, surroundings.environ)
+        patterns = plan.settings if "redact" in changes else trust.without_patterns(plan.settings)
+        redact = redactor_of(None, patterns, surroundings.environ)
         ceiling = ceiling_of(plan.settings, plan.judge)
         with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
             surroundings.progress.opened(folder)

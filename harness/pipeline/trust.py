@@ -48,7 +48,7 @@ class Trust:
         Raises UsageError for a power over this machine that only the archive gives the agent.
         """
         given = [what for name, what in _POWERS.items() if getattr(settings, name) != SETTINGS[name].default]
-        if not given or self.attestation or self.trust_archive:
+        if not given or self._trusted:
             return settings
         raise UsageError(
             f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: --trust-archive "
@@ -57,13 +57,22 @@ class Trust:
 
     def replayed(self, settings: Settings) -> Settings:
         """Return settings out of the run for what takes the tools' outputs from the run: no folder is read for it."""
-        return settings if self.attestation or self.trust_archive else replace(settings, corpus=None)
+        return self.without_patterns(settings if self._trusted else replace(settings, corpus=None))
+
+    def without_patterns(self, settings: Settings) -> Settings:
+        """Return settings out of the run without --redact: a stranger's regular expression may take for ever."""
+        return settings if self._trusted else replace(settings, redact=())
+
+    @property
+    def _trusted(self) -> bool:
+        return self.attestation is not None or self.trust_archive
 
 
 _POWERS = {
     "corpus": "lets its agent read a folder (--corpus)",
     "approve": "approves calls of its agent's tools (--approve)",
     "upload_traces": "uploads traces (--upload-traces)",
+    "redact": "has regular expressions, which may take for ever (--redact)",
 }
 """Settings that give an agent something of this machine's: no archive decides them for whoever opens it."""
 

@@ -242,7 +242,9 @@ def test_a_record_that_cannot_be_written_is_a_note_and_no_failed_run(endpoint: F
 # ---- What only the archive gives its agent
 
 
-@pytest.mark.parametrize("power", [{"corpus": "diary"}, {"approve": ["all"]}, {"upload_traces": True}], ids=str)
+@pytest.mark.parametrize(
+    "power", [{"corpus": "diary"}, {"approve": ["all"]}, {"upload_traces": True}, {"redact": ["(a+)+b"]}], ids=str
+)
 def test_an_archive_gives_its_agent_nothing_of_this_machines(stopped: Path, tmp_path: Path, power: dict[str, Any]):
     """A folder of texts to read, the approval of its tools' calls, an upload."""
     if "corpus" in power:
