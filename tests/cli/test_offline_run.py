@@ -137,7 +137,8 @@ def test_many_queries_end_in_a_summary(harness: Harness, tmp_path: Path):
 def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, tmp_path: Path):
     done = harness("run", "--dry-run")
     assert done.code == 0
-    assert "1 query: 8 agent runs, 22 to 26 judge calls (judge: offline-features, rubric: writing)\n" in done.out
+    who = "(agent: offline-extractive, judge: offline-features, rubric: writing)"
+    assert f"1 query: 8 agent runs, 22 to 26 judge calls {who}\n" in done.out
     assert "OFFLINE SELF-TEST" in done.err
     told = harness("run", "--dry-run", "--json", "-q")
     assert told.json == {
