@@ -24,11 +24,11 @@ import anyio
 from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
 from pydantic import SecretStr
 
+from harness.api import rollout
 from harness.archive import RunInfo, RunStore
 from harness.core.clock import now
 from harness.endpoints import Endpoint
 from harness.endpoints.client import openai_client
-from harness.pipeline.api import rollout
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen

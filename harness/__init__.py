@@ -14,11 +14,11 @@ __version__: str
 if TYPE_CHECKING:
     from typing import Any
 
+    from harness.api import TrajectoryScore, best_of, rank, rescore, resume, rollout, ruler
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
     from harness.core.rankings import GroupRanking
     from harness.core.records import Group, Query, Rollout
-    from harness.pipeline import TrajectoryScore, best_of, rank, rescore, resume, rollout, ruler
     from harness.ranking import rank_scores
     from harness.rollouts import AgentEnv
 
@@ -55,15 +55,15 @@ _HOMES = {
     "Rollout": "harness.core.records",
     "RunReader": "harness.archive",
     "RunStore": "harness.archive",
-    "TrajectoryScore": "harness.pipeline",
+    "TrajectoryScore": "harness.api",
     "UsageError": "harness.core.errors",
-    "best_of": "harness.pipeline",
-    "rank": "harness.pipeline",
+    "best_of": "harness.api",
+    "rank": "harness.api",
     "rank_scores": "harness.ranking",
-    "rescore": "harness.pipeline",
-    "resume": "harness.pipeline",
-    "rollout": "harness.pipeline",
-    "ruler": "harness.pipeline",
+    "rescore": "harness.api",
+    "resume": "harness.api",
+    "rollout": "harness.api",
+    "ruler": "harness.api",
 }
 
 

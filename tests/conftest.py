@@ -26,12 +26,18 @@ QUICK = "not process"
 def pytest_configure(config: pytest.Config) -> None:
     """Set hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
 
-    The quick loop tries fewer examples where a test does not state its own number; they differ from run to run.
+    The quick loop tries fewer examples where a test does not state its own number, and others in each run, to find what
+    nobody thought of. The whole suite tries the same examples in each run: a change is judged by what it changed.
     """
-    examples = 25 if config.option.markexpr == QUICK else 100
+    quick = config.option.markexpr == QUICK
     slow = [HealthCheck.too_slow]
     settings.register_profile(
-        "harness", deadline=None, database=None, suppress_health_check=slow, max_examples=examples
+        "harness",
+        deadline=None,
+        database=None,
+        suppress_health_check=slow,
+        max_examples=25 if quick else 100,
+        derandomize=not quick,
     )
     settings.load_profile("harness")
 

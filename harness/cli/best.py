@@ -55,6 +55,7 @@ def best(
     even if other runs failed; 3 without.
     """
     from harness import pipeline
+    from harness.api import best_rollout
     from harness.cli import announce, cost_lines, process
     from harness.cli.archived_run import open_folder
     from harness.cli.console import stderr
@@ -82,7 +83,7 @@ def best(
     ranking = reader.ranking(result.ranking_id)
     write_page(reader, ranking, result.path / "report.html")
     group, group_ranking = reader.group(queries[0]), ranking.groups[0]
-    winner = pipeline.best_rollout(group, group_ranking)
+    winner = best_rollout(group, group_ranking)
     say_partial(sum(r.capture == "partial" for r in group.rollouts), result.path)
     if as_json:
         print_run(reader, ranking, as_json=True)
@@ -109,8 +110,8 @@ def _settings(
     flags: Mapping[str, Any], sure: float | None, environ: Mapping[str, str], config: Path | None
 ) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
+    from harness.api import for_best
     from harness.core.settings_sources import load, merge_sources
-    from harness.pipeline import for_best
 
     values = merge_sources({**flags, "sure": sure}, environ, config)
     design = for_best(load(values).n)

@@ -3,16 +3,24 @@
 This room parses no command line and prints nothing.
 """
 
-from harness.pipeline.api import best_of, best_rollout, for_best, rank, rescore, resume, rollout
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
-from harness.pipeline.messages import TrajectoryScore, ruler
-from harness.pipeline.plan import NamedAddresses, Prepared, changed_settings, describe_calls, places_of_begun, prepare
+from harness.pipeline.plan import (
+    JudgingPlan,
+    NamedAddresses,
+    Prepared,
+    changed_settings,
+    describe_calls,
+    places_of_begun,
+    prepare,
+)
 from harness.pipeline.quote import Quote, quote_rescoring
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent, resolve_judge
+from harness.pipeline.rank_groups import rank_part
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
-from harness.pipeline.stages import open_judge
+from harness.pipeline.stages import open_engine, open_judge, open_judge_models, open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, validate_run
@@ -20,36 +28,34 @@ from harness.pipeline.validation import Validation, validate_run
 __all__ = [
     "AgentSpec",
     "JudgeSpec",
+    "JudgingPlan",
     "NamedAddresses",
     "Prepared",
     "Quote",
     "RunResult",
     "Surroundings",
-    "TrajectoryScore",
     "Validation",
     "agent_of_run",
-    "best_of",
-    "best_rollout",
     "changed_settings",
     "describe_calls",
-    "for_best",
     "for_each",
     "import_trajectories",
     "member_keys",
+    "open_engine",
     "open_judge",
+    "open_judge_models",
+    "open_ranker",
     "places_of_begun",
     "prepare",
     "quote_rescoring",
-    "rank",
+    "rank_part",
+    "redactor_of",
     "replay_run",
-    "rescore",
     "rescore_run",
     "resolve_agent",
     "resolve_judge",
-    "resume",
     "resume_run",
-    "rollout",
-    "ruler",
+    "rubric_of",
     "run_queries",
     "validate_run",
     "what_is_kept",

@@ -19,6 +19,7 @@ from harness.archive.lines import Appender, read_lines
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, Trajectory
+from harness.core.settings import SETTINGS
 from harness.core.verdicts import Judged, Unjudged
 from tests.archive.making import a_head, a_run, an_info, lines_of, segment
 from tests.builders import (
@@ -74,7 +75,7 @@ def test_verdicts_come_back_as_they_were_failed_ones_too_but_only_judged_ones_un
                 assert reader.verdict(verdict.key) == (bought[0] if bought else None)
 
 
-@given(st.lists(group_rankings, max_size=3), json_objects, st.booleans())
+@given(st.lists(group_rankings, max_size=3), json_objects.filter(lambda o: not SETTINGS.keys() & o), st.booleans())
 @settings(max_examples=25)
 def test_a_ranking_comes_back_as_it_was_and_is_finished_if_and_only_if_its_footer_is_there(
     groups: list[Any], told: dict[str, Any], footer: bool

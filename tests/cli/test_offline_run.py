@@ -146,6 +146,8 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
         "agent_runs": 8,
         "judge_calls": [22, 26],
         "judge": "offline-features",
+        "agent_at": "offline-extractive",
+        "judge_at": "offline-features",
         "cost_usd": [0, 0],
         "offline": True,
     }

@@ -27,7 +27,7 @@ ALLOWED = {
     "cli/console.py": {"Console", "Text"},
     "report/terminal/layout.py": {"Text"},
     "rubric_text/child.py": {"sys.stdout.write"},  # the pipe to the process that started the child
-    "pipeline/messages.py": {"sys.stderr.writelines"},  # for Python users: what ruler(debug=True) promises, marked
+    "api/messages.py": {"sys.stderr.writelines"},  # for Python users: what ruler(debug=True) promises, marked
 }
 MARKUP = {"Text", "Console", "escape", "render", "Markdown", "Syntax", "Pretty"}
 """Names of rich that show text as it is, or take it for markup."""

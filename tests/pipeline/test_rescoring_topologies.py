@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
+from harness import api, pipeline
 from harness.archive import RunReader
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
@@ -47,11 +47,11 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
     everyone: Path, changes: dict[str, Any]
 ) -> None:
     async def go() -> None:
-        ran = await pipeline.rescore(everyone, changes)
+        ran = await api.rescore(everyone, changes)
         with RunReader(everyone) as reader:
             (rescored,) = reader.ranking(ran.ranking_id).groups
             (query,) = reader.queries()
-            fresh = await pipeline.rank(reader.group(query), offline=True, **changes)
+            fresh = await api.rank(reader.group(query), offline=True, **changes)
             assert rescored.judged == 0
             assert rescored.reused == fresh.judged
             assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)

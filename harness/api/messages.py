@@ -30,9 +30,7 @@ from harness.judging import (
     VerdictCache,
     load_list_rubric,
 )
-from harness.pipeline.resolve import resolve_judge
-from harness.pipeline.stages import open_judge_models
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline import Surroundings, open_judge_models, resolve_judge
 from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.transcripts import Transcript, plain_text
 

@@ -1,0 +1,21 @@
+"""The Python API: what `import harness` gives, over the same pipeline as the commands.
+
+This room parses no command line and prints nothing; what runs are made of is for harness.pipeline to know.
+"""
+
+from harness.api.best import best_of, best_rollout, for_best
+from harness.api.groups import rank, rollout
+from harness.api.messages import TrajectoryScore, ruler
+from harness.api.runs import rescore, resume
+
+__all__ = [
+    "TrajectoryScore",
+    "best_of",
+    "best_rollout",
+    "for_best",
+    "rank",
+    "rescore",
+    "resume",
+    "rollout",
+    "ruler",
+]

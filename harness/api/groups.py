@@ -1,0 +1,100 @@
+"""Rolling out and ranking one group in Python, with or without a run on disk."""
+
+import warnings
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.api.outside import credentials_of, surroundings_of
+from harness.archive import MemoryStore, Store
+from harness.core.errors import UsageError, first_error
+from harness.core.progress import Progress
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Query
+from harness.core.settings import OFFLINE_MODEL, Settings
+from harness.core.settings_sources import load
+from harness.endpoints import Ceiling
+from harness.formats import query_from
+from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
+from harness.pipeline import (
+    JudgingPlan,
+    Surroundings,
+    open_engine,
+    open_ranker,
+    rank_part,
+    redactor_of,
+    resolve_agent,
+    resolve_judge,
+    rubric_of,
+)
+from harness.rollouts import from_object, load_agent
+from harness.tournament import Ranker, TournamentRanker, rules_of
+
+
+async def rollout(
+    agent: Any,
+    query: str | Query,
+    n: int = 8,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Group:
+    """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
+
+    `agent` is an Agent, a function that builds one, or whatever --agent takes; `settings` are those of the command
+    line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Where the endpoint gave
+    no reply for `give_up` seconds, the rollouts not begun are not in the group, and a warning says so. Nothing is
+    written unless `store` is given. Raises UsageError.
+    """
+    chosen, surroundings = load({"n": n, **settings}), surroundings_of(progress)
+    loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
+    spec = await resolve_agent(loaded, chosen, credentials_of(chosen, surroundings))
+    store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
+    try:
+        async with open_engine(spec, chosen, store, surroundings) as engine:
+            rolled_out = await engine.roll_out(query if isinstance(query, Query) else query_from(query))
+    except* UsageError as group:
+        raise first_error(group) from None
+    if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
+        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=2)
+    return rolled_out
+
+
+async def rank(
+    group: Group,
+    judge: str | Judge | None = None,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> GroupRanking:
+    """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
+
+    With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
+    by the embedded judge unless another is named. Raises UsageError.
+    """
+    chosen, surroundings = load(settings), surroundings_of(progress)
+    cache = VerdictCache(store or MemoryStore(), surroundings.progress, ceiling=Ceiling(chosen.max_cost))
+    opening: AbstractAsyncContextManager[Ranker]
+    if judge is None or isinstance(judge, str):
+        opening = open_ranker(_plan(group, judge, chosen, surroundings), cache, surroundings)
+    else:
+        jury = PairJury([CachedPairJudge(judge, cache)])
+        opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
+    try:
+        async with opening as ranker:
+            return await rank_part(ranker, group, chosen)
+    except* UsageError as errors:
+        raise first_error(errors) from None
+
+
+def _plan(group: Group, judge_model: str | None, settings: Settings, surroundings: Surroundings) -> JudgingPlan:
+    """Return who judges a group: the model named, else the model that the group was rolled out on."""
+    models = [model for rollout in group.rollouts for model in rollout.effective.models]
+    with_model = replace(settings, judge_model=judge_model or settings.judge_model)
+    agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
+    credentials = credentials_of(settings, surroundings)
+    spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
+    return JudgingPlan(spec, rubric_of(settings), settings, credentials)
