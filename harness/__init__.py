@@ -14,7 +14,7 @@ __version__: str
 if TYPE_CHECKING:
     from typing import Any
 
-    from harness.api import TrajectoryScore, best_of, rank, rescore, resume, rollout, ruler
+    from harness.api import TrajectoryScore, best_of, preload, rank, rescore, resume, rollout, ruler
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
     from harness.core.rankings import GroupRanking
@@ -36,6 +36,7 @@ __all__ = [
     "TrajectoryScore",
     "UsageError",
     "best_of",
+    "preload",
     "rank",
     "rank_scores",
     "rescore",
@@ -58,6 +59,7 @@ _HOMES = {
     "TrajectoryScore": "harness.api",
     "UsageError": "harness.core.errors",
     "best_of": "harness.api",
+    "preload": "harness.api",
     "rank": "harness.api",
     "rank_scores": "harness.ranking",
     "rescore": "harness.api",

@@ -6,6 +6,7 @@ This room parses no command line and prints nothing; what runs are made of is fo
 from harness.api.best import best_of, best_rollout, for_best
 from harness.api.groups import rank, rollout
 from harness.api.messages import TrajectoryScore, ruler
+from harness.api.preloading import preload
 from harness.api.runs import rescore, resume
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "best_of",
     "best_rollout",
     "for_best",
+    "preload",
     "rank",
     "rescore",
     "resume",

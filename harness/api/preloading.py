@@ -1,0 +1,42 @@
+"""Everything that a first call would import or build, in one go: for a server, before it takes requests."""
+
+import importlib
+import pkgutil
+
+from agents import Agent
+from pydantic import SecretStr
+
+import harness
+from harness.api.best import best_of
+from harness.api.sync import in_step
+from harness.core.settings import OFFLINE_JUDGE
+from harness.endpoints import Endpoint, Priced, agent_tokens, openai_client
+from harness.transcripts import counter_for
+
+_NOT_NEEDED = {"cli", "doctor", "__main__"}
+_MODEL = "gpt-5.2"
+"""Any model with a listed price and a tokenizer."""
+
+
+def preload() -> None:
+    """Import everything, and build what a first call would build: no later call then blocks its event loop for that.
+
+    Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, and writes
+    nothing.
+    """
+    for room in pkgutil.iter_modules(harness.__path__):
+        if room.name not in _NOT_NEEDED:
+            door = importlib.import_module(f"harness.{room.name}")
+            for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):
+                importlib.import_module(module.name)
+    Priced(_MODEL, None).usd(agent_tokens(1)[0])  # the price library loads its data with the first price
+    counter_for(_MODEL)
+    in_step(_rehearse)()
+
+
+async def _rehearse() -> None:
+    """Run an agent and judge it on the embedded parts: the SDK, the prompts and the numbers do everything once."""
+    client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none")))
+    _ = client.responses, client.chat.completions  # each is imported when it is first asked for
+    await client.close()
+    await best_of(Agent(name="preload"), "Why is the sky blue?", 3, OFFLINE_JUDGE, offline=True)

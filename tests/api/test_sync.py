@@ -1,0 +1,60 @@
+"""The sync twins, and `harness.preload()`."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from harness.api.sync import in_step
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.anyio
+WORD = contextvars.ContextVar("WORD", default="")
+
+
+async def where(word: str, *, wrong: bool = False) -> tuple[str, str, threading.Thread]:
+    await asyncio.sleep(0)
+    if wrong:
+        raise LookupError(word)
+    return word, WORD.get(), threading.current_thread()
+
+
+def test_a_sync_twin_works_in_a_script_and_keeps_name_and_docstring():
+    assert in_step(where)("here") == ("here", "", threading.current_thread())
+    assert in_step(where).__name__ == "where"
+
+
+async def test_a_sync_twin_works_where_a_loop_is_running_in_a_thread_of_its_own():
+    WORD.set("seen")
+    word, seen, thread = in_step(where)("here")
+    assert (word, seen) == ("here", "seen")
+    assert thread is not threading.current_thread()
+    with pytest.raises(LookupError, match="here"):
+        in_step(where)("here", wrong=True)
+
+
+PRELOADED = """
+import asyncio, sys
+from agents import Agent
+import harness
+from tests.fake_endpoint import FakeEndpoint
+
+async def serve(base_url):
+    harness.preload()
+    before = set(sys.modules)
+    await harness.best_of(Agent(name="a", model="m"), "Why?", 3, base_url=base_url, api=sys.argv[1])
+    print(sorted(set(sys.modules) - before))
+
+with FakeEndpoint().serving() as endpoint:
+    asyncio.run(serve(endpoint.base_url))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_after_preload_a_first_call_imports_nothing_also_where_a_loop_is_running_already(api: str):
+    done = subprocess.run([sys.executable, "-c", PRELOADED, api], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
