@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -206,6 +207,8 @@ class _Events:
     def __init__(self) -> None:
         self.connections: list[str] = []
         self.processes: list[str] = []
+        self._others: set[int | None] = set()
+        """Threads that earlier tests left behind: what they do is none of this command's doing."""
         self._recording = False
         self._hooked = False
 
@@ -214,6 +217,7 @@ class _Events:
         if not self._hooked:
             sys.addaudithook(self._audit)
             self._hooked = True
+        self._others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
         self.connections, self.processes, self._recording = [], [], True
         try:
             yield self
@@ -221,7 +225,7 @@ class _Events:
             self._recording = False
 
     def _audit(self, event: str, args: tuple[object, ...]) -> None:
-        if not self._recording:
+        if not self._recording or threading.get_ident() in self._others:
             return
         if event in {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}:
             self.processes.append(str(args[1] if event == "subprocess.Popen" else args[0]))
