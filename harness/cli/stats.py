@@ -72,13 +72,19 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
     qualities = judge_qualities(reader, ranking, summary)
     if not qualities:
-        listwise = summary.listwise
-        why = "a listwise judge's scores have no orders to compare" if listwise else "there was nothing to judge"
-        console.print(f"  no verdict{' on pairs' if listwise else ''}: {why}\n")
+        console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
         console.print(quality_table(quality))
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+
+
+def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:
+    if listwise:
+        return "no verdict on pairs: a listwise judge's scores have no orders to compare"
+    if not ranking.finished and not ranking.groups:
+        return "no query is ranked yet: this ranking was cut short, or is under way"
+    return "no verdict: there was nothing to judge"
 
 
 def _signals(summary: RankingSummary) -> dict[str, int]:
