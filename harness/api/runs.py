@@ -7,7 +7,7 @@ from typing import Any
 from harness.api.outside import surroundings_of
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
-from harness.pipeline import NamedAddresses, RunResult, rescore_run, resume_run
+from harness.pipeline import NamedAddresses, RescoreOptions, RunResult, rescore_run, resume_run
 from harness.rollouts import LoadedAgent
 from harness.transcripts import RENDERING
 
@@ -66,6 +66,5 @@ async def rescore(
     `trust_archive`. Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
     surroundings = surroundings_of(progress, clock)
-    return await rescore_run(
-        folder, changes, surroundings, reuse=reuse, free=free, rendering=rendering, trust_archive=trust_archive
-    )
+    options = RescoreOptions(reuse, free=free, rendering=rendering, trust_archive=trust_archive)
+    return await rescore_run(folder, changes, surroundings, options)

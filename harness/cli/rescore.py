@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ from harness.cli import options
 from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rich.console import Console
 
     from harness.core.settings import Settings
-    from harness.pipeline import Quote
+    from harness.pipeline import Quote, RescoreOptions
 
 
 @click.command()
@@ -83,14 +83,9 @@ def rescore(
     parent = runs_folder(runs_dir, environ)
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     several = len(folders) > 1
-    job = _Job(
-        merge_sources(flags, {}, config),
-        environ,
-        [find_run(word, parent) for word in reuse],
-        free=free,
-        rendering=rendering,
-        trust=trust_archive,
-    )
+    lenders = [find_run(word, parent) for word in reuse]
+    how = pipeline.RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
+    job = _Job(merge_sources(flags, {}, config), environ, how)
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
     grace: dict[Path, float] = {}
@@ -107,7 +102,7 @@ def rescore(
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
             around = pipeline.Surroundings(environ, progress=bars)
-            work = partial(pipeline.rescore_run, folder, job.changes, around, **job.options)
+            work = partial(pipeline.rescore_run, folder, job.changes, around, job.options)
             result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
         codes.append(
@@ -122,22 +117,7 @@ class _Job:
 
     changes: Mapping[str, Any]
     environ: Mapping[str, str]
-    lenders: Sequence[Path]
-    _: KW_ONLY
-    free: bool
-    rendering: int
-    trust: bool
-    """Whether keys may go wherever the run says (--trust-archive)."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the pipeline takes by name."""
-        return {
-            "reuse": self.lenders,
-            "free": self.free,
-            "rendering": self.rendering,
-            "trust_archive": self.trust,
-        }
+    options: RescoreOptions
 
     def after_spending(self, usd: float) -> _Job:
         """Return the job for the next run: what is left of --max-cost is for the others."""
@@ -166,7 +146,7 @@ def _quote(console: Console, folder: Path, job: _Job) -> Quote:
 
     with ProgressBars(console, quiet=True) as bars:
         around = pipeline.Surroundings(job.environ)
-        work = partial(pipeline.quote_rescoring, folder, job.changes, around, **job.options)
+        work = partial(pipeline.quote_rescoring, folder, job.changes, around, job.options)
         return process.run_interruptible(work, bars)
 
 
@@ -175,7 +155,7 @@ def _print_quote(console: Console, folder: Path, job: _Job, *, several: bool, as
     from harness.cli import cost_lines
 
     quote = _quote(console, folder, job)
-    cost_lines.print_quote(folder.name, quote, as_json=as_json, several=several, free=job.free)
+    cost_lines.print_quote(folder.name, quote, as_json=as_json, several=several, free=job.options.free)
 
 
 def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool) -> None:
@@ -183,10 +163,12 @@ def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool)
     from harness.archive import RunReader
     from harness.cli import cost_lines
 
-    if job.free and all(RunReader(run).info.rendering >= job.rendering for run in (folder, *job.lenders)):
+    if job.options.free and all(
+        RunReader(run).info.rendering >= job.options.rendering for run in (folder, *job.options.reuse)
+    ):
         return  # no verdict is older: with --free there is nothing to say, and nothing to wait for
     quote = _quote(console, folder, job)
     outdated = cost_lines.outdated_lines(quote)
     missed = [f"would miss {quote.bought[0]}"] if outdated else []
-    for line in (*(missed if job.free else [cost_lines.quote_line(quote)]), *outdated):
+    for line in (*(missed if job.options.free else [cost_lines.quote_line(quote)]), *outdated):
         console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)

@@ -1,7 +1,8 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -90,11 +91,27 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
-def rescoring(
-    reader: RunReader, changes: Mapping[str, Any], trust: Trust, *, free: bool = False, rendering: int = RENDERING
-) -> JudgingPlan:
+@dataclass(frozen=True)
+class RescoreOptions:
+    """How an archived run is judged again, beside the changes to its settings."""
+
+    reuse: Sequence[Path] = ()
+    """Other runs, whose verdicts are not bought again."""
+    _: KW_ONLY
+    free: bool = False
+    """Whether no verdict is bought."""
+    rendering: int = RENDERING
+    """How transcripts are written: an older way reuses the verdicts of then."""
+    trust_archive: bool = False
+    """Whether keys may go wherever the run says."""
+
+
+PLAIN_RESCORE = RescoreOptions()
+
+
+def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, options: RescoreOptions) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
-    rendering_of(rendering)
+    rendering_of(options.rendering)
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
         judge = resolve_judge(settings, credentials, None, offline=False)
@@ -103,11 +120,11 @@ def rescoring(
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
-    if not free:
+    if not options.free:
         check_prices(settings, judge_prices(judge))
     rubric = rubric_for_rescoring(reader.info, settings, changes)
-    lent = credentials.without_calls() if free else credentials
-    return JudgingPlan(judge, rubric, settings, lent, rendering=rendering)
+    lent = credentials.without_calls() if options.free else credentials
+    return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
 
 
 def places_of_begun(info: RunInfo, like: RankingHead | None) -> str:

@@ -11,12 +11,11 @@ from harness.archive import ReadStore, RunReader
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.endpoints import CostBounds
 from harness.judging import VerdictCache
-from harness.pipeline.plan import JudgingPlan, judge_cost, rescoring
+from harness.pipeline.plan import PLAIN_RESCORE, JudgingPlan, RescoreOptions, judge_cost, rescoring
 from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
 from harness.pipeline.stages import judge_endpoints, open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import trust_in_changed
-from harness.transcripts import RENDERING
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,12 @@ async def quote_rescoring(
     folder: Path,
     changes: Mapping[str, Any],
     surroundings: Surroundings,
-    *,
-    reuse: Sequence[Path] = (),
-    free: bool = False,
-    rendering: int = RENDERING,
-    trust_archive: bool = False,
+    options: RescoreOptions = PLAIN_RESCORE,
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
-    with RunReader(folder) as reader, open_lenders(reuse) as lenders:
-        trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=trust_archive)
-        plan = rescoring(reader, changes, trust, free=free, rendering=rendering)
+    with RunReader(folder) as reader, open_lenders(options.reuse) as lenders:
+        trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=options.trust_archive)
+        plan = rescoring(reader, changes, trust, options)
         refusal = lending_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
         readers = [reader, *lenders]

@@ -22,10 +22,12 @@ from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.plan import (
+    PLAIN_RESCORE,
     RUNS_OWN,
     JudgingPlan,
     NamedAddresses,
     Prepared,
+    RescoreOptions,
     as_begun,
     ceiling_of,
     check_prices,
@@ -49,7 +51,6 @@ from harness.rollouts import (
     replay_rollout,
     unpack,
 )
-from harness.transcripts import RENDERING
 
 _GROUPS_AT_ONCE = 8
 """Enough to keep the rollout limiter busy while other groups are judged; each open group is held in memory."""
@@ -194,26 +195,19 @@ async def rescore_run(
     folder: Path,
     changes: Mapping[str, Any],
     surroundings: Surroundings,
-    *,
-    reuse: Sequence[Path] = (),
-    free: bool = False,
-    rendering: int = RENDERING,
-    trust_archive: bool = False,
+    options: RescoreOptions = PLAIN_RESCORE,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
 
-    Verdicts that the runs in `reuse` hold are not bought either; with `free` none is. An older `rendering` writes the
-    transcripts as before, so that verdicts of then are reused. The rollouts are read, never touched; the ranking is
-    written beside those that are there. Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    The rollouts are read, never touched; the ranking is written beside those that are there.
+    Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
-    with open_lenders(reuse) as lenders:
+    with open_lenders(options.reuse) as lenders:
         with RunReader(folder) as reader:
-            trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=trust_archive)
-            plan = rescoring(reader, changes, trust, free=free, rendering=rendering)
+            trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=options.trust_archive)
+            plan = rescoring(reader, changes, trust, options)
         if lending_fault(plan):  # raises if anything is to be bought
-            await quote_rescoring(
-                folder, changes, surroundings, reuse=reuse, rendering=rendering, trust_archive=trust_archive
-            )
+            await quote_rescoring(folder, changes, surroundings, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())
         attest_judge(trust, surroundings, [member.base_url for member in plan.judge.members])
         patterns = plan.settings if "redact" in changes else trust.without_patterns(plan.settings)
@@ -221,7 +215,7 @@ async def rescore_run(
         ceiling = ceiling_of(plan.settings, plan.judge)
         with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
             surroundings.progress.opened(folder)
-            cache = VerdictCache(store, surroundings.progress, lenders, ceiling, free, surroundings.stop)
+            cache = VerdictCache(store, surroundings.progress, lenders, ceiling, options.free, surroundings.stop)
             with one_error(store, new=False):
                 async with open_ranking(plan, store, cache, surroundings) as ranking:
                     for query in store.reader.queries():

@@ -49,7 +49,7 @@ def stopped(run: Path) -> Path:
 
 def rescored(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
     around = pipeline.Surroundings(environ)
-    return anyio.run(lambda: pipeline.rescore_run(run, changes, around, **options))
+    return anyio.run(lambda: pipeline.rescore_run(run, changes, around, pipeline.RescoreOptions(**options)))
 
 
 def resumed(run: Path, environ: dict[str, str], named: NamedAddresses = RUNS_OWN, **options: Any) -> Any:
@@ -66,7 +66,7 @@ def cut_short(run: Path) -> None:
 
 def quoted(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
     around = pipeline.Surroundings(environ)
-    return anyio.run(lambda: pipeline.quote_rescoring(run, changes, around, **options))
+    return anyio.run(lambda: pipeline.quote_rescoring(run, changes, around, pipeline.RescoreOptions(**options)))
 
 
 def keys_at(*endpoints: FakeEndpoint) -> set[str | None]:
