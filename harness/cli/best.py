@@ -63,7 +63,7 @@ def best(
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_overview import print_run
-    from harness.cli.run_result import say_partial
+    from harness.cli.run_result import say_given_up, say_partial
     from harness.report import write_page
 
     process.silence_logs(verbose=verbose)
@@ -83,6 +83,7 @@ def best(
     ranking = reader.ranking(result.ranking_id)
     write_page(reader, ranking, result.path / "report.html")
     group, group_ranking = reader.group(queries[0]), ranking.groups[0]
+    say_given_up(result)
     winner = best_rollout(group, group_ranking)
     say_partial(sum(r.capture == "partial" for r in group.rollouts), result.path)
     if as_json:

@@ -31,6 +31,13 @@ def say_partial(rollouts: int, run: Path) -> None:
         )
 
 
+def say_given_up(result: RunResult) -> bool:
+    """Say on stderr which endpoint was given up, if any was, and what is kept; return whether any was."""
+    if result.given_up:
+        say(f"stopped: {result.given_up}. {what_is_kept(result.path)}", err=True)
+    return result.given_up is not None
+
+
 def _deliver(
     reader: RunReader, result: RunResult, max_failures: int, *, as_json: bool, rescored: bool, several: bool
 ) -> ExitCode:
@@ -50,9 +57,8 @@ def _deliver(
             err=True,
         )
         return ExitCode.BUDGET
-    if result.given_up:
-        say(f"stopped: {result.given_up}. {what_is_kept(result.path)}", err=True)
-        return ExitCode.NOTHING_RANKABLE if summary.best is None else ExitCode.FAILURES
+    if say_given_up(result):
+        return max(ExitCode.FAILURES, _exit_code(ranking, summary, max_failures))
     if _out_of_quota(reader, summary, rescored=rescored):
         return ExitCode.BUDGET
     return _exit_code(ranking, summary, max_failures)

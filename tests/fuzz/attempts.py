@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 from harness.cli.app import main
 from harness.core.errors import ExitCode
@@ -46,7 +47,7 @@ class Outcome:
     seconds: float
     hung: bool
     connections: tuple[str, ...]
-    """The hosts that the command wanted to reach. None of them was: every connection is refused."""
+    """The hosts that the command wanted to reach, less the one that it may. None was: the connections are refused."""
     processes: tuple[str, ...]
     """The programs that the command started."""
 
@@ -98,15 +99,19 @@ def attempt(
     stdin: bytes = b"",
     *,
     limit_s: float = LIMIT_S,
+    reachable: str = "",
 ) -> Outcome:
-    """Run `harness ARGV` in `cwd` with `environ` alone; the process is afterwards as it was. Main thread only."""
+    """Run `harness ARGV` in `cwd` with `environ` alone; the process is afterwards as it was. Main thread only.
+
+    The command reaches no server but `reachable`, HOST:PORT.
+    """
     out, err = io.BytesIO(), io.BytesIO()
     started = time.monotonic()
     code, trace = None, ""
     with ExitStack() as stack:
         stack.enter_context(_process_kept(cwd, environ))
         stack.enter_context(_streams(stdin, out, err))
-        events = stack.enter_context(_EVENTS.recorded())
+        events = stack.enter_context(_EVENTS.recorded(reachable))
         watch = stack.enter_context(_watched(limit_s))
         sys.argv = ["harness", *argv]
         try:
@@ -211,14 +216,15 @@ class _Events:
         """Threads that earlier tests left behind: what they do is none of this command's doing."""
         self._recording = False
         self._hooked = False
+        self._reachable = ""
 
     @contextmanager
-    def recorded(self) -> Generator["_Events"]:
+    def recorded(self, reachable: str) -> Generator["_Events"]:
         if not self._hooked:
             sys.addaudithook(self._audit)
             self._hooked = True
         self._others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-        self.connections, self.processes, self._recording = [], [], True
+        self.connections, self.processes, self._reachable, self._recording = [], [], reachable, True
         try:
             yield self
         finally:
@@ -230,7 +236,10 @@ class _Events:
         if event in {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}:
             self.processes.append(str(args[1] if event == "subprocess.Popen" else args[0]))
         elif event == "socket.connect" and isinstance(args[1], tuple):
-            self.connections.append(str(args[1][0]))
+            host, port, *_ = cast("tuple[object, ...]", args[1])
+            if f"{host}:{port}" == self._reachable:
+                return
+            self.connections.append(str(host))
             raise ConnectionRefusedError(111, "Connection refused")
         elif event == "socket.getaddrinfo" and args[0] is not None:
             host = args[0].decode("utf-8", "replace") if isinstance(args[0], bytes) else str(args[0])
