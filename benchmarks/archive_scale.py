@@ -20,13 +20,13 @@ from pathlib import Path
 from harness.archive import RunInfo, RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
+from harness.endpoints import Priced
 from harness.judging import (
     CachedPairJudge,
     EmbeddedAsk,
     JudgeModel,
     PairJury,
     PairwiseJudge,
-    Pricing,
     VerdictCache,
     load_rubric,
 )
@@ -80,7 +80,7 @@ async def generate(folder: Path, groups: int) -> Path:
             EmbeddedAsk(),
             identity=f"{OFFLINE_JUDGE}@offline",
             clock=lambda: AT,
-            pricing=Pricing(OFFLINE_JUDGE, None, free=True),
+            pricing=Priced(OFFLINE_JUDGE, None, free=True),
             keep=lambda _: "0" * 64,
         )
         jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])

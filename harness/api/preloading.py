@@ -29,7 +29,7 @@ def preload() -> None:
             door = importlib.import_module(f"harness.{room.name}")
             for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):
                 importlib.import_module(module.name)
-    Priced(_MODEL, None).usd(agent_tokens(1)[0])  # the price library loads its data with the first price
+    Priced(_MODEL, None).of(agent_tokens(1)[0].usage())  # the price library loads its data with the first price
     counter_for(_MODEL)
     in_step(_rehearse)()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from harness.api.outside import surroundings_of
 from harness.core.clock import Clock, now
@@ -12,23 +12,32 @@ from harness.rollouts import LoadedAgent
 from harness.transcripts import RENDERING
 
 
+class Spending(TypedDict, total=False):
+    """What today's user says of money when a run goes on."""
+
+    max_cost: float | None
+    prices: Mapping[str, str | Sequence[float]]
+    price_by_name: bool
+
+
 async def resume(
     folder: Path,
     loaded: LoadedAgent | Callable[[], LoadedAgent],
     *,
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
-    max_cost: float | None = None,
     rubric: str | None = None,
     base_url: str | None = None,
     judge_base_url: str | Sequence[str] | None = None,
     trust_archive: bool = False,
     progress: Progress | None = None,
     clock: Clock = now,
+    **spending: Unpack[Spending],
 ) -> RunResult | None:
     """Do what is missing of a run, as `harness resume` does. None if nothing is missing.
 
     `loaded` is the run's agent, or a function that loads the agent; it is called only if rollouts are missing.
+    `spending` (`max_cost`, `prices`, `price_by_name`) holds in place of the run's own, but prices are added to those.
     `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no record of gets
     keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. Raises UsageError,
     ArchiveLocked, ArchiveDamaged.
@@ -40,7 +49,7 @@ async def resume(
         surroundings_of(progress, clock),
         retry_failed=retry_failed,
         accept_changed_agent=accept_changed_agent,
-        max_cost=max_cost,
+        changes={name: value for name, value in spending.items() if value is not None},
         rubric_word=rubric,
         named=NamedAddresses(base_url, judge_urls),
         trust_archive=trust_archive,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
     *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
-    *("retries", "repairs", "max_turns", "approve"),
+    *("retries", "repairs", "max_turns", "approve", "prices", "price_by_name"),
     *("seed", "upload_traces", "offline", "corpus", "runs_dir"),
 )
 @options.config_option

@@ -2,7 +2,7 @@
 
 from harness.cli.output import print_json, say
 from harness.endpoints import CostBounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline import Prepared, Quote, describe_calls
+from harness.pipeline import Prepared, Quote, describe_calls, prices_by_name
 from harness.report import counted, dollars
 
 
@@ -17,6 +17,7 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "agent_at": prepared.agent.place,
             "judge_at": prepared.judge.places,
             "cost_usd": _ends(prepared.cost(queries)),
+            "prices_by_name": prices_by_name(prepared.settings, prepared.judge, prepared.agent),
             "offline": prepared.offline,
         }
         print_json(plan, indent=None)
@@ -35,7 +36,13 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([design_line] if design_line else []),
         _cost_line(prepared, queries),
+        *_prices_by_name(prepared),
     ]
+
+
+def _prices_by_name(prepared: Prepared) -> list[str]:
+    lines = prices_by_name(prepared.settings, prepared.judge, prepared.agent)
+    return [f"prices by name (--price-by-name): {'; '.join(lines)}"] if lines else []
 
 
 def _cost_line(prepared: Prepared, queries: int) -> str:
@@ -45,7 +52,10 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
     if whole == CostBounds(0, 0):
         return "estimated cost: $0.00 (embedded parts)"
     if agent is None and judge is None:
-        return "estimated cost: unknown (no listed price for these models at these addresses)"
+        return (
+            "estimated cost: unknown (no listed price for these models at these addresses; name prices with --price "
+            "MODEL=IN/OUT, in USD a million tokens)"
+        )
     estimate = f"estimated cost: {_range(whole) if whole else 'unknown'} {parts}"
     settings = prepared.settings
     assumed = [
@@ -73,6 +83,7 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "outdated": quote.outdated,
             "would_buy": list(bought),
             "cost_usd": _ends(cost),
+            "prices_by_name": list(quote.prices_by_name),
         }
         print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
         return
@@ -85,7 +96,9 @@ def quote_line(quote: Quote) -> str:
     """Return in a line what a rescoring would reuse and buy."""
     low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
-    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {_range(quote.cost)}"
+    by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
+    cost = f"{_range(quote.cost)}{by_name}"
+    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
 
 
 def outdated_lines(quote: Quote) -> list[str]:

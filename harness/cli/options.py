@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from harness.core.settings import SETTINGS, Setting
+from harness.core.setting import Setting
+from harness.core.settings import SETTINGS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -85,7 +86,9 @@ def setting_options(*names: str, default: str | None = None) -> Decorator:
         @wraps(command)
         def with_flags(*args: Any, **values: Any) -> Any:
             options = {name: values.pop(name) for name in names}
-            flags = {name: value for name, value in options.items() if value not in (None, ())}
+            flags = {name: value for name, value in options.items() if value not in (None, ())} | values.pop(
+                "flags", {}
+            )
             return command(*args, flags=flags, **values)
 
         decorated: Callable[..., Any] = with_flags

@@ -9,6 +9,7 @@ import click
 
 from harness.cli import options
 from harness.core.errors import ExitCode, HarnessError
+from harness.core.settings import ADDRESSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @options.setting_option("rubric", default="the text that the run holds")
 @options.setting_options("base_url", "judge_base_url", default="the run's own, and no other")
 @options.trust_option
-@options.setting_option("max_cost", default="the run's own")
+@options.setting_options("max_cost", "prices", "price_by_name", default="the run's own")
 @options.setting_option("runs_dir")
 @options.json_option
 @options.quiet_option
@@ -44,7 +45,6 @@ def resume(
     agent: str | None,
     rubric: str | None,
     flags: Mapping[str, Any],
-    max_cost: float | None,
     runs_dir: Path | None,
     *,
     retry_failed: bool,
@@ -95,9 +95,9 @@ def resume(
             around,
             retry_failed=retry_failed,
             accept_changed_agent=accept_changed_agent,
-            max_cost=max_cost,
+            changes={name: value for name, value in flags.items() if name not in ADDRESSES},
             rubric_word=rubric,
-            named=pipeline.NamedAddresses(**flags),
+            named=pipeline.NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
             trust_archive=trust_archive,
         )
         result = process.run_interruptible(work, bars, around.stop, settings.grace)

@@ -21,7 +21,18 @@ from harness.core.errors import ExitCode
     *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
     *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
     *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
-    *("max_failures", "max_cost", "seed", "redact", "upload_traces", "offline", "corpus", "runs_dir"),
+    *(
+        "max_failures",
+        "max_cost",
+        "prices",
+        "price_by_name",
+        "seed",
+        "redact",
+        "upload_traces",
+        "offline",
+        "corpus",
+        "runs_dir",
+    ),
 )
 @options.config_option
 @options.reuse_option

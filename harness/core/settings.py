@@ -8,12 +8,14 @@ Keys are not settings: they stay in the environment and in `Endpoint`, which not
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from harness.core.prices import price_word, price_words
+from harness.core.setting import Setting
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
@@ -27,68 +29,6 @@ JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
 _LONGEST_PATTERN = 10_000
 _LEAST_BUDGET = 200
 """Tokens of two transcripts below which little but the marks of the cuts would be left."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is declared of one setting."""
-
-    help: str
-    """A sentence for people."""
-    _: KW_ONLY
-    default_text: str | None = None
-    """What the default means, where its value does not say it; "" where nothing needs saying."""
-    metavar: str | None = None
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
-    check: Callable[[Any], Any] | None = None
-    """A further check of each value: returns the value to use, or raises ValueError."""
-    off_flag: str | None = None
-    name: str = ""
-    type: Any = str
-    default: Any = None
-
-    @property
-    def flag(self) -> str:
-        """The option on the command line."""
-        return "-n" if self.name == "n" else f"--{self.name.replace('_', '-')}"
-
-    @property
-    def types(self) -> tuple[Any, ...]:
-        """The types of a value, None aside."""
-        alternatives = () if get_origin(self.type) in {tuple, Literal} else get_args(self.type)
-        return tuple(t for t in alternatives if t is not NoneType) or (self.type,)
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words to choose from; empty where the value is free."""
-        return get_args(self.types[0]) if get_origin(self.types[0]) is Literal else ()
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the setting takes several values."""
-        return any(get_origin(t) is tuple for t in self.types)
-
-    @property
-    def takes_one(self) -> bool:
-        """Whether the setting takes a single value as such, not as a list of one."""
-        return not all(get_origin(t) is tuple for t in self.types)
-
-    @property
-    def default_shown(self) -> str:
-        """The default as people read it; empty where there is nothing to say."""
-        if self.default_text is not None:
-            return self.default_text
-        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
-
-    @property
-    def bounds(self) -> str:
-        """The range of a number as people read it; empty where there is none."""
-        if self.at_least is not None and self.at_most is not None:
-            return f"{self.at_least:g} to {self.at_most:g}"
-        limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
-        return ", ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
 
 
 def _enough_tokens(tokens: int) -> int:
@@ -198,6 +138,25 @@ class Settings:
             at_least=0,
         ),
     ] = None
+    prices: Annotated[
+        tuple[str, ...],
+        Setting(
+            "What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins "
+            "over the list price. Repeatable; in a file `prices:`, a mapping.",
+            default_text="list prices",
+            metavar="MODEL=IN/OUT[/CACHED]",
+            check=price_word,
+            on_flag="--price",
+            words=price_words,
+        ),
+    ] = ()
+    price_by_name: Annotated[
+        bool,
+        Setting(
+            "At an address that no price list knows, such as a gateway's, take the list price of the model's name.",
+            default_text="unknown there",
+        ),
+    ] = False
     rubric: Annotated[str, Setting("A packaged rubric's name, or your own FILE.md.")] = "writing"
     show_instructions: Annotated[
         bool, Setting("Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions")

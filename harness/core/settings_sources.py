@@ -11,7 +11,9 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
-from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Setting, Settings
+from harness.core.prices import added_prices
+from harness.core.setting import Setting
+from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import read_text
 
@@ -65,6 +67,7 @@ def load(values: Mapping[str, Any]) -> Settings:
     settings = Settings(**dict(_checked({**picked, **values})))
     _check_budget(settings)
     _check_ruler(settings)
+    _check_prices(settings)
     return settings
 
 
@@ -73,13 +76,18 @@ def check_known(values: Mapping[str, Any]) -> None:
     _checked({name: value for name, value in values.items() if name in SETTINGS})
 
 
-def _checked(values: Mapping[str, Any]) -> BaseModel:
+def _checked(given: Mapping[str, Any]) -> BaseModel:
+    values = {name: _in_words(SETTINGS[name], value) for name, value in given.items()}
     for name, value in values.items():
         _check_text(name, value)
     try:
         return _checker()(**values)
     except ValidationError as exc:
         raise UsageError(_complaints(exc)) from None
+
+
+def _in_words(setting: Setting, value: Any) -> Any:
+    return setting.words(value) if setting.words else value
 
 
 def _check_text(name: str, value: Any) -> None:
@@ -95,8 +103,11 @@ def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     """Return an archived run's settings under changes.
 
     A budget given now picks the design anew; another topology given now drops a budget, and what that had picked.
+    Prices given now are added to those of before.
     """
     kept = dict(before)
+    if changes.get("prices"):
+        changes = {**changes, "prices": added_prices(before.get("prices"), changes["prices"])}
     now_budget = changes.get("budget") is not None and "topology" not in changes
     unlike = changes.get("topology") not in (None, "cyclic")  # no set: a config file may hold a list there
     now_other = unlike and "budget" not in changes
@@ -153,6 +164,12 @@ def _check_budget(settings: Settings) -> None:
             f"--budget {settings.budget}: {settings.n} rollouts need at least {least} judge calls to be compared "
             "with each other, directly or through others"
         )
+
+
+def _check_prices(settings: Settings) -> None:
+    models = [word.rpartition("=")[0] for word in settings.prices]
+    if twice := next((model for model in models if models.count(model) > 1), None):
+        raise UsageError(f"--price: {quoted(twice)} has two prices")
 
 
 def _check_ruler(settings: Settings) -> None:

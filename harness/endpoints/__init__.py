@@ -18,18 +18,17 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.costs import (
     Ceiling,
     CostBounds,
-    Priced,
     Purchase,
     Tokens,
     agent_tokens,
     cost_bounds,
     judge_tokens,
-    price_usd,
     total_bounds,
 )
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
 from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList, price_list
 from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
@@ -45,6 +44,7 @@ __all__ = [
     "OPENAI_HOST",
     "OPENAI_URL",
     "OPENS_AFTER_S",
+    "UNKNOWN_ADDRESS",
     "Ceiling",
     "CostBounds",
     "Credentials",
@@ -55,6 +55,7 @@ __all__ = [
     "Gate",
     "Gates",
     "Patience",
+    "PriceList",
     "Priced",
     "Purchase",
     "RefusedSettings",
@@ -76,7 +77,7 @@ __all__ = [
     "judge_tokens",
     "jurors",
     "openai_client",
-    "price_usd",
+    "price_list",
     "refusal_of",
     "refused_setting",
     "secrets_in",

@@ -1,47 +1,17 @@
-"""What tokens cost, what a run may come to before anything is spent, and `--max-cost`.
+"""What a run may come to before anything is spent, and `--max-cost`.
 
-Prices are those of the price library's offline data; an unknown price is None, never a guess and never zero. The
-bounds rest on stated assumptions on tokens, which suit an agent of a few turns; `--max-cost` holds anyway.
+The bounds rest on stated assumptions on tokens, which suit an agent of a few turns; `--max-cost` holds anyway.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import fsum
 from typing import Literal
 
 import anyio
 
 from harness.core.records import Usage
-from harness.endpoints.credentials import OPENAI_URL
-
-
-def price_usd(usage: Usage, model: str | None, base_url: str | None) -> float | None:
-    """Return the price of `usage` at `base_url` (None: OpenAI's own address), or None where it is not known.
-
-    Unknown are: tokens that the endpoint did not tell, a model without a listed price, an address of no listed
-    provider (any local server).
-    """
-    if model is None or usage.input is None or usage.output is None or not _is_listed(model, base_url):
-        return None
-    import genai_prices  # noqa: PLC0415 - its data takes a tenth of a second to load
-
-    tokens = genai_prices.Usage(
-        input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
-    )
-    return float(genai_prices.calc_price(tokens, model, provider_api_url=base_url or OPENAI_URL).total_price)
-
-
-@cache
-def _is_listed(model: str, base_url: str | None) -> bool:
-    import genai_prices  # noqa: PLC0415 - as above
-
-    try:
-        genai_prices.calc_price(genai_prices.Usage(), model, provider_api_url=base_url or OPENAI_URL)
-    except LookupError:
-        return False
-    return True
-
+from harness.endpoints.prices import Priced
 
 _NO_BUDGET = 32_000
 """Tokens taken for two transcripts where --judge-budget sets no limit."""
@@ -58,19 +28,6 @@ class Tokens:
     def usage(self) -> Usage:
         """Return the usage of all calls together."""
         return Usage(requests=self.calls, input=self.calls * self.input, output=self.calls * self.output)
-
-
-@dataclass(frozen=True)
-class Priced:
-    """Where tokens are priced. `free`: an embedded model. `model` None: unknown, for the agent brings its own."""
-
-    model: str | None
-    base_url: str | None
-    free: bool = False
-
-    def usd(self, tokens: Tokens) -> float | None:
-        """Return a price, None where it is not known."""
-        return 0.0 if self.free else price_usd(tokens.usage(), self.model, self.base_url)
 
 
 @dataclass(frozen=True)
@@ -93,7 +50,7 @@ def judge_tokens(judge_budget: int) -> tuple[Tokens, Tokens]:
 
 def cost_bounds(pieces: tuple[int, int], each: tuple[Tokens, Tokens], priced: Priced) -> CostBounds | None:
     """Return what `pieces` (fewest, most) cost; None where the price is not known."""
-    low, high = (priced.usd(tokens) for tokens in each)
+    low, high = (priced.of(tokens.usage()) for tokens in each)
     return None if low is None or high is None else CostBounds(pieces[0] * low, pieces[1] * high)
 
 

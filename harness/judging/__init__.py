@@ -7,7 +7,7 @@ know how its verdicts are turned into ranks.
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge import Ask, Judge
-from harness.judging.judge_model import JudgeModel, JudgePatience, Pricing
+from harness.judging.judge_model import JudgeModel, JudgePatience
 from harness.judging.juror import ListLedger, PairJuror, PairLedger
 from harness.judging.jury import Averaging, ListJury, PairJury, all_at_once, average
 from harness.judging.list_prompt import (
@@ -43,7 +43,6 @@ __all__ = [
     "PairJury",
     "PairLedger",
     "PairwiseJudge",
-    "Pricing",
     "Rubric",
     "RulerJudge",
     "Task",

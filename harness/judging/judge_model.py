@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
 from harness.core.unicode import valid_unicode
-from harness.endpoints import TimeLimit, price_usd
+from harness.endpoints import Priced, TimeLimit
 from harness.judging.judge import Ask, AskFailed, ModelReply, Question
 from harness.judging.reply import ReplyError
 
@@ -16,19 +16,6 @@ SAMPLING = {"temperature": 0.0}
 """What a judge is asked for; left out of the request, not of the key, where the endpoint refuses it."""
 
 Read = TypeVar("Read")
-
-
-@dataclass(frozen=True)
-class Pricing:
-    """What a judge's tokens are priced by. `free` for the embedded judge."""
-
-    model: str
-    base_url: str | None
-    free: bool = False
-
-    def of(self, usage: Usage) -> float | None:
-        """Return the price in USD, None where it is not known."""
-        return 0.0 if self.free else price_usd(usage, self.model, self.base_url)
 
 
 @dataclass(frozen=True)
@@ -77,7 +64,7 @@ class JudgeModel:
     ask: Ask
     identity: str
     """`--judge-label`, else `model@host`."""
-    pricing: Pricing
+    pricing: Priced
     keep: Callable[[str], str]
     """Stores a raw reply and names it."""
     clock: Clock

@@ -4,6 +4,7 @@ This room parses no command line and prints nothing.
 """
 
 from harness.pipeline.concurrency import for_each
+from harness.pipeline.costs import prices_by_name
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.plan import (
@@ -49,6 +50,7 @@ __all__ = [
     "open_ranker",
     "places_of_begun",
     "prepare",
+    "prices_by_name",
     "quote_rescoring",
     "rank_part",
     "redactor_of",

@@ -1,9 +1,8 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pydantic import JsonValue
@@ -15,18 +14,12 @@ from harness.core.settings_sources import changed, load
 from harness.endpoints import (
     AGENT_URL,
     OPENAI_URL,
-    Ceiling,
     CostBounds,
     Credentials,
-    Priced,
-    Purchase,
-    Tokens,
-    agent_tokens,
-    cost_bounds,
     host_of,
-    judge_tokens,
     total_bounds,
 )
+from harness.pipeline.costs import agent_cost, check_prices, judge_cost
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of
 from harness.pipeline.trust import Trust, as_in_run_json
@@ -68,8 +61,7 @@ class Prepared(JudgingPlan):
 
     def agent_cost(self, queries: int) -> CostBounds | None:
         """Return what the agent runs are taken to cost, None if their price is unknown."""
-        runs = self.settings.n * queries
-        return cost_bounds((runs, runs), agent_tokens(self.settings.max_turns), self.agent.priced)
+        return agent_cost(self.settings, self.agent, self.settings.n * queries)
 
     def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
@@ -87,7 +79,7 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve_agent(loaded, settings, credentials)
     judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)
-    check_prices(settings, [("the agent's model", agent.priced), *judge_prices(judge)])
+    check_prices(settings, judge, agent)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
@@ -120,8 +112,9 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
+    settings = trust.priced(settings, changes)
     if not options.free:
-        check_prices(settings, judge_prices(judge))
+        check_prices(settings, judge)
     rubric = rubric_for_rescoring(reader.info, settings, changes)
     lent = credentials.without_calls() if options.free else credentials
     return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
@@ -199,7 +192,7 @@ def _same_place(named: str, url: str | None) -> bool:
 def as_begun(
     info: RunInfo,
     like: RankingHead | None,
-    max_cost: float | None,
+    changes: Mapping[str, Any],
     trust: Trust,
     named: NamedAddresses,
     rubric_word: str | None = None,
@@ -207,8 +200,8 @@ def as_begun(
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
     The addresses are those of then, wherever the environment points now, and transcripts are written as they were
-    then, so that no verdict is bought twice. The rubric is the one that the run holds, or `rubric_word` names. Raises
-    UsageError if that is another one, or if other addresses are named.
+    then, so that no verdict is bought twice. `changes` are settings of today's user. The rubric is the one that the
+    run holds, or `rubric_word` names. Raises UsageError if that is another one, or if other addresses are named.
     """
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)
@@ -221,8 +214,9 @@ def as_begun(
         settings = replace(settings, base_url=named.base_url)
     elif place.get("base_url") and place["base_url"] != without_credentials(environ.get(AGENT_URL)):
         settings = replace(settings, base_url=place["base_url"])
-    if max_cost is not None:
-        settings = load(asdict(settings) | {"max_cost": max_cost})
+    settings = trust.priced(settings, changes)
+    if changes:
+        settings = load(changed(asdict(settings), changes))
     settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
     rubric = rubric_as_begun(info, like, settings, rubric_word)
     rendering = (like or info).rendering
@@ -239,48 +233,6 @@ def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]
     """Return the fewest and the most judge calls for a group of n, those of all jurors."""
     low, high = METHODS[settings.judge].call_bounds(rules_of(settings), n)
     return low * len(judge.members), high * len(judge.members)
-
-
-def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
-    """Return what calls cost that are shared out evenly among the jurors."""
-    least, most = judge_tokens(settings.judge_budget)
-    low, high = _mean_price(judge, least), _mean_price(judge, most)
-    return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
-
-
-def _mean_price(judge: JudgeSpec, tokens: Tokens) -> float | None:
-    """Return the jurors' mean price of a call; None where a price is unknown."""
-    prices = [member.priced.usd(tokens) for member in judge.members]
-    return None if None in prices else fmean(price for price in prices if price is not None)
-
-
-def check_prices(settings: Settings, priced: Iterable[tuple[str, Priced]]) -> None:
-    """Refuse a ceiling on what has no price."""
-    if settings.max_cost is None:
-        return
-    for who, at in priced:
-        if at.usd(judge_tokens(0)[0]) is None:
-            where = f" at {at.base_url}" if at.base_url else ""
-            raise UsageError(
-                f"--max-cost {settings.max_cost:g} cannot be kept: the price of {who} "
-                f"({at.model or 'one of its own'}{where}) is unknown; leave --max-cost out, or name a listed model"
-            )
-
-
-def judge_prices(judge: JudgeSpec) -> list[tuple[str, Priced]]:
-    """Return every juror's price, as `check_prices` takes them."""
-    return [("the judge", member.priced) for member in judge.members]
-
-
-def ceiling_of(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> Ceiling:
-    """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost."""
-    expected: dict[Purchase, float] = {}
-    prices = [member.priced.usd(judge_tokens(settings.judge_budget)[0]) for member in judge.members]
-    if listed := [usd for usd in prices if usd is not None]:
-        expected["judge"] = max(listed)
-    if agent and (usd := agent.priced.usd(agent_tokens(settings.max_turns)[0])) is not None:
-        expected["agent"] = usd
-    return Ceiling(settings.max_cost, expected)
 
 
 def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:

@@ -11,7 +11,8 @@ from harness.archive import ReadStore, RunReader
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.endpoints import CostBounds
 from harness.judging import VerdictCache
-from harness.pipeline.plan import PLAIN_RESCORE, JudgingPlan, RescoreOptions, judge_cost, rescoring
+from harness.pipeline.costs import judge_cost, prices_by_name
+from harness.pipeline.plan import PLAIN_RESCORE, JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
 from harness.pipeline.stages import judge_endpoints, open_ranker
 from harness.pipeline.surroundings import Surroundings
@@ -30,6 +31,8 @@ class Quote:
     """Where the judge would be asked: model@host of each member."""
     outdated: int = 0
     """Verdicts at hand that it would reuse, had their transcripts not been written in an older way."""
+    prices_by_name: tuple[str, ...] = ()
+    """Which jurors take the list price of their name (--price-by-name)."""
 
 
 async def quote_rescoring(
@@ -53,7 +56,8 @@ async def quote_rescoring(
         if high and oldest < plan.rendering:
             outdated, _ = await _need(replace(plan, rendering=oldest), readers, surroundings)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
-        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated)
+        named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
+        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated, named)
 
 
 def lending_fault(plan: JudgingPlan) -> UsageError | None:

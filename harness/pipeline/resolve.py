@@ -15,9 +15,11 @@ from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
 from harness.endpoints import (
     AGENT_KEY,
+    UNKNOWN_ADDRESS,
     Credentials,
     Endpoint,
     Priced,
+    PriceList,
     agent_endpoint,
     host_of,
     judge_endpoint,
@@ -74,10 +76,9 @@ class JudgeSpec(Record):
         """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
         return ESTIMATE if self.offline else counter_for(self.members[0].model)
 
-    @property
-    def priced(self) -> Priced:
-        """Where its tokens are priced; of a jury see each of `members`."""
-        return Priced(self.model, self.base_url, free=self.offline)
+    def priced(self, prices: PriceList) -> Priced:
+        """Return what its tokens are priced by; of a jury see each of `members`."""
+        return Priced(self.model, self.base_url, self.offline, prices)
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,10 @@ class AgentSpec:
             return OFFLINE_MODEL if self.offline else "models of its own"
         return f"{self.model or 'models'}@{self.endpoint.host}"
 
-    @property
-    def priced(self) -> Priced:
-        """Where its tokens are priced; what a model that the agent brings along costs is not known."""
-        url = self.endpoint.base_url if self.endpoint else None
-        return Priced(self.model if self.endpoint else None, url, free=self.offline)
+    def priced(self, prices: PriceList) -> Priced:
+        """Return what its tokens are priced by; where the models of an agent's own are is not known."""
+        url = self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+        return Priced(self.model, url, self.offline, prices)
 
 
 async def resolve_agent(

@@ -20,6 +20,7 @@ from harness.core.settings import Settings
 from harness.endpoints import AGENT_URL, Credentials
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
+from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
@@ -29,9 +30,6 @@ from harness.pipeline.plan import (
     Prepared,
     RescoreOptions,
     as_begun,
-    ceiling_of,
-    check_prices,
-    judge_prices,
     rescoring,
 )
 from harness.pipeline.quote import lending_fault, quote_rescoring
@@ -109,7 +107,7 @@ async def resume_run(
     *,
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
-    max_cost: float | None = None,
+    changes: Mapping[str, Any] | None = None,
     rubric_word: str | None = None,
     named: NamedAddresses = RUNS_OWN,
     trust_archive: bool = False,
@@ -117,8 +115,8 @@ async def resume_run(
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
-    counts, so one that is tried again replaces the one that failed. `max_cost` is a ceiling in place of the run's own;
-    `rubric_word` names the run's rubric where the run does not hold its text.
+    counts, so one that is tried again replaces the one that failed. `changes` are settings in place of the run's own:
+    a ceiling, prices; `rubric_word` names the run's rubric where the run does not hold its text.
     Raises UsageError also for an agent that is no longer the one of the run, unless that is accepted (and then
     written down).
     """
@@ -129,7 +127,7 @@ async def resume_run(
         _refuse_redacted(before, missing.rollouts)
         urls = named.base_url, named.judge_base_url
         trust = trust_in(before, surroundings.environ, *urls, trust_archive=trust_archive)
-    plan = as_begun(info, missing.like, max_cost, trust, named, rubric_word)
+    plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
@@ -139,7 +137,7 @@ async def resume_run(
         if missing.nothing:
             return None
         surroundings.progress.opened(folder)
-        check_prices(plan.settings, judge_prices(plan.judge))
+        check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
             spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
@@ -279,7 +277,7 @@ async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, cred
     spec = await resolve_agent(loaded, settings, credentials.with_variables(**({AGENT_URL: ""} if at_openai else {})))
     if spec.offline and not info.agent_offline:
         raise UsageError(f"run {info.id} is no self-test, and there is no model now: set OPENAI_API_KEY")
-    check_prices(settings, [("the agent's model", spec.priced)])
+    check_prices(settings, None, spec)
     return spec
 
 

@@ -12,7 +12,18 @@ from agents import Agent
 from harness.archive import Store
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import Ceiling, Credentials, Endpoint, EndpointState, Gate, Gates, Patience, judge_endpoint
+from harness.endpoints import (
+    Ceiling,
+    Credentials,
+    Endpoint,
+    EndpointState,
+    Gate,
+    Gates,
+    Patience,
+    Priced,
+    judge_endpoint,
+    price_list,
+)
 from harness.judging import (
     Ask,
     EmbeddedAsk,
@@ -21,7 +32,6 @@ from harness.judging import (
     JudgeModel,
     JudgePatience,
     PairwiseJudge,
-    Pricing,
     Rubric,
     VerdictCache,
 )
@@ -184,10 +194,10 @@ def _ask(
     surroundings: Surroundings,
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
-) -> tuple[Ask, Pricing]:
+) -> tuple[Ask, Priced]:
     """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
-        return EmbeddedAsk(), Pricing(OFFLINE_JUDGE, None, free=True)
+        return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
     ask = EndpointAsk(
         endpoint,
         spec.model,
@@ -197,4 +207,4 @@ def _ask(
         extra=extra,
     )
     connections.push_async_callback(ask.aclose)
-    return ask, Pricing(spec.model, endpoint.base_url)
+    return ask, Priced(spec.model, endpoint.base_url, prices=price_list(settings))

@@ -7,7 +7,7 @@ what today's user allows; and the name of an agent is looked up where any name i
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness.archive import (
 )
 from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
+from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.endpoints import Credentials
 from harness.pipeline.surroundings import Surroundings
@@ -63,11 +64,18 @@ class Trust:
         """Return settings out of the run without --redact: a stranger's regular expression may take for ever."""
         return settings if self._trusted else replace(settings, redact=())
 
+    def priced(self, settings: Settings, changes: Mapping[str, Any]) -> Settings:
+        """Return settings out of the run under `changes`: only today's user's own prices hold back what is spent."""
+        if self._trusted:
+            return settings
+        return load(asdict(settings) | {name: changes.get(name) or SETTINGS[name].default for name in _PRICES})
+
     @property
     def _trusted(self) -> bool:
         return self.attestation is not None or self.trust_archive
 
 
+_PRICES = ("prices", "price_by_name")
 _POWERS = {
     "corpus": "lets its agent read a folder (--corpus)",
     "approve": "approves calls of its agent's tools (--approve)",

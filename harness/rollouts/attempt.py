@@ -18,7 +18,7 @@ from harness.core.errors import Refused
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
-from harness.endpoints import Ceiling, Endpoint, EndpointState, agent_retries
+from harness.endpoints import UNKNOWN_ADDRESS, Ceiling, Endpoint, EndpointState, PriceList, agent_retries, price_list
 from harness.offline import OfflineModel
 from harness.rollouts.approvals import waits_for
 from harness.rollouts.capture import span_log
@@ -55,6 +55,11 @@ class ModelSource:
     elsewhere: Callable[[], LoopModels]
     """Makes the same models anew, for another event loop."""
 
+    @property
+    def base_url(self) -> str | None:
+        """The address by which the models are priced."""
+        return self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -73,6 +78,11 @@ class RunContext:
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
     overridden: set[str] = field(default_factory=set[str])
     """Agents of whose own temperature it has been said that it gives way."""
+
+    @cached_property
+    def prices(self) -> PriceList:
+        """What tokens cost."""
+        return price_list(self.settings)
 
 
 @dataclass(frozen=True)
@@ -281,10 +291,15 @@ class Attempt:
         return replace(outcome, failure=not_whole(self.recorder))
 
     def _price(self, costs: CallTotals) -> float | None:
-        """Return what the model calls cost; unknown where the agent brought models of its own."""
-        if self.run_context.models.offline:
+        """Return what the model calls cost; the address of models that the agent brought is unknown."""
+        models = self.run_context.models
+        if models.offline:
             return 0.0
-        return costs.price_usd(self.run_context.models.endpoint.base_url) if self.run_context.models.endpoint else None
+        if models.endpoint is None and not costs.calls:
+            return None
+        return costs.price_usd(
+            self.run_context.prices, models.endpoint.base_url if models.endpoint else UNKNOWN_ADDRESS
+        )
 
     def _kept(self, costs: CallTotals) -> str | None:
         store = self.run_context.store

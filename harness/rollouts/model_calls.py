@@ -10,7 +10,7 @@ from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.sums import sum_if_known
-from harness.endpoints import price_usd, seed_of, usage_of_sdk, usage_of_span
+from harness.endpoints import UNKNOWN_ADDRESS, PriceList, seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import RecordedCall
@@ -34,10 +34,12 @@ class CallTotals:
         """The usage of all calls."""
         return sum(self.usages[1:], self.usages[0]) if self.usages else Usage()
 
-    def price_usd(self, base_url: str | None) -> float | None:
-        """Return the price of all calls at an address, None if that of any is unknown."""
+    def price_usd(self, prices: PriceList, base_url: str | None) -> float | None:
+        """Return the price of all calls at an address, None if that of any is unknown, or what the calls were."""
+        if not self.calls and base_url == UNKNOWN_ADDRESS:
+            return None
         return sum_if_known(
-            price_usd(u, c.replied_model or c.model, base_url)
+            prices.usd(u, (c.replied_model, c.model), base_url)
             for u, c in zip(self.usages, self.calls, strict=True)
             if c.error is None
         )

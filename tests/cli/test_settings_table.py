@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from harness.core.settings import SETTINGS, Setting
+from harness.core.setting import Setting
+from harness.core.settings import SETTINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 BEGIN, END = "<!-- settings: generated -->\n", "<!-- end of settings -->"

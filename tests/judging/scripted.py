@@ -9,7 +9,7 @@ import anyio
 from harness.archive import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints import NO_LIMIT, Stoppable
+from harness.endpoints import NO_LIMIT, Priced, Stoppable
 from harness.judging import (
     Averaging,
     CachedPairJudge,
@@ -17,7 +17,6 @@ from harness.judging import (
     JudgeModel,
     PairJury,
     PairwiseJudge,
-    Pricing,
     Rubric,
     Task,
     VerdictCache,
@@ -58,7 +57,7 @@ class ScriptedAsk:
 def judge(
     ask: Any,
     rubric: Rubric = WRITING,
-    pricing: Pricing | None = None,
+    pricing: Priced | None = None,
     pair: tuple[Transcript, Transcript] = (ONE, TWO),
 ) -> tuple[Judged | Unjudged, MemoryStore]:
     """Ask for one verdict on `pair`; return it with the store that kept the raw replies."""
@@ -66,7 +65,7 @@ def judge(
     model = JudgeModel(
         ask,
         identity="m@host",
-        pricing=pricing or Pricing("m", None, free=True),
+        pricing=pricing or Priced("m", None, free=True),
         keep=store.put_blob,
         clock=lambda: AT + timedelta(seconds=next(ticks)),
     )

@@ -8,9 +8,9 @@ from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.settings import Api
 from harness.core.verdicts import VERDICT, Judged, Unjudged
-from harness.endpoints import Gate
+from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
-from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge, Pricing
+from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
 from tests.fake_endpoint import FakeEndpoint, Say, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
@@ -22,7 +22,7 @@ def ask(endpoint: FakeEndpoint, api: Api = "chat") -> tuple[Judged | Unjudged, M
     async def go() -> Judged | Unjudged:
         there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
         door = EndpointAsk(there, "m", Gate.impatient(), retries=1, limit=1)
-        pricing = Pricing("m", None, free=True)
+        pricing = Priced("m", None, free=True)
         model = JudgeModel(door, identity="m@host", pricing=pricing, keep=store.put_blob, clock=now)
         try:
             return await PairwiseJudge(model, WRITING)(TASK, ONE, TWO)

@@ -10,8 +10,8 @@ from harness.archive import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints import NO_LIMIT, Stoppable
-from harness.judging import EmbeddedAsk, JudgeModel, PairwiseJudge, Pricing, Rubric
+from harness.endpoints import NO_LIMIT, Priced, Stoppable
+from harness.judging import EmbeddedAsk, JudgeModel, PairwiseJudge, Rubric
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
@@ -88,7 +88,7 @@ def test_a_refusal_of_the_first_call_is_no_verdict_and_passes_on() -> None:
 
 
 def test_an_unknown_price_is_no_price() -> None:
-    verdict, _ = judge(ScriptedAsk(text_of()), pricing=Pricing("a-model-that-no-one-sells", "http://localhost:8000/v1"))
+    verdict, _ = judge(ScriptedAsk(text_of()), pricing=Priced("a-model-that-no-one-sells", "http://localhost:8000/v1"))
     assert verdict.price_usd is None
 
 
@@ -165,7 +165,7 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
     model = JudgeModel(
         Telling("", text_of(4, 6)),
         identity="m@host",
-        pricing=Pricing("m", None, free=True),
+        pricing=Priced("m", None, free=True),
         keep=store.put_blob,
         clock=lambda: AT,
         settle=store.settle,
@@ -179,7 +179,7 @@ def test_a_verdict_states_its_repeat_and_whose_answer_was_cut() -> None:
     model = JudgeModel(
         ScriptedAsk(text_of(4, 6)),
         identity="m@host",
-        pricing=Pricing("m", None, free=True),
+        pricing=Priced("m", None, free=True),
         keep=MemoryStore().put_blob,
         clock=lambda: AT,
     )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.records import Step
-from harness.judging import JudgeModel, PairwiseJudge, Pricing, Rubric, Task, load_rubric, packaged_rubrics
+from harness.endpoints import Priced
+from harness.judging import JudgeModel, PairwiseJudge, Rubric, Task, load_rubric, packaged_rubrics
 from harness.judging.prompt import fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import read_by
@@ -256,7 +257,7 @@ def test_where_only_answers_count_transcripts_with_equal_answers_are_one_questio
     paths = a_rubric("path_weight: 1\nanswer_weight: 0")
 
     def key(rubric: Rubric, first: Transcript, second: Transcript) -> str:
-        pricing = Pricing("m", None, free=True)
+        pricing = Priced("m", None, free=True)
         model = JudgeModel(ScriptedAsk(), identity="m", pricing=pricing, keep=str, clock=lambda: AT)
         return PairwiseJudge(model, rubric).key(Task("q", "Why?"), first, second)
 

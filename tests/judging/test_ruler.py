@@ -15,6 +15,7 @@ from harness.archive import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
+from harness.endpoints import Priced
 from harness.judging import (
     CachedListJudge,
     EmbeddedAsk,
@@ -22,7 +23,6 @@ from harness.judging import (
     ListLedger,
     ListRubric,
     ListTask,
-    Pricing,
     RulerJudge,
     Task,
     VerdictCache,
@@ -68,7 +68,7 @@ def a_judge(ask: Any, rubric: ListRubric | None = None, store: MemoryStore | Non
     ticks = count()
     about: dict[str, Any] = {
         "identity": "m@host",
-        "pricing": Pricing("m", None, free=True),
+        "pricing": Priced("m", None, free=True),
         "keep": (store or MemoryStore()).put_blob,
         "clock": lambda: AT + timedelta(seconds=next(ticks)),
     }

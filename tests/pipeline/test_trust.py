@@ -10,7 +10,7 @@ import pytest
 
 from harness import pipeline
 from harness.archive import RunReader
-from harness.core.errors import UsageError
+from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.progress import Silent
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
@@ -256,3 +256,27 @@ def test_an_archive_gives_its_agent_nothing_of_this_machines(stopped: Path, tmp_
         resumed(stopped, machine(tmp_path))
     if "upload_traces" not in power:  # which needs a key
         assert resumed(stopped, machine(tmp_path), trust_archive=True)
+
+
+# ---- Prices, by which the user's ceiling is kept
+
+
+def test_a_strangers_prices_do_not_loosen_a_ceiling_and_the_users_own_keep_it(
+    run: Path, endpoint: FakeEndpoint, tmp_path: Path
+):
+    edited(run, lambda info: info["settings"].update(prices=["another=0/0"], price_by_name=True))
+    mine = machine(tmp_path, OPENAI_API_KEY=KEYS["OPENAI_API_KEY"])
+    named: dict[str, Any] = {**ANEW, "judge_base_url": endpoint.base_url, "max_cost": 0.001}
+    for attempt in (rescored, quoted):
+        with pytest.raises(UsageError, match="the price of the judge"):
+            attempt(run, mine, named)
+    assert endpoint.requests == []
+    result = rescored(run, mine, {**named, "prices": {"another": "1000/1000"}})
+    assert "--max-cost 0.001" in result.stopped
+
+
+def test_prices_of_an_archive_are_checked_as_those_of_a_user(run: Path, tmp_path: Path):
+    for bad in (["m=-1/2"], "m", {"m": "nan/1"}, [5], {"m": [1]}):
+        edited(run, lambda info, prices=bad: info["settings"].update(prices=prices))
+        with pytest.raises(ArchiveDamaged, match="settings"):
+            rescored(run, machine(tmp_path))

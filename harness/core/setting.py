@@ -1,0 +1,72 @@
+"""What is declared of one setting: its words for people, its bounds, its option."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is declared of one setting."""
+
+    help: str
+    """A sentence for people."""
+    _: KW_ONLY
+    default_text: str | None = None
+    """What the default means, where its value does not say it; "" where nothing needs saying."""
+    metavar: str | None = None
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    check: Callable[[Any], Any] | None = None
+    """A further check of each value: returns the value to use, or raises ValueError."""
+    off_flag: str | None = None
+    on_flag: str | None = None
+    """The option, where it is not named as the setting is."""
+    words: Callable[[Any], Any] | None = None
+    """Turns what a file or Python may give as well, such as a mapping, into the words that the option takes."""
+    name: str = ""
+    type: Any = str
+    default: Any = None
+
+    @property
+    def flag(self) -> str:
+        """The option on the command line."""
+        return "-n" if self.name == "n" else self.on_flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types of a value, None aside."""
+        alternatives = () if get_origin(self.type) in {tuple, Literal} else get_args(self.type)
+        return tuple(t for t in alternatives if t is not NoneType) or (self.type,)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words to choose from; empty where the value is free."""
+        return get_args(self.types[0]) if get_origin(self.types[0]) is Literal else ()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the setting takes several values."""
+        return any(get_origin(t) is tuple for t in self.types)
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether the setting takes a single value as such, not as a list of one."""
+        return not all(get_origin(t) is tuple for t in self.types)
+
+    @property
+    def default_shown(self) -> str:
+        """The default as people read it; empty where there is nothing to say."""
+        if self.default_text is not None:
+            return self.default_text
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    @property
+    def bounds(self) -> str:
+        """The range of a number as people read it; empty where there is none."""
+        if self.at_least is not None and self.at_most is not None:
+            return f"{self.at_least:g} to {self.at_most:g}"
+        limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
+        return ", ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)

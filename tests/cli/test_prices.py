@@ -1,0 +1,79 @@
+"""--price and --price-by-name, from the estimate to the archive: `--max-cost` holds with them, and runs keep them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_buying_once import spent
+from tests.conftest import Harness
+from tests.fake_endpoint import FakeEndpoint
+
+ALL = ("run", "Why?", "--model", "my-model", "-n", "4", "--json")
+PRICED = (*ALL, "--price", "my-model=0.15/0.6")
+"""What gpt-4o-mini costs: a rollout 0.000054 USD, a verdict 0.00027."""
+
+
+@pytest.fixture
+def env(endpoint: FakeEndpoint) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": endpoint.base_url}
+
+
+def test_a_ceiling_holds_with_the_users_prices_and_resume_and_rescore_price_alike(
+    harness: Harness, env: dict[str, str], tmp_path: Path
+):
+    stopped = harness(*PRICED, "--max-cost", "0.001", env=env)
+    assert stopped.code == 4, stopped.err
+    folder = tmp_path / stopped.json["path"]
+    assert json.loads((folder / "run.json").read_text())["settings"]["prices"] == ["my-model=0.15/0.6"]
+    assert spent(folder) == pytest.approx(4 * 0.000054 + 2 * 0.00027)
+    resumed = harness("resume", "--max-cost", "1", "--json", env=env)
+    assert (resumed.code, resumed.json["groups"][0]["status"]) == (0, "complete"), resumed.err
+    verdicts = spent(folder) - 4 * 0.000054
+    assert verdicts == pytest.approx(0.00027 * round(verdicts / 0.00027))
+    again = harness("rescore", "--judge-label", "anew", "--max-cost", "1", "--dry-run", "--json", env=env)
+    assert again.json["cost_usd"][0] > 0, again.err
+    other = ("rescore", "--judge-model", "dear", "--max-cost", "1", "--json")
+    refused = harness(*other, env=env)
+    assert refused.code == 2
+    assert "--price dear=IN/OUT" in refused.err
+    assert harness(*other, "--price", "dear=1/2", env=env).code == 0
+
+
+def test_a_run_begun_without_prices_goes_on_with_them(harness: Harness, env: dict[str, str], endpoint: FakeEndpoint):
+    free = harness(*ALL, "--topology", "none", env=env)
+    assert free.code == 0, free.err
+    priced = harness("rescore", "--topology", "arena", "--price", "my-model=1000/1000", "--max-cost", "0.5", env=env)
+    assert priced.code == 4, priced.err
+    calls = len(endpoint.of_judge)
+    resumed = harness("resume", "--price", "my-model=0/0", "--max-cost", "0.5", "--json", env=env)
+    assert (resumed.code, resumed.json["groups"][0]["status"]) == (0, "complete"), resumed.err
+    assert len(endpoint.of_judge) > calls
+
+
+def test_by_name_a_gateway_takes_the_list_price_and_the_plan_says_whose(harness: Harness, env: dict[str, str]):
+    plan = ("run", "Why?", "--model", "gpt-4o-mini", "--dry-run")
+    unknown = harness(*plan, env=env)
+    assert "estimated cost: unknown" in unknown.out
+    assert "--price MODEL=IN/OUT" in unknown.out
+    known = harness(*plan, "--price-by-name", env=env)
+    assert "estimated cost: $" in known.out
+    assert "(--price-by-name): gpt-4o-mini: OpenAI's list price of gpt-4o-mini" in known.out
+    as_json = harness(*plan, "--price-by-name", "--json", env=env).json
+    assert as_json["prices_by_name"] == ["gpt-4o-mini: OpenAI's list price of gpt-4o-mini"]
+    refused = harness("run", "Why?", "--model", "gpt-4o-mini", "--max-cost", "1", env=env)
+    assert refused.code == 2
+    assert "OpenAI's list price with --price-by-name" in refused.err
+    assert harness("run", "Why?", "--model", "gpt-4o-mini", "--max-cost", "1", "--price-by-name", env=env).code == 0
+
+
+def test_best_takes_prices_and_a_bad_one_costs_nothing(harness: Harness, env: dict[str, str], endpoint: FakeEndpoint):
+    for command in ("run", "best"):
+        for bad in ("my-model=1", "=1/2", "my-model=-1/2"):
+            refused = harness(command, "Why?", "--model", "my-model", "--price", bad, env=env)
+            assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+            assert "--price" in refused.err
+    assert not endpoint.requests
+    best = harness("best", "Why?", "--model", "my-model", "--price", "my-model=1/2", "-n", "2", env=env)
+    assert best.code == 0, best.err
+    assert "estimated cost: $" in best.err
