@@ -14,7 +14,7 @@ __version__: str
 if TYPE_CHECKING:
     from typing import Any
 
-    from harness.api import TrajectoryScore, best_of, preload, rank, rescore, resume, rollout, ruler
+    from harness.api import Best, TrajectoryScore, best_of, preload, rank, rescore, resume, rollout, ruler
     from harness.archive import MemoryStore, RunReader, RunStore
     from harness.core.errors import HarnessError, JudgeFailed, UsageError
     from harness.core.rankings import GroupRanking
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentEnv",
+    "Best",
     "Group",
     "GroupRanking",
     "HarnessError",
@@ -47,6 +48,7 @@ __all__ = [
 
 _HOMES = {
     "AgentEnv": "harness.rollouts",
+    "Best": "harness.api",
     "Group": "harness.core.records",
     "GroupRanking": "harness.core.rankings",
     "HarnessError": "harness.core.errors",

@@ -1,16 +1,47 @@
 """The best of N answers in Python, picked as `harness best` picks."""
 
-import json
-from typing import Any
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from harness.api.groups import rank, rollout
-from harness.archive import Store
-from harness.core.errors import NothingRankable
+import anyio
+
+from harness.api.best_answer import Best, best_from, is_unranked
+from harness.api.outside import credentials_of, surroundings_of
+from harness.archive import MemoryStore, RunStore, Store
+from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
+from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Query, Rollout
-from harness.judging import Judge
+from harness.core.records import Group, Query
+from harness.core.settings import Settings
+from harness.core.settings_sources import load
+from harness.core.verdicts import AnyVerdict
+from harness.endpoints import Ceiling
+from harness.formats import query_from
+from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
+from harness.pipeline import (
+    AgentSpec,
+    JudgingPlan,
+    Surroundings,
+    ceiling_of,
+    check_prices,
+    open_engine,
+    open_ranker,
+    prepare,
+    rank_part,
+    redactor_of,
+    resolve_agent,
+)
+from harness.rollouts import Engine, LoadedAgent, from_object, load_agent
+from harness.tournament import Ranker, TournamentRanker, rules_of
 
+OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
+_LOG = logging.getLogger("arena-harness")
 
 
 async def best_of(
@@ -19,42 +50,156 @@ async def best_of(
     n: int = 8,
     judge: str | Judge | None = None,
     *,
+    deadline: float | None = None,
+    on_judge_failure: OnJudgeFailure = "anchor",
     store: Store | None = None,
+    progress: Progress | None = None,
     **settings: Any,
-) -> Any:
-    """Run an agent `n` times on a query and return the best answer: a str, or the JSON value of a structured output.
+) -> Best:
+    """Run an agent `n` times on a query and return the best answer, picked as `harness best` picks: see `for_best`.
 
-    Picked as `harness best` picks: see `for_best`. Raises UsageError; HarnessError where no rollout ended well or
-    the judge's verdicts could not be had.
+    `deadline` is in seconds, for all of it. Two thirds of them are for the rollouts: those that are not in by then are
+    left, once two have ended well. What is there is judged until the deadline, all pairs at once; matches that are not
+    judged by then stay open. `max_cost` is one ceiling for agent and judge. Where the judge tells nothing (it is
+    down, slow, or talks nonsense), the answer is the anchor's, `judged` is False and `why` says so; with
+    `on_judge_failure="raise"` that is JudgeFailed.
+
+    Raises UsageError before anything is spent; NothingRankable where no rollout ended well. An error that comes after
+    the agent has run carries the rollouts as its `group`.
     """
-    with_design = for_best(n) | settings
-    group = await rollout(agent, query, n, store=store, **with_design)
-    return answer_of(group, await rank(group, judge, store=store, **with_design))
+    ends = _deadline(deadline)
+    if on_judge_failure not in {"anchor", "raise"}:
+        raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
+    chosen = load({**for_best(n, hurried=ends.is_set), "n": n, **settings})
+    surroundings = replace(surroundings_of(progress), deadline=ends)
+    work = await _prepared(agent, judge, chosen, surroundings, store)
+    asked = query if isinstance(query, Query) else query_from(query)
+    async with work.opened() as (engine, ranker):
+        group = await work.roll_out(engine, asked)
+        in_time = anyio.current_time() < ends.at
+        ranking, trouble = await work.judged(ranker, group)
+    if not in_time:
+        trouble = f"the deadline of {deadline:g} s was over before the judging began"
+    if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
+        raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
+    return best_from(group, ranking, trouble)
 
 
-def for_best(n: int) -> dict[str, Any]:
+def for_best(n: int, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
     Below 16 every pair meets once, until the leader is best with probability 0.95; from 16 on double elimination
-    finds it more often for as many calls (benchmarks/ranking.py prints both). `margins` picks.
+    finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match waits for
+    another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `margins` picks.
     """
-    design = {"topology": "cyclic", "sure": 0.95} if n < _DOUBLE_FROM else {"topology": "double"}
+    if hurried:
+        design: dict[str, Any] = {"topology": "cyclic"}
+    else:
+        design = {"topology": "cyclic", "sure": 0.95} if n < _DOUBLE_FROM else {"topology": "double"}
     return design | {"estimator": "margins"}
 
 
-def best_rollout(group: Group, ranking: GroupRanking) -> Rollout:
-    """Return the best rollout. Raises HarnessError where there is none."""
-    ok = {r.index: r for r in group.rollouts if r.status == "ok"}
-    placed = [r for r in ranking.rollouts if r.rank is not None and r.index in ok]
-    if len(ok) == 1:
-        return next(iter(ok.values()))
-    if not placed:
-        why = "; ".join(ranking.notes) or "verdicts could not be had, so the rollouts could not be compared"
-        raise NothingRankable(f"no best answer: {why}")
-    return ok[min(placed, key=lambda r: (r.rank or 0.0, r.index)).index]
+@dataclass(frozen=True)
+class _Work:
+    """A checked best-of-N that has cost nothing yet. `plan` says who judges, unless `judge` is the caller's own."""
+
+    agent: AgentSpec
+    plan: JudgingPlan | None
+    judge: Judge | None
+    settings: Settings
+    surroundings: Surroundings
+    store: Store
+    ceiling: Ceiling
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[tuple[Engine, Ranker]]:
+        """Give what rolls out and what ranks; an address or a key that cannot be used is found here."""
+        around, ceiling = self.surroundings, self.ceiling
+        cache = VerdictCache(self.store, around.progress, ceiling=ceiling, stop=around.stop, deadline=around.deadline)
+        async with (
+            self._ranker(cache) as ranker,
+            open_engine(self.agent, self.settings, self.store, around, ceiling=ceiling) as engine,
+        ):
+            yield engine, ranker
+
+    @asynccontextmanager
+    async def _ranker(self, cache: VerdictCache) -> AsyncGenerator[Ranker]:
+        if self.plan:
+            async with open_ranker(self.plan, cache, self.surroundings) as ranker:
+                yield ranker
+        elif self.judge:
+            yield TournamentRanker(PairJury([CachedPairJudge(self.judge, cache)]), rules_of(self.settings))
+
+    async def roll_out(self, engine: Engine, query: Query) -> Group:
+        """Return the rollouts. Raises the first error, with the rollouts that there are."""
+        try:
+            return await engine.roll_out(query)
+        except* HarnessError as errors:
+            kept = self.store.rollouts if isinstance(self.store, MemoryStore) else ()
+            by_index = {r.index: r for r in kept if r.query == query.id}
+            group = Group(query=query, rollouts=tuple(by_index[i] for i in sorted(by_index)))
+            raise _with_group(first_error(errors), group) from None
+
+    async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
+        """Return the ranking, None where the judge failed altogether; and why verdicts are missing.
+
+        Raises, with the rollouts, only what is not the judge's fault.
+        """
+        try:
+            ranking = await rank_part(ranker, group, self.settings)
+        except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
+            error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(error, HarnessError) and not isinstance(error, Refused | JudgeFailed):
+                raise _with_group(error, group) from exc
+            ours = isinstance(error, HarnessError)
+            why = str(error) if ours else f"the judge raised {type(error).__name__}: {error}"
+            _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
+            return None, why
+        return ranking, self._trouble(ranking)
+
+    def _trouble(self, ranking: GroupRanking) -> str | None:
+        """Return why verdicts are missing, as far as that is known."""
+        around, missing = self.surroundings, set(ranking.failed_verdicts)
+        failed = (v.failure.message for v in _verdicts(self.store) if v.status == "failed" and v.key in missing)
+        why = next(failed, None) if missing else None
+        late = "the deadline was over" if anyio.current_time() >= around.deadline.at else None
+        return why or late or around.gates.given_up or self.ceiling.stopped
 
 
-def answer_of(group: Group, ranking: GroupRanking) -> Any:
-    """Return the best rollout's answer: text, or the value of a structured one. Raises as `best_rollout`."""
-    best = best_rollout(group, ranking).trajectory
-    return json.loads(best.answer) if best.answer_type == "json" else best.answer
+async def _prepared(
+    agent: Any, judge: str | Judge | None, settings: Settings, surroundings: Surroundings, store: Store | None
+) -> _Work:
+    """Check everything that can be checked for free. Raises UsageError."""
+    loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
+    if judge is None or isinstance(judge, str):
+        settings = replace(settings, judge_model=judge or settings.judge_model)
+        plan = await prepare(loaded, settings, surroundings.environ)
+        spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
+        return _Work(spec, plan, None, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)
+    spec = await resolve_agent(loaded, settings, credentials_of(settings, surroundings))
+    check_prices(settings, None, spec)
+    ceiling = ceiling_of(settings, None, spec)
+    return _Work(spec, None, judge, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)
+
+
+def _store(loaded: LoadedAgent, settings: Settings, surroundings: Surroundings, store: Store | None) -> Store:
+    return store or MemoryStore(redactor_of(loaded, settings, surroundings.environ))
+
+
+def _deadline(seconds: float | None) -> Deadline:
+    if seconds is None:
+        return NO_DEADLINE
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"deadline {quoted(seconds)}: give a number of seconds above 0")
+    return Deadline.after(seconds, anyio.current_time())
+
+
+def _verdicts(store: Store) -> Iterable[AnyVerdict]:
+    if isinstance(store, MemoryStore):
+        return store.verdicts
+    return store.reader.verdicts() if isinstance(store, RunStore) else ()
+
+
+def _with_group(error: HarnessError, group: Group) -> HarnessError:
+    error.group = group
+    return error

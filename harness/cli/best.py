@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.core.rankings import GroupRanking
-    from harness.core.records import Group
+    from rich.console import Console
+
+    from harness.api import Best
+    from harness.archive import RankingFile, RunReader
+    from harness.core.records import Query
     from harness.core.settings import Settings
+    from harness.pipeline import RunResult
 
 
 @click.command()
@@ -26,8 +32,14 @@ if TYPE_CHECKING:
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
     *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
-    *("retries", "repairs", "max_turns", "approve", "prices", "price_by_name"),
+    *("retries", "repairs", "max_turns", "approve", "max_cost", "prices", "price_by_name"),
     *("seed", "upload_traces", "offline", "corpus", "runs_dir"),
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True, max=1e9),
+    metavar="SECONDS",
+    help="Answer within so many seconds: by what is there by then. Two thirds are for the runs, the rest for judging.",
 )
 @options.config_option
 @options.dry_run_option
@@ -41,6 +53,7 @@ def best(
     agent: str,
     sure: float | None,
     flags: Mapping[str, Any],
+    deadline: float | None,
     config: Path | None,
     *,
     dry_run: bool,
@@ -52,22 +65,18 @@ def best(
 
     Every pair of runs meets once before the judge until one is surely best; from 16 runs on by double elimination.
     A structured output is printed as JSON. A line on stderr says why the answer is the best. Exits 0 with an answer,
-    even if other runs failed; 3 without.
+    even if other runs or the judge failed (without verdicts it is the answer of run 0, the anchor); 3 without.
     """
+    began = time.monotonic()
     from harness import pipeline
-    from harness.api import best_rollout
     from harness.cli import announce, cost_lines, process
-    from harness.cli.archived_run import open_folder
     from harness.cli.console import stderr
-    from harness.cli.output import say
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
-    from harness.cli.run_overview import print_run
-    from harness.cli.run_result import say_given_up, say_partial
-    from harness.report import write_page
+    from harness.core.deadline import NO_DEADLINE, Deadline
 
     process.silence_logs(verbose=verbose)
-    settings = _settings(flags, sure, environ, config)
+    settings = _settings(flags, sure, environ, config, hurried=deadline is not None)
     queries, prepared = prepare_run(agent, query, None, settings, environ)
     console = stderr(quiet=quiet)
     if dry_run:
@@ -76,46 +85,65 @@ def best(
         return
     announce.announce(console, prepared, 1, environ)
     with ProgressBars(console, quiet=quiet) as bars:
-        around = pipeline.Surroundings(environ, progress=bars)
-        work = partial(pipeline.run_queries, prepared, queries, around)
+        ends = Deadline.after(deadline, began) if deadline else NO_DEADLINE  # asyncio's clock is the monotonic one
+        around = pipeline.Surroundings(environ, progress=bars, deadline=ends)
+        work = partial(pipeline.run_queries, replace(prepared, judge_may_fail=True), queries, around)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
+    _deliver(result, queries[0], console, as_json=as_json, late=time.monotonic() >= ends.at)
+
+
+def _deliver(result: RunResult, query: Query, console: Console, *, as_json: bool, late: bool) -> None:
+    """Print the answer, write the page, and say why the answer is the best."""
+    from harness.api import best_from
+    from harness.cli.archived_run import open_folder
+    from harness.cli.output import print_json, say
+    from harness.cli.run_result import say_given_up, say_partial
+    from harness.report import run_json, write_page
+
     reader = open_folder(result.path)
-    ranking = reader.ranking(result.ranking_id)
-    write_page(reader, ranking, result.path / "report.html")
-    group, group_ranking = reader.group(queries[0]), ranking.groups[0]
-    say_given_up(result)
-    winner = best_rollout(group, group_ranking)
-    say_partial(sum(r.capture == "partial" for r in group.rollouts), result.path)
+    group, ranking = reader.group(query), reader.ranking(result.ranking_id)
+    best = best_from(group, ranking.groups[0], _trouble(reader, ranking, result, late=late))
     if as_json:
-        print_run(reader, ranking, as_json=True)
+        print_json(run_json(reader, ranking) | _best_json(best))
     else:
-        say(winner.trajectory.answer)
-    reason = _reason(group, group_ranking, winner.index)
-    console.print(f"{reason}; run: {result.path}", soft_wrap=True)
+        say(str(best))
+    say_given_up(result)
+    write_page(reader, ranking, result.path / "report.html")  # after the answer, which somebody may wait for
+    say_partial(sum(r.capture == "partial" for r in group.rollouts), result.path)
+    if best.judged:
+        console.print(f"{best.why}; run: {result.path}", soft_wrap=True)
+    else:
+        say(f"{best.why}; run: {result.path}", err=True)
 
 
-def _reason(group: Group, ranking: GroupRanking, index: int) -> str:
-    """Return in a line why a rollout is the best."""
-    place = f"rollout {index} is the best of {len(group.rollouts)}"
-    row = next(rollout for rollout in ranking.rollouts if rollout.index == index)
-    if row.p_best is None or not ranking.matches:
-        alone = sum(rollout.status == "ok" for rollout in group.rollouts) == 1
-        level = "the only one that ended well" if alone else "the judge told none of them apart, so it is the first"
-        return f"{place}: {'; '.join(ranking.notes) or level}"
-    calls = f"{ranking.judged + ranking.reused} judge calls"
-    saved = f", {ranking.spared} saved by stopping early" if ranking.spared else ""
-    return f"{place} with probability {row.p_best:.2f} ({calls}{saved})"
+def _best_json(best: Best) -> dict[str, Any]:
+    """Return what the JSON of `best` has beside that of the run."""
+    names = ("answer", "p_best", "runner_up", "cost", "tokens", "why", "judged")
+    return {"rollout": best.index} | {name: getattr(best, name) for name in names}
+
+
+def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late: bool) -> str | None:
+    """Return why verdicts are missing, None where none is missing."""
+    from harness.report import open_reasons
+
+    reasons = open_reasons(reader.verdicts(), ranking.groups)
+    return next(iter(reasons), None) or ("the deadline was over" if late else result.given_up or result.stopped)
 
 
 def _settings(
-    flags: Mapping[str, Any], sure: float | None, environ: Mapping[str, str], config: Path | None
+    flags: Mapping[str, Any],
+    sure: float | None,
+    environ: Mapping[str, str],
+    config: Path | None,
+    *,
+    hurried: bool,
 ) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
     from harness.api import for_best
     from harness.core.settings_sources import load, merge_sources
 
     values = merge_sources({**flags, "sure": sure}, environ, config)
-    design = for_best(load(values).n)
-    if sure is not None and "sure" in design:
+    design = for_best(load(values).n, hurried=hurried)
+    if sure is not None and design["topology"] == "cyclic":
         design["sure"] = sure
-    return load(values | {"order": None, "budget": None} | design)
+    return load(values | {"order": None, "budget": None, "sure": None} | design)

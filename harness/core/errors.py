@@ -8,9 +8,12 @@ import re
 import reprlib
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.core.unicode import visible
+
+if TYPE_CHECKING:
+    from harness.core.records import Group
 
 _MOST_QUOTED = 200
 """Characters of an input that a message quotes."""
@@ -36,6 +39,8 @@ class HarnessError(Exception):
     """The root: catching it catches every deliberate error of this package."""
 
     exit_code: ExitCode = ExitCode.FAILURES
+    group: "Group | None" = None
+    """The rollouts that there are, where `best_of` raises the error after the agent has run."""
 
 
 class UsageError(HarnessError):

@@ -64,11 +64,12 @@ def refused_setting(error: BaseException | None, sent: Collection[str]) -> str |
 class FirstAlone:
     """Lets the first call of each kind go alone, so that what it is refused is learnt before the others go.
 
-    The others wait until it has ended, and OPENS_AFTER_S at most: a call that hangs must not hold them up.
+    The others wait until it has ended, but not for long: a call that hangs must not hold them up.
     """
 
-    def __init__(self) -> None:
-        """No kind of call was answered yet."""
+    def __init__(self, alone_s: float = OPENS_AFTER_S) -> None:
+        """No kind of call was answered yet. A first call goes alone for `alone_s`, and OPENS_AFTER_S, at most."""
+        self._alone_s = min(alone_s, OPENS_AFTER_S)
         self.answered: set[Hashable] = set()
         self._under_way: dict[Hashable, tuple[float, anyio.Event]] = {}
 
@@ -87,7 +88,7 @@ class FirstAlone:
 
     async def _answer(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
         ended = anyio.Event()
-        self._under_way.setdefault(kind, (anyio.current_time() + OPENS_AFTER_S, ended))
+        self._under_way.setdefault(kind, (anyio.current_time() + self._alone_s, ended))
         try:
             reply = await call()
             self.answered.add(kind)

@@ -1,5 +1,6 @@
 """What the agent calls of a run learn together about their model servers, so that each lesson is paid for once."""
 
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -22,11 +23,16 @@ class EndpointState:
     The first call to a model with given settings goes alone: what the model refuses is left out by all later ones.
     """
 
-    def __init__(self, gate: Gate, note: Callable[[str], None], *, strict: bool = False) -> None:
-        """Tell `note` once of each refused setting; with `strict` a refused temperature ends the run instead."""
+    def __init__(
+        self, gate: Gate, note: Callable[[str], None], *, strict: bool = False, alone_s: float = math.inf
+    ) -> None:
+        """Tell `note` once of each refused setting; with `strict` a refused temperature ends the run instead.
+
+        A first call goes alone for `alone_s` at most.
+        """
         self._gate = gate
         self._refused = RefusedSettings(note, strict=strict)
-        self._first = FirstAlone()
+        self._first = FirstAlone(alone_s)
 
     @property
     def given_up(self) -> str | None:

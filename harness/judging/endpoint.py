@@ -5,6 +5,7 @@ takes is found out by the first call, alone, and remembered for the rest.
 """
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
@@ -46,14 +47,18 @@ class EndpointAsk:
         *,
         retries: int,
         limit: int,
+        alone_s: float = math.inf,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Set up; nothing is sent before the first call. `extra` are parameters added to every request's body."""
+        """Set up; nothing is sent before the first call, which goes alone for `alone_s` at most.
+
+        `extra` are parameters added to every request's body.
+        """
         self._extra = {"extra_body": dict(extra)} if extra else {}
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
         self._limiter = anyio.CapacityLimiter(limit)
-        self._first = FirstAlone()
+        self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0
         self._refusal: Refused | None = None

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 import anyio
 
 from harness.archive import RunReader, Store
+from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
@@ -28,6 +29,7 @@ FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free a
 OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost is reached")
 DOWN = Failure(kind="cancelled", type="NotBought", message="not bought: the judge's endpoint gives no reply")
 STOPPED = Failure(kind="cancelled", type="NotBought", message="not bought: the work was interrupted")
+LATE = Failure(kind="cancelled", type="NotBought", message="not bought: the deadline was over")
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -43,6 +45,7 @@ class VerdictCache:
     free: bool = False
     """Buy nothing."""
     stop: StopSign = field(default_factory=StopSign)
+    deadline: Deadline = NO_DEADLINE
 
 
 _Ok_co = TypeVar("_Ok_co", bound=Judged | Scored, covariant=True)
@@ -94,10 +97,11 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return kept
         done = self._in_flight[key] = anyio.Event()
         try:
-            why_not = await self._why_not()
-            verdict = None if why_not else await self._buy(*material)
-            if verdict is None:
-                return self._not_bought(key, why_not or DOWN, *material)
+            verdict: Ok | Failed | Failure = LATE
+            with anyio.CancelScope(deadline=cache.deadline.at):
+                verdict = await self._why_not() or await self._buy(*material) or DOWN
+            if isinstance(verdict, Failure):
+                return self._not_bought(key, verdict, *material)
             ledger.bought[key] = verdict
         finally:
             del self._in_flight[key]
@@ -125,6 +129,8 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return STOPPED
         if self._cache.free:
             return FREE
+        if anyio.current_time() >= self._cache.deadline.at:
+            return LATE
         return None if await self._cache.ceiling.begin("judge") else OVER
 
     async def _buy(self, *material: *Material) -> Ok | Failed | None:

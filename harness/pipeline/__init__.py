@@ -4,7 +4,7 @@ This room parses no command line and prints nothing.
 """
 
 from harness.pipeline.concurrency import for_each
-from harness.pipeline.costs import prices_by_name
+from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.plan import (
@@ -39,7 +39,9 @@ __all__ = [
     "Surroundings",
     "Validation",
     "agent_of_run",
+    "ceiling_of",
     "changed_settings",
+    "check_prices",
     "describe_calls",
     "for_each",
     "import_trajectories",

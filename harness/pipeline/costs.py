@@ -68,11 +68,12 @@ def _way_out(at: Priced) -> str:
     return f"{name}, or take {like.provider_name}'s list price with --price-by-name" if like else name
 
 
-def ceiling_of(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> Ceiling:
-    """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost."""
+def ceiling_of(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
+    """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
     expected: dict[Purchase, float] = {}
     least = judge_tokens(settings.judge_budget)[0].usage()
-    if listed := [usd for juror in _jurors(settings, judge) if (usd := juror.of(least)) is not None]:
+    jurors = _jurors(settings, judge) if judge else []
+    if listed := [usd for juror in jurors if (usd := juror.of(least)) is not None]:
         expected["judge"] = max(listed)
     one = agent_tokens(settings.max_turns)[0].usage()
     if agent and (usd := agent.priced(price_list(settings)).of(one)) is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.archive import RankingHead, RunReader, RunStore
+from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
@@ -34,16 +35,26 @@ class OpenRanking:
     settings: Settings
     writer: _Writer
     surroundings: Surroundings
+    judge_may_fail: bool = False
+    """A judge that turns the first call down leaves a group unranked, and is no error."""
 
     async def rank(self, group: Group) -> None:
         """Rank a group and write that down."""
-        ranking = await rank_part(self.ranker, group, self.settings)
-        self.writer.add(ranking.model_copy(update={"basis": group.basis}))
+        try:
+            ranking = await rank_part(self.ranker, group, self.settings)
+            self.writer.add(ranking.model_copy(update={"basis": group.basis}))
+        except* (Refused, JudgeFailed) as errors:
+            if not self.judge_may_fail:
+                raise
+            self.leave(group, str(first_error(errors)))
 
     async def rank_or_leave(self, group: Group) -> None:
-        """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out."""
+        """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
+
+        Before a deadline what is there is ranked.
+        """
         missing = self.settings.n - len(group.rollouts)
-        if missing > 0:
+        if missing > 0 and not self.surroundings.deadline.is_set:
             self.leave(group, f"{self._stopped_by()} left {missing} rollouts not begun")
         else:
             await self.rank(group)
@@ -67,7 +78,7 @@ async def open_ranking(
     async with open_ranker(plan, cache, surroundings) as ranker:
         writer = store.open_ranking(head)
         try:
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings)
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, plan.judge_may_fail)
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked):
                 writer.finish()
         finally:

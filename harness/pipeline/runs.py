@@ -87,7 +87,8 @@ async def run_queries(
         attested(store, surroundings, agent.loaded),
     ):
         surroundings.progress.opened(store.folder)
-        cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=surroundings.stop)
+        stop, deadline = surroundings.stop, surroundings.deadline
+        cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=stop, deadline=deadline)
         with one_error(store, new=True):
             async with _open_stages(prepared, agent, store, cache, surroundings) as stages:
 

@@ -78,7 +78,9 @@ async def open_engine(
     def models_at(gates: Gates) -> LoopModels:
         gate = gate_of(spec.endpoint, settings, gates)
         provider, client = provider_for(spec.endpoint, gate)
-        state = EndpointState(gate, surroundings.progress.note, strict=settings.strict_temperature)
+        state = EndpointState(
+            gate, surroundings.progress.note, strict=settings.strict_temperature, alone_s=surroundings.deadline.alone_s
+        )
         return LoopModels(provider, state, client.close if client else None)
 
     def models_elsewhere() -> LoopModels:
@@ -95,6 +97,7 @@ async def open_engine(
         clock=surroundings.clock,
         ceiling=ceiling or Ceiling(),
         stop=surroundings.stop,
+        deadline=surroundings.deadline,
     )
     async with AsyncExitStack() as connections:
         connections.enter_context(sdk_in_hand())
@@ -106,7 +109,7 @@ async def open_engine(
                 await connect(server, connections)
         connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
         connections.enter_context(LoopWatch(surroundings.progress.note))
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall())
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall(surroundings.deadline.alone_s))
 
 
 @asynccontextmanager
@@ -204,6 +207,7 @@ def _ask(
         gate_of(endpoint, settings, surroundings.gates),
         retries=settings.retries,
         limit=settings.judge_concurrency,
+        alone_s=surroundings.deadline.alone_s,
         extra=extra,
     )
     connections.push_async_callback(ask.aclose)

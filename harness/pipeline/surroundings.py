@@ -5,18 +5,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.core.clock import Clock, now
+from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.progress import Progress, Silent, StopSign
 from harness.endpoints import Gates
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Environment variables, the clock and the watcher. The variables hold keys, so they are not in the repr."""
+    """Environment variables, the clock, the watcher, and when work must be over.
+
+    The variables hold keys, so they are not in the repr.
+    """
 
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock = now
     progress: Progress = field(default_factory=Silent)
     stop: StopSign = field(default_factory=StopSign)
+    deadline: Deadline = NO_DEADLINE
 
     @cached_property
     def gates(self) -> Gates:

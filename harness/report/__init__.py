@@ -7,6 +7,7 @@ outputs; none imports another. Only drawing a page loads jinja2.
 from harness.report.html.page import write_page
 from harness.report.json import quality_json, run_json, share_json
 from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
+from harness.report.summary.notes import open_reasons
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.terminal.judge_quality import quality_table
 from harness.report.terminal.layout import visible_text
@@ -27,6 +28,7 @@ __all__ = [
     "judge_qualities",
     "match_lines",
     "matches_table",
+    "open_reasons",
     "overview",
     "path_lines",
     "quality_json",

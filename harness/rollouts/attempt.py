@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from harness.archive import Store
 from harness.core.clock import Clock
+from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import Refused
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
@@ -74,6 +75,7 @@ class RunContext:
     clock: Clock
     ceiling: Ceiling = field(default_factory=Ceiling)
     stop: StopSign = field(default_factory=StopSign)
+    deadline: Deadline = NO_DEADLINE
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
     overridden: set[str] = field(default_factory=set[str])

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,6 +18,8 @@ from harness.rollouts.recorder import Recorder
 from harness.rollouts.sdk_runner import runner_kept
 
 _CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
+_LATE = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message="left: it had not ended by the deadline"))
+_A_PAIR = 2
 
 
 class FirstCall:
@@ -26,8 +28,9 @@ class FirstCall:
     A wrong key, model or address then costs one call, and is one error of the whole run instead of N failed rollouts.
     """
 
-    def __init__(self) -> None:
-        """Nobody has gone yet."""
+    def __init__(self, alone_s: float = OPENS_AFTER_S) -> None:
+        """Nobody has gone yet. The first goes alone for `alone_s`, and OPENS_AFTER_S, at most."""
+        self._alone_s = min(alone_s, OPENS_AFTER_S)
         self._taken = False
         self._through = anyio.Event()
         self.answered = False
@@ -35,10 +38,10 @@ class FirstCall:
     async def lead_or_wait(self) -> bool:
         """Return True to the first caller at once, False to the others once a reply is in or the leader has ended.
 
-        The others wait OPENS_AFTER_S at most: a leader that hangs must not hold them up.
+        The others do not wait for long: a leader that hangs must not hold them up.
         """
         if self._taken:
-            with anyio.move_on_after(OPENS_AFTER_S):
+            with anyio.move_on_after(self._alone_s):
                 await self._through.wait()
             return False
         self._taken = True
@@ -90,8 +93,9 @@ class Engine:
 
         Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
         --max-cost leaves no room for, or that comes after the endpoint was given up or the user asked to stop, is not
-        begun, and not in the group. Raises Refused if the endpoint turned the very first call down, or a temperature in
-        strict mode; OutOfQuota once the account is empty.
+        begun, and not in the group. With a deadline, those under way are left once two thirds of the time are over and
+        two have ended well, or at the deadline, and are in the group as failed. Raises Refused if the endpoint turned
+        the very first call down, or a temperature in strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
         done = {r.index: r for r in kept}
@@ -99,30 +103,38 @@ class Engine:
         self.run_context.progress.expect("rollouts", len(missing))
 
         async def roll_out_one(index: int) -> None:
-            async with self.limiter:
-                leads = await self.first_call.lead_or_wait()
-                if rollout := await self._within_ceiling(query, index, leads=leads):
-                    done[index] = rollout
-            self.run_context.progress.done("rollouts")
+            try:
+                async with self.limiter:
+                    leads = await self.first_call.lead_or_wait()
+                    await self._within_ceiling(query, index, done, leads=leads)
+            finally:
+                self.run_context.progress.done("rollouts")
+            tasks.cancel_scope.deadline = self._waits_until(done)
 
         async with anyio.create_task_group() as tasks:
+            tasks.cancel_scope.deadline = self._waits_until(done)
             for index in missing:
                 tasks.start_soon(roll_out_one, index)
         return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
 
-    async def _within_ceiling(self, query: Query, index: int, *, leads: bool) -> Rollout | None:
+    def _waits_until(self, done: Mapping[int, Rollout]) -> float:
+        """Return the time until which rollouts are waited for: two that can be compared are waited for longest."""
+        deadline = self.run_context.deadline
+        ended_well = sum(rollout.status == "ok" for rollout in done.values())
+        return deadline.at if ended_well < _A_PAIR else deadline.rollouts_at
+
+    async def _within_ceiling(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         ceiling, state = self.run_context.ceiling, self.run_context.models.state
         usd: float | None = 0.0
         if self.run_context.stop.asked or state.given_up or not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
-            return None
+            return
         try:
-            rollout = await self._attempt(query, index, leads=leads)
-            usd = rollout.price_usd
+            await self._attempt(query, index, done, leads=leads)
+            usd = done[index].price_usd
         finally:
             ceiling.end("agent", usd)
-        return rollout
 
     async def fingerprint(self, query: Query, index: int) -> str | None:
         """Return the fingerprint that a rollout would have now, stopping it before its first model call."""
@@ -132,7 +144,7 @@ class Engine:
         attempt.drop()
         return recorder.fingerprint
 
-    async def _attempt(self, query: Query, index: int, *, leads: bool) -> Rollout:
+    async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         seed = sampling_seed(self.run_context, query, index)
         recorder = Recorder(
             on_reply=on_this_thread(self.first_call.reply),
@@ -146,7 +158,8 @@ class Engine:
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
-            attempt.record(_CANCELLED)
+            late = anyio.current_time() >= self._waits_until(done)
+            done[index] = attempt.record(_LATE if late else _CANCELLED)
             raise
         except Refused:
             attempt.drop()
@@ -154,11 +167,10 @@ class Engine:
         if leads:
             self._raise_if_refused(attempt, outcome)
             self.first_call.over()
-        rollout = await attempt.settle(outcome)
+        done[index] = rollout = await attempt.settle(outcome)
         await self.run_context.store.commit()
         if rollout.failure and rollout.failure.kind == "quota":
             raise OutOfQuota(f"the endpoint says that the quota is used up ({rollout.failure.message})")
-        return rollout
 
     def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
         if self.first_call.answered:

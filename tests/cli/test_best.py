@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import harness
 from harness.archive import RunReader
 from tests.conftest import Done, Harness
-from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge, verdict
+from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Script, Seen, fair_judge
 
 AGENT = "from agents import Agent\nagent = Agent(name='plain')\n"
 STRUCTURED = """
@@ -24,6 +23,11 @@ agent = Agent(name="plain", output_type=City)
 
 def numbered(seen: Seen, numbers: count = count(1)) -> Say:  # noqa: B008 - one series a process
     return Say(f"Answer {next(numbers)}.")
+
+
+def numbered_from_1() -> Script:
+    numbers = count(1)
+    return lambda _: Say(f"Answer {next(numbers)}.")
 
 
 def longest(text: str) -> int:
@@ -93,11 +97,53 @@ def test_a_failed_run_among_them_does_not_spoil_the_answer(harness: Harness, tmp
     assert done.out.startswith("Answer ")
 
 
-def test_without_any_answer_or_any_verdict_it_says_why_and_exits_3(harness: Harness, tmp_path: Path):
-    with FakeEndpoint(agent=numbered, judge=lambda _: Say("no json")).serving() as endpoint:
+def test_without_any_answer_it_says_why_and_exits_3(harness: Harness, tmp_path: Path):
+    with FakeEndpoint(agent=lambda _: Say("cut", finish="length")).serving() as endpoint:
         done = run(harness, endpoint, tmp_path, "-n", "3")
     assert (done.code, done.out) == (3, "")
-    assert "error: no best answer" in done.err
+    assert "error: no best answer: no rollout of 3 ended well" in done.err
+
+
+@pytest.mark.parametrize(
+    ("judge", "reason"),
+    [
+        (lambda _: Say("no json"), "JSON"),
+        (lambda _: Cut(), "cannot reach"),
+        (lambda _: Refuse(401, "bad key"), "bad key"),
+    ],
+)
+def test_without_any_verdict_it_answers_with_the_anchors_answer_exits_0_and_says_so(
+    harness: Harness, tmp_path: Path, judge: Script, reason: str
+):
+    with FakeEndpoint(agent=numbered_from_1(), judge=judge).serving() as endpoint:
+        done = run(harness, endpoint, tmp_path, "-n", "3", "--retries", "0", "--json", "--quiet")
+    assert (done.code, done.json["answer"], done.json["judged"]) == (0, "Answer 1.", False)
+    assert done.json["p_best"] is done.json["runner_up"] is None
+    assert "not judged: " in done.err
+    assert reason in done.err
+
+
+def test_a_deadline_is_kept_though_runs_and_the_judge_hang(harness: Harness, tmp_path: Path):
+    numbers = count()
+
+    def agent(_: Seen) -> Say | Hang:
+        return Hang(60) if (number := next(numbers)) == 2 else Say(f"Answer {number}.")
+
+    with FakeEndpoint(agent=agent, judge=lambda _: Hang(60)).serving() as endpoint:
+        done = run(harness, endpoint, tmp_path, "-n", "4", "--deadline", "6", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["rollout"], done.json["judged"]) == (0, False)
+    assert "not judged: the deadline was over" in done.err
+    (failed,) = (r for r in done.json["groups"][0]["rollouts"] if r["status"] == "failed")
+    assert failed["failure"]["message"] == "left: it had not ended by the deadline"
+
+
+def test_a_ceiling_that_cannot_be_kept_is_refused(harness: Harness, tmp_path: Path):
+    with FakeEndpoint(agent=numbered).serving() as endpoint:
+        done = run(harness, endpoint, tmp_path, "--max-cost", "1")
+        assert not endpoint.requests
+    assert done.code == 2
+    assert "--max-cost 1 cannot be kept" in done.err
 
 
 def test_from_16_on_double_elimination_picks(harness: Harness, tmp_path: Path):
@@ -106,25 +152,3 @@ def test_from_16_on_double_elimination_picks(harness: Harness, tmp_path: Path):
     assert done.code == 0, done.err
     (ranking,) = RunReader(tmp_path / done.json["path"]).ranking().groups
     assert ranking.topology == "double"
-
-
-@pytest.mark.anyio
-async def test_best_of_returns_the_answer_or_the_value_of_a_structured_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    (tmp_path / "plain.py").write_text(STRUCTURED)
-    monkeypatch.chdir(tmp_path)
-    with FakeEndpoint(agent=structured(), judge=fair_judge()).serving() as endpoint:
-        answer = await harness.best_of("plain.py", "Which?", n=3, judge="j", model="m", base_url=endpoint.base_url)
-    assert answer["name"] == "Oslo"
-
-
-@pytest.mark.anyio
-async def test_best_of_raises_where_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    (tmp_path / "plain.py").write_text(AGENT)
-    monkeypatch.chdir(tmp_path)
-    with (
-        FakeEndpoint(agent=numbered, judge=lambda _: Say(verdict(11, 3))).serving() as endpoint,
-        pytest.raises(harness.HarnessError, match="no best answer"),
-    ):
-        await harness.best_of("plain.py", "Which?", n=2, judge="j", model="m", base_url=endpoint.base_url)

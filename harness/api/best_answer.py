@@ -1,0 +1,151 @@
+"""The best answer of a group: which rollout's it is, and why."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.errors import NothingRankable
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Rollout, Usage
+from harness.core.sums import sum_if_known
+
+_NEARLY = 0.99
+"""Nothing is certain: a higher probability is not given in figures."""
+_NO_VERDICTS = "verdicts could not be had"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best answer of N, and what is known of it. `str(best)` is the answer as text."""
+
+    answer: Any
+    """A str, or the JSON value of a structured output."""
+    p_best: float | None
+    """Posterior probability that no other rollout is better. None if not judged, or if the judge saw no difference."""
+    runner_up: Any
+    """The second-best rollout's answer. None if not judged."""
+    rollouts: tuple[Rollout, ...]
+    """The group's, failed ones too, by index."""
+    cost: float | None
+    """USD for agent and judge together. None where a part of the price is unknown."""
+    tokens: int | None
+    """Tokens in and out, agent and judge together, as far as the endpoints told. None if they told none."""
+    why: str
+    """A sentence: why this answer."""
+    judged: bool
+    """Whether verdicts picked it. If not, it is the anchor's answer or, if the anchor failed, that of the first
+    rollout that ended well."""
+    index: int
+    """The index of the rollout whose answer it is."""
+
+    def __str__(self) -> str:
+        """Return the answer as text; a structured one as JSON."""
+        if isinstance(self.answer, str):
+            return self.answer
+        return json.dumps(self.answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = None) -> Best:
+    """Return the best answer of a group; `trouble` says why verdicts are missing.
+
+    The first place wins. Where verdicts are missing and nobody has a place, whoever is best with the highest
+    probability by those that are there. Without a verdict it is the anchor, or the first that ended well.
+    Raises NothingRankable, with the group, where no rollout ended well.
+    """
+    ok = [r for r in group.rollouts if r.status == "ok"]
+    if not ok:
+        raise _nothing(group)
+    order = _best_first(ok, ranking)
+    winner = order[0] if order else ok[0]
+    row = _row(ranking, winner)
+    judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
+    why = _why_judged if judged else _why_not_judged
+    return Best(
+        answer=answer_of(winner),
+        p_best=row.p_best if row and judged else None,
+        runner_up=answer_of(order[1]) if judged and order[1:] else None,
+        rollouts=group.rollouts,
+        cost=_cost(group, ranking),
+        tokens=_tokens(group, ranking),
+        why=why(group, ranking, winner, trouble),
+        judged=judged,
+        index=winner.index,
+    )
+
+
+def is_unranked(group: Group, ranking: GroupRanking | None) -> bool:
+    """Tell whether several rollouts ended well and nothing tells them apart, because verdicts are missing."""
+    ok = [r for r in group.rollouts if r.status == "ok"]
+    return len(ok) > 1 and not _best_first(ok, ranking)
+
+
+def answer_of(rollout: Rollout) -> Any:
+    """Return a rollout's answer: text, or the value of a structured one."""
+    trajectory = rollout.trajectory
+    return json.loads(trajectory.answer) if trajectory.answer_type == "json" else trajectory.answer
+
+
+def _best_first(ok: Sequence[Rollout], ranking: GroupRanking | None) -> list[Rollout]:
+    """Return the rollouts that can be told apart, best first; none where nothing tells them apart."""
+    rows = {r.index: r for r in ranking.rollouts} if ranking else {}
+    placed = [(rank, r.index, r) for r in ok if (rank := _of(rows, r).rank) is not None]
+    likely = [(-p, r.index, r) for r in ok if (p := _of(rows, r).p_best) is not None]
+    return [rollout for *_, rollout in sorted(placed or likely, key=lambda row: row[:2])]
+
+
+def _of(rows: dict[int, Ranked], rollout: Rollout) -> Ranked:
+    return rows.get(rollout.index) or Ranked(index=rollout.index)
+
+
+def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
+    return next((row for row in ranking.rollouts if row.index == rollout.index), None) if ranking else None
+
+
+def _cost(group: Group, ranking: GroupRanking | None) -> float | None:
+    judging = ranking.judge_usd if ranking else 0.0
+    return sum_if_known([*(r.price_usd for r in group.rollouts), judging])
+
+
+def _tokens(group: Group, ranking: GroupRanking | None) -> int | None:
+    judging = ranking.judge_usage if ranking else Usage()
+    return sum((r.usage for r in group.rollouts), judging).tokens
+
+
+def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
+    if ranking is None:
+        return _place(group, winner)
+    row, calls = _row(ranking, winner), f"{ranking.judged + ranking.reused} judge calls"
+    saved = f", {ranking.spared} saved by stopping early" if ranking.spared else ""
+    missing = len(ranking.failed_verdicts)
+    verdicts = "1 verdict is" if missing == 1 else f"{missing} verdicts are"
+    left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""
+    if row is None or row.p_best is None:
+        return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
+    return f"{_place(group, winner)} with probability {_in_words(row.p_best)} ({calls}{saved}){left}"
+
+
+def _in_words(p_best: float) -> str:
+    return f"{p_best:.2f}" if p_best <= _NEARLY else f"above {_NEARLY}"
+
+
+def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
+    notes = "; ".join(ranking.notes) if ranking else ""
+    if sum(r.status == "ok" for r in group.rollouts) == 1:
+        return f"{_place(group, winner)}: the only one that ended well"
+    if (row := _row(ranking, winner)) and row.rank is not None:
+        return f"{_place(group, winner)}: {notes or 'nothing tells them apart, so it is the first'}"
+    whose = "the anchor's" if winner.role == "anchor" else "that of the first that ended well, for the anchor failed"
+    return f"not judged: {trouble or notes or _NO_VERDICTS}; the answer of rollout {winner.index} is {whose}"
+
+
+def _place(group: Group, winner: Rollout) -> str:
+    return f"rollout {winner.index} is the best of {len(group.rollouts)}"
+
+
+def _nothing(group: Group) -> NothingRankable:
+    causes = list(dict.fromkeys(r.failure.message for r in group.rollouts if r.failure))
+    why = f": {'; '.join(causes[:2])}" if causes else ""
+    error = NothingRankable(f"no best answer: no rollout of {len(group.rollouts)} ended well{why}")
+    error.group = group
+    return error

@@ -1,0 +1,34 @@
+"""A deadline for work of two stages: rollouts that are late are left, and so are verdicts."""
+
+import math
+from dataclasses import dataclass
+
+ROLLOUTS_SHARE = 2 / 3
+"""The part of the time that is for rollouts; the rest is kept for judging."""
+_ALONE_SHARE = 1 / 10
+"""The part of the time for which a first call goes alone, at most."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When work must be over: seconds on the event loop's clock, infinite without a deadline."""
+
+    at: float = math.inf
+    """When all of it must be over."""
+    rollouts_at: float = math.inf
+    """When rollouts are no longer waited for, once two have ended well."""
+    alone_s: float = math.inf
+    """For so long a first call goes alone, at most: the others must have their time too."""
+
+    @classmethod
+    def after(cls, seconds: float, now: float) -> "Deadline":
+        """Return the deadline that is so many seconds after `now`."""
+        return cls(now + seconds, now + ROLLOUTS_SHARE * seconds, _ALONE_SHARE * seconds)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a deadline."""
+        return self.at < math.inf
+
+
+NO_DEADLINE = Deadline()
