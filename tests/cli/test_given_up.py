@@ -91,9 +91,10 @@ def test_resume_ends_in_3_where_no_query_could_be_ranked_else_in_1(run: Run, lat
 
 
 @pytest.mark.parametrize("sound", [{"judge": 0}, {"agent": 5}], ids=str)
-def test_best_ends_in_3_without_an_answer_where_nothing_could_be_ranked(run: Run, sound: dict[str, int]) -> None:
+def test_best_answers_with_the_anchors_answer_where_nothing_could_be_ranked(run: Run, sound: dict[str, int]) -> None:
     outcome = run(*BEST, **sound)
-    check(outcome, 3)
-    assert not outcome.out
+    check(outcome, 0)
+    assert "the answer of rollout 0 is the anchor's" in outcome.err_text
+    assert outcome.out
     done = run("resume")
     assert done.code == 0, done.err_text
