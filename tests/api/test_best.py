@@ -261,7 +261,10 @@ def test_a_tool_that_hangs_is_left_at_the_deadline():
 
 
 def test_the_ceiling_is_one_for_agent_and_judge():
-    prices = {"gpt-5.2": [100.0, 0.0], "j": [5.0, 0.0]}  # a rollout reads 100 tokens, a judge's reply 2,000: a cent each
+    prices = {
+        "gpt-5.2": [100.0, 0.0],
+        "j": [5.0, 0.0],
+    }  # a cent for each of their replies here
     best, _, endpoint = best_of(answering(1, answer_2="the best"), n=4, max_cost=0.065, prices=prices)
     assert sum(r.is_judge for r in endpoint.requests) < 6
     assert best.cost is not None
