@@ -1,0 +1,13 @@
+"""Fixtures for runs on virtual time."""
+
+import math
+
+import pytest
+
+from harness.archive import group_commit
+
+
+@pytest.fixture
+def no_thread_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On virtual time nobody can wait for a thread."""
+    monkeypatch.setattr(group_commit, "SLOW_S", math.inf)
