@@ -1,7 +1,7 @@
 """arena-harness: run an LLM agent many times, find out which runs were really better, keep the evidence.
 
-    group = await harness.rollout(agent, "Why is the sky blue?", n=8)
-    ranking = await harness.rank(group, judge="gpt-5.2")
+    run = await harness.run(agent, ["Why is the sky blue?", "Why is it dark at night?"], judge_model="gpt-5.2")
+    best = await harness.best_of(agent, "Why is the sky blue?", n=8)
 
 Importing this imports nothing else: the Agents SDK takes over a second, and comes in when it is first needed.
 """
@@ -14,61 +14,230 @@ __version__: str
 if TYPE_CHECKING:
     from typing import Any
 
-    from harness.api import Best, TrajectoryScore, best_of, preload, rank, rescore, resume, rollout, ruler
-    from harness.archive import MemoryStore, RunReader, RunStore
-    from harness.core.errors import HarnessError, JudgeFailed, UsageError
-    from harness.core.rankings import GroupRanking
-    from harness.core.records import Group, Query, Rollout
-    from harness.ranking import rank_scores
-    from harness.rollouts import AgentEnv
+    from harness.api import (
+        AnyAgent,
+        AnyRun,
+        Best,
+        RulerSettings,
+        Run,
+        TrajectoryScore,
+        best_of,
+        best_of_sync,
+        import_run,
+        preload,
+        quote,
+        quote_sync,
+        rank,
+        rank_sync,
+        replay,
+        replay_sync,
+        rescore,
+        rescore_sync,
+        resume,
+        resume_sync,
+        rollout,
+        rollout_sync,
+        ruler,
+        ruler_sync,
+        run,
+        run_sync,
+        validate,
+        validate_sync,
+    )
+    from harness.api import list_of_runs as runs
+    from harness.api import open_archive as open  # noqa: A004 - people write harness.open, as they write gzip.open
+    from harness.archive import Finding, MemoryStore, RankingFile, RankingHead, RunInfo, RunReader, RunStore, Store
+    from harness.core.errors import (
+        ArchiveDamaged,
+        ArchiveLocked,
+        CannotWrite,
+        HarnessError,
+        JudgeFailed,
+        NeedsUpgrade,
+        NothingRankable,
+        OutOfQuota,
+        Refused,
+        UsageError,
+    )
+    from harness.core.progress import Progress, Silent
+    from harness.core.rankings import GroupRanking, Match, Ranked
+    from harness.core.records import Failure, Group, Query, Rollout, Step, Trajectory, Usage
+    from harness.core.settings import Settings
+    from harness.core.settings_types import CommonSettings, ResumeSettings, RunSettings
+    from harness.core.verdicts import Judged, Unjudged
+    from harness.endpoints import CostBounds
+    from harness.formats import Asked
+    from harness.judging import Judge, Task
+    from harness.pipeline import Quote, Validation
+    from harness.ranking import RankedScores, Sampler, rank_scores
+    from harness.rollouts import AgentEnv, Divergence, Replayed
+    from harness.transcripts import Transcript
 
 __all__ = [
     "AgentEnv",
+    "AnyAgent",
+    "AnyRun",
+    "ArchiveDamaged",
+    "ArchiveLocked",
+    "Asked",
     "Best",
+    "CannotWrite",
+    "CommonSettings",
+    "CostBounds",
+    "Divergence",
+    "Failure",
+    "Finding",
     "Group",
     "GroupRanking",
     "HarnessError",
+    "Judge",
     "JudgeFailed",
+    "Judged",
+    "Match",
     "MemoryStore",
+    "NeedsUpgrade",
+    "NothingRankable",
+    "OutOfQuota",
+    "Progress",
     "Query",
+    "Quote",
+    "Ranked",
+    "RankedScores",
+    "RankingFile",
+    "RankingHead",
+    "Refused",
+    "Replayed",
+    "ResumeSettings",
     "Rollout",
+    "RulerSettings",
+    "Run",
+    "RunInfo",
     "RunReader",
+    "RunSettings",
     "RunStore",
+    "Sampler",
+    "Settings",
+    "Silent",
+    "Step",
+    "Store",
+    "Task",
+    "Trajectory",
     "TrajectoryScore",
+    "Transcript",
+    "Unjudged",
+    "Usage",
     "UsageError",
+    "Validation",
+    "__version__",
     "best_of",
+    "best_of_sync",
+    "import_run",
+    "open",
     "preload",
+    "quote",
+    "quote_sync",
     "rank",
     "rank_scores",
+    "rank_sync",
+    "replay",
+    "replay_sync",
     "rescore",
+    "rescore_sync",
     "resume",
+    "resume_sync",
     "rollout",
+    "rollout_sync",
     "ruler",
+    "ruler_sync",
+    "run",
+    "run_sync",
+    "runs",
+    "validate",
+    "validate_sync",
 ]
 
 _HOMES = {
-    "AgentEnv": "harness.rollouts",
-    "Best": "harness.api",
-    "Group": "harness.core.records",
-    "GroupRanking": "harness.core.rankings",
-    "HarnessError": "harness.core.errors",
-    "JudgeFailed": "harness.core.errors",
-    "MemoryStore": "harness.archive",
-    "Query": "harness.core.records",
-    "Rollout": "harness.core.records",
-    "RunReader": "harness.archive",
-    "RunStore": "harness.archive",
-    "TrajectoryScore": "harness.api",
-    "UsageError": "harness.core.errors",
-    "best_of": "harness.api",
-    "preload": "harness.api",
-    "rank": "harness.api",
-    "rank_scores": "harness.ranking",
-    "rescore": "harness.api",
-    "resume": "harness.api",
-    "rollout": "harness.api",
-    "ruler": "harness.api",
+    "AgentEnv": "harness.rollouts:AgentEnv",
+    "AnyAgent": "harness.api:AnyAgent",
+    "AnyRun": "harness.api:AnyRun",
+    "ArchiveDamaged": "harness.core.errors:ArchiveDamaged",
+    "ArchiveLocked": "harness.core.errors:ArchiveLocked",
+    "Asked": "harness.formats:Asked",
+    "Best": "harness.api:Best",
+    "CannotWrite": "harness.core.errors:CannotWrite",
+    "CommonSettings": "harness.core.settings_types:CommonSettings",
+    "CostBounds": "harness.endpoints:CostBounds",
+    "Divergence": "harness.rollouts:Divergence",
+    "Failure": "harness.core.records:Failure",
+    "Finding": "harness.archive:Finding",
+    "Group": "harness.core.records:Group",
+    "GroupRanking": "harness.core.rankings:GroupRanking",
+    "HarnessError": "harness.core.errors:HarnessError",
+    "Judge": "harness.judging:Judge",
+    "JudgeFailed": "harness.core.errors:JudgeFailed",
+    "Judged": "harness.core.verdicts:Judged",
+    "Match": "harness.core.rankings:Match",
+    "MemoryStore": "harness.archive:MemoryStore",
+    "NeedsUpgrade": "harness.core.errors:NeedsUpgrade",
+    "NothingRankable": "harness.core.errors:NothingRankable",
+    "OutOfQuota": "harness.core.errors:OutOfQuota",
+    "Progress": "harness.core.progress:Progress",
+    "Query": "harness.core.records:Query",
+    "Quote": "harness.pipeline:Quote",
+    "Ranked": "harness.core.rankings:Ranked",
+    "RankedScores": "harness.ranking:RankedScores",
+    "RankingFile": "harness.archive:RankingFile",
+    "RankingHead": "harness.archive:RankingHead",
+    "Refused": "harness.core.errors:Refused",
+    "Replayed": "harness.rollouts:Replayed",
+    "ResumeSettings": "harness.core.settings_types:ResumeSettings",
+    "Rollout": "harness.core.records:Rollout",
+    "Run": "harness.api:Run",
+    "RulerSettings": "harness.api:RulerSettings",
+    "RunInfo": "harness.archive:RunInfo",
+    "RunReader": "harness.archive:RunReader",
+    "RunSettings": "harness.core.settings_types:RunSettings",
+    "RunStore": "harness.archive:RunStore",
+    "Sampler": "harness.ranking:Sampler",
+    "Settings": "harness.core.settings:Settings",
+    "Silent": "harness.core.progress:Silent",
+    "Step": "harness.core.records:Step",
+    "Store": "harness.archive:Store",
+    "Task": "harness.judging:Task",
+    "Trajectory": "harness.core.records:Trajectory",
+    "TrajectoryScore": "harness.api:TrajectoryScore",
+    "Transcript": "harness.transcripts:Transcript",
+    "Unjudged": "harness.core.verdicts:Unjudged",
+    "Usage": "harness.core.records:Usage",
+    "UsageError": "harness.core.errors:UsageError",
+    "Validation": "harness.pipeline:Validation",
+    "best_of": "harness.api:best_of",
+    "best_of_sync": "harness.api:best_of_sync",
+    "import_run": "harness.api:import_run",
+    "open": "harness.api:open_archive",
+    "preload": "harness.api:preload",
+    "quote": "harness.api:quote",
+    "quote_sync": "harness.api:quote_sync",
+    "rank": "harness.api:rank",
+    "rank_scores": "harness.ranking:rank_scores",
+    "rank_sync": "harness.api:rank_sync",
+    "replay": "harness.api:replay",
+    "replay_sync": "harness.api:replay_sync",
+    "rescore": "harness.api:rescore",
+    "rescore_sync": "harness.api:rescore_sync",
+    "resume": "harness.api:resume",
+    "resume_sync": "harness.api:resume_sync",
+    "rollout": "harness.api:rollout",
+    "rollout_sync": "harness.api:rollout_sync",
+    "ruler": "harness.api:ruler",
+    "ruler_sync": "harness.api:ruler_sync",
+    "run": "harness.api:run",
+    "run_sync": "harness.api:run_sync",
+    "runs": "harness.api:list_of_runs",
+    "validate": "harness.api:validate",
+    "validate_sync": "harness.api:validate_sync",
 }
+"""The module that each name is in, and the name that it has there."""
 
 
 def __getattr__(name: str) -> "Any":
@@ -79,7 +248,8 @@ def __getattr__(name: str) -> "Any":
 
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("arena-harness")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module, _, there = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(module), there)
 
 
 def __dir__() -> list[str]:

@@ -3,23 +3,58 @@
 This room parses no command line and prints nothing; what runs are made of is for harness.pipeline to know.
 """
 
+from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
 from harness.api.groups import rank, rollout
-from harness.api.messages import TrajectoryScore, ruler
+from harness.api.messages import RulerSettings, TrajectoryScore, ruler
+from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
-from harness.api.runs import rescore, resume
+from harness.api.runs import import_run, quote, replay, rescore, resume, run, validate
+from harness.api.twins import (
+    best_of_sync,
+    quote_sync,
+    rank_sync,
+    replay_sync,
+    rescore_sync,
+    resume_sync,
+    rollout_sync,
+    ruler_sync,
+    run_sync,
+    validate_sync,
+)
 
 __all__ = [
+    "AnyAgent",
+    "AnyRun",
     "Best",
+    "RulerSettings",
+    "Run",
     "TrajectoryScore",
     "best_from",
     "best_of",
+    "best_of_sync",
     "for_best",
+    "import_run",
+    "list_of_runs",
+    "open_archive",
     "preload",
+    "quote",
+    "quote_sync",
     "rank",
+    "rank_sync",
+    "replay",
+    "replay_sync",
     "rescore",
+    "rescore_sync",
     "resume",
+    "resume_sync",
     "rollout",
+    "rollout_sync",
     "ruler",
+    "ruler_sync",
+    "run",
+    "run_sync",
+    "validate",
+    "validate_sync",
 ]

@@ -1,16 +1,16 @@
 """The best of N answers in Python, picked as `harness best` picks."""
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import anyio
 
 from harness.api.best_answer import Best, best_from, is_unranked
-from harness.api.outside import credentials_of, surroundings_of
+from harness.api.door import door
+from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, RunStore, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
@@ -19,9 +19,10 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
+from harness.core.settings_types import CommonSettings
 from harness.core.verdicts import AnyVerdict
 from harness.endpoints import Ceiling
-from harness.formats import query_from
+from harness.formats import queries_of
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
 from harness.pipeline import (
     AgentSpec,
@@ -36,7 +37,7 @@ from harness.pipeline import (
     redactor_of,
     resolve_agent,
 )
-from harness.rollouts import Engine, LoadedAgent, from_object, load_agent
+from harness.rollouts import Engine, LoadedAgent
 from harness.tournament import Ranker, TournamentRanker, rules_of
 
 OnJudgeFailure = Literal["anchor", "raise"]
@@ -44,9 +45,10 @@ _DOUBLE_FROM = 16
 _LOG = logging.getLogger("arena-harness")
 
 
+@door
 async def best_of(
-    agent: Any,
-    query: str | Query,
+    agent: AnyAgent,
+    query: str | Query | Mapping[str, Any],
     n: int = 8,
     judge: str | Judge | None = None,
     *,
@@ -54,7 +56,7 @@ async def best_of(
     on_judge_failure: OnJudgeFailure = "anchor",
     store: Store | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: Unpack[CommonSettings],
 ) -> Best:
     """Run an agent `n` times on a query and return the best answer, picked as `harness best` picks: see `for_best`.
 
@@ -73,7 +75,7 @@ async def best_of(
     chosen = load({**for_best(n, hurried=ends.is_set), "n": n, **settings})
     surroundings = replace(surroundings_of(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, surroundings, store)
-    asked = query if isinstance(query, Query) else query_from(query)
+    (asked,) = queries_of([query])
     async with work.opened() as (engine, ranker):
         group = await work.roll_out(engine, asked)
         in_time = anyio.current_time() < ends.at
@@ -167,10 +169,10 @@ class _Work:
 
 
 async def _prepared(
-    agent: Any, judge: str | Judge | None, settings: Settings, surroundings: Surroundings, store: Store | None
+    agent: AnyAgent, judge: str | Judge | None, settings: Settings, surroundings: Surroundings, store: Store | None
 ) -> _Work:
     """Check everything that can be checked for free. Raises UsageError."""
-    loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
+    loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         plan = await prepare(loaded, settings, surroundings.environ)

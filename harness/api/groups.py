@@ -1,21 +1,22 @@
 """Rolling out and ranking one group in Python, with or without a run on disk."""
 
 import warnings
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from harness.api.outside import credentials_of, surroundings_of
+from harness.api.door import door
+from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, Store
-from harness.core.errors import UsageError, first_error
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
+from harness.core.settings_types import CommonSettings
 from harness.endpoints import Ceiling
-from harness.formats import query_from
+from harness.formats import queries_of
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
 from harness.pipeline import (
     JudgingPlan,
@@ -28,54 +29,52 @@ from harness.pipeline import (
     resolve_judge,
     rubric_of,
 )
-from harness.rollouts import from_object, load_agent
 from harness.tournament import Ranker, TournamentRanker, rules_of
 
 
+@door
 async def rollout(
-    agent: Any,
-    query: str | Query,
+    agent: AnyAgent,
+    query: str | Query | Mapping[str, Any],
     n: int = 8,
     *,
     store: Store | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: Unpack[CommonSettings],
 ) -> Group:
     """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
 
-    `agent` is an Agent, a function that builds one, or whatever --agent takes; `settings` are those of the command
-    line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their cause. Where the endpoint gave
-    no reply for `give_up` seconds, the rollouts not begun are not in the group, and a warning says so. Nothing is
-    written unless `store` is given. Raises UsageError.
+    `agent` is an Agent, a function that builds one, a module like an agent's file, or what --agent takes; `settings`
+    are those of the command line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their
+    cause. Where the endpoint gave no reply for `give_up` seconds, the rollouts not begun are not in the group, and a
+    warning says so. Nothing is written unless `store` is given. Raises UsageError.
     """
     chosen, surroundings = load({"n": n, **settings}), surroundings_of(progress)
-    loaded = load_agent(agent, Path.cwd()) if isinstance(agent, str) else from_object(agent)
+    (asked,), loaded = queries_of([query]), loaded_agent(agent)
     spec = await resolve_agent(loaded, chosen, credentials_of(chosen, surroundings))
     store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
-    try:
-        async with open_engine(spec, chosen, store, surroundings) as engine:
-            rolled_out = await engine.roll_out(query if isinstance(query, Query) else query_from(query))
-    except* UsageError as group:
-        raise first_error(group) from None
+    async with open_engine(spec, chosen, store, surroundings) as engine:
+        rolled_out = await engine.roll_out(asked)
     if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
-        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=2)
+        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=3)
     return rolled_out
 
 
+@door
 async def rank(
     group: Group,
     judge: str | Judge | None = None,
     *,
     store: Store | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: Unpack[CommonSettings],
 ) -> GroupRanking:
     """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
 
     With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
     by the embedded judge unless another is named. Raises UsageError.
     """
-    chosen, surroundings = load(settings), surroundings_of(progress)
+    chosen, surroundings = load({"n": max(1, len(group.rollouts)), **settings}), surroundings_of(progress)
     cache = VerdictCache(store or MemoryStore(), surroundings.progress, ceiling=Ceiling(chosen.max_cost))
     opening: AbstractAsyncContextManager[Ranker]
     if judge is None or isinstance(judge, str):
@@ -83,11 +82,8 @@ async def rank(
     else:
         jury = PairJury([CachedPairJudge(judge, cache)])
         opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
-    try:
-        async with opening as ranker:
-            return await rank_part(ranker, group, chosen)
-    except* UsageError as errors:
-        raise first_error(errors) from None
+    async with opening as ranker:
+        return await rank_part(ranker, group, chosen)
 
 
 def _plan(group: Group, judge_model: str | None, settings: Settings, surroundings: Surroundings) -> JudgingPlan:

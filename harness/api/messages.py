@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
 
+from harness.api.door import door
 from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error, quoted
@@ -64,6 +65,7 @@ class RulerSettings(TypedDict, total=False):
     """Parameters that go into every request's body."""
 
 
+@door
 async def ruler(
     message_lists: Sequence[ChatTrajectory],
     judge_model: str | Sequence[str] | None = None,
@@ -104,7 +106,7 @@ async def ruler(
     except Exception as exc:
         if not swallow_exceptions:
             raise
-        warnings.warn(f"ruler gives no scores: {exc}", stacklevel=2)
+        warnings.warn(f"ruler gives no scores: {exc}", stacklevel=3)
         return None
 
 
@@ -191,7 +193,7 @@ class _Judging:
 def _warn(notes: Iterable[str]) -> None:
     """Warn the caller of `ruler`, which is the caller of this."""
     for note in notes:
-        warnings.warn(f"ruler: {note}", stacklevel=3)
+        warnings.warn(f"ruler: {note}", stacklevel=4)
 
 
 def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:

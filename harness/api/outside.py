@@ -1,4 +1,12 @@
-"""What a Python call takes from outside: the environment and the clock, each read once a call."""
+"""What a Python call takes from outside: the environment, the clock, the watcher and the agent, each once a call."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agents import Agent
 
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
@@ -6,6 +14,22 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import environment
 from harness.endpoints import Credentials
 from harness.pipeline import Surroundings
+from harness.rollouts import LoadedAgent, from_object, load_agent
+
+AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
+"""An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""
+
+
+class Logged(Silent):
+    """Watches in place of the user: what the user should read goes to the log `arena-harness`."""
+
+    def opened(self, folder: Path) -> None:
+        """Log where the run is."""
+        logging.getLogger("arena-harness").info("run: %s", folder)
+
+    def note(self, text: str) -> None:
+        """Log a note."""
+        logging.getLogger("arena-harness").warning("%s", text)
 
 
 def credentials_of(settings: Settings, surroundings: Surroundings) -> Credentials:
@@ -14,5 +38,10 @@ def credentials_of(settings: Settings, surroundings: Surroundings) -> Credential
 
 
 def surroundings_of(progress: Progress | None, clock: Clock = now) -> Surroundings:
-    """Read the environment; without a watcher nobody is told of progress."""
-    return Surroundings(environment(), clock, progress or Silent())
+    """Read the environment; without a watcher the log gets the notes."""
+    return Surroundings(environment(), clock, progress or Logged())
+
+
+def loaded_agent(agent: AnyAgent) -> LoadedAgent:
+    """Find or wrap an agent that the caller gave; a name is looked up from the working folder. Raises UsageError."""
+    return load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)

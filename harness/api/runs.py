@@ -1,79 +1,247 @@
-"""Going on with a run that is on disk, in Python."""
+"""The main job in Python: make a run, go on with it, judge it again, replay it, check it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Unpack
 
-from harness.api.outside import surroundings_of
+import anyio.to_thread
+
+from harness.api.archived import AnyRun, Run, folder_of, parent_of
+from harness.api.door import door
+from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
+from harness.archive import RunReader, attestation_of, last_unfinished
 from harness.core.clock import Clock, now
+from harness.core.errors import UsageError
 from harness.core.progress import Progress
-from harness.pipeline import NamedAddresses, RescoreOptions, RunResult, rescore_run, resume_run
-from harness.rollouts import LoadedAgent
+from harness.core.settings_sources import check_names, environment, load
+from harness.core.settings_types import ResumeSettings, RunSettings
+from harness.core.wording import option
+from harness.formats import Asked, Format, queries_of
+from harness.pipeline import (
+    NamedAddresses,
+    Prepared,
+    Quote,
+    RescoreOptions,
+    RunResult,
+    Surroundings,
+    Validation,
+    agent_of_run,
+    import_trajectories,
+    prepare,
+    quote_rescoring,
+    replay_run,
+    rescore_run,
+    resume_run,
+    run_queries,
+    validate_run,
+)
+from harness.report import write_page
+from harness.rollouts import LoadedAgent, Replayed
 from harness.transcripts import RENDERING
 
 
-class Spending(TypedDict, total=False):
-    """What today's user says of money when a run goes on."""
+@door
+async def run(
+    agent: AnyAgent,
+    queries: Asked | Iterable[Asked] | None = None,
+    *,
+    reuse: Sequence[AnyRun] = (),
+    progress: Progress | None = None,
+    clock: Clock = now,
+    **settings: Unpack[RunSettings],
+) -> Run:
+    """Run an agent `n` times on each query, judge and rank the rollouts, and archive everything, as `harness run` does.
 
-    max_cost: float | None
-    prices: Mapping[str, str | Sequence[float]]
-    price_by_name: bool
+    `queries` is a text, a Query, a mapping like a line of a JSONL file, several of these, or the Path of a file; None
+    is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
+    in `reuse` hold are not bought.
+
+    Raises UsageError for what cannot be used; Refused where the endpoint turned the first call down: then there is no
+    run. A run that is cancelled keeps what it has, and `resume` does the rest.
+    """
+    chosen, surroundings = load(settings), surroundings_of(progress, clock)
+    loaded = loaded_agent(agent)
+    prepared = await prepare(loaded, chosen, surroundings.environ)
+    _note_limits(prepared, surroundings)
+    lenders = [folder_of(lender, chosen.runs_dir) for lender in reuse]
+    asked = queries_of(_example(loaded) if queries is None else queries)
+    return _delivered(await run_queries(prepared, asked, surroundings, reuse=lenders))
 
 
+@door
 async def resume(
-    folder: Path,
-    loaded: LoadedAgent | Callable[[], LoadedAgent],
+    run: AnyRun | None = None,
+    agent: AnyAgent | None = None,
     *,
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
-    rubric: str | None = None,
-    base_url: str | None = None,
-    judge_base_url: str | Sequence[str] | None = None,
     trust_archive: bool = False,
+    runs_dir: str | Path | None = None,
     progress: Progress | None = None,
     clock: Clock = now,
-    **spending: Unpack[Spending],
-) -> RunResult | None:
-    """Do what is missing of a run, as `harness resume` does. None if nothing is missing.
+    **settings: Unpack[ResumeSettings],
+) -> Run:
+    """Do what is missing of a run, as `harness resume` does, and return the run; a finished one costs nothing.
 
-    `loaded` is the run's agent, or a function that loads the agent; it is called only if rollouts are missing.
-    `spending` (`max_cost`, `prices`, `price_by_name`) holds in place of the run's own, but prices are added to those.
-    `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no record of gets
-    keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. Raises UsageError,
-    ArchiveLocked, ArchiveDamaged.
+    None is the last unfinished run, else the last. `agent` says where the run's agent is now; a run of an Agent object
+    needs it. `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no
+    record of gets keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. What is
+    said of money holds in place of the run's own, but prices are added to those.
+
+    Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
-    judge_urls = judge_base_url if isinstance(judge_base_url, str | None) else tuple(judge_base_url)
-    return await resume_run(
+    folder = (last_unfinished(parent_of(runs_dir)) if run is None else None) or folder_of(run or "last", runs_dir)
+    surroundings = surroundings_of(progress, clock)
+    check_names(settings, ResumeSettings.__annotations__)
+
+    def load_now() -> LoadedAgent:
+        if agent is not None:
+            return loaded_agent(agent)
+        with RunReader(folder) as reader:
+            attestation = attestation_of(reader, surroundings.environ)
+            return agent_of_run(reader.info, attestation, Path.cwd(), f"resume {folder}")
+
+    rubric = settings.pop("rubric", None)
+    urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)
+    result = await resume_run(
         folder,
-        loaded,
-        surroundings_of(progress, clock),
+        load_now,
+        surroundings,
         retry_failed=retry_failed,
         accept_changed_agent=accept_changed_agent,
-        changes={name: value for name, value in spending.items() if value is not None},
+        changes={name: value for name, value in settings.items() if value is not None},
         rubric_word=rubric,
-        named=NamedAddresses(base_url, judge_urls),
+        named=NamedAddresses(urls[0], urls[1] if isinstance(urls[1], str | None) else tuple(urls[1])),
         trust_archive=trust_archive,
     )
+    return _delivered(result) if result else Run(folder)
 
 
+@door
 async def rescore(
-    folder: Path,
-    changes: Mapping[str, Any],
+    run: AnyRun = "last",
     *,
-    reuse: Sequence[Path] = (),
+    reuse: Sequence[AnyRun] = (),
     free: bool = False,
     rendering: int = RENDERING,
     trust_archive: bool = False,
     progress: Progress | None = None,
     clock: Clock = now,
-) -> RunResult:
-    """Judge an archived run again under `changes` to its settings, as `harness rescore` does.
+    **settings: Unpack[RunSettings],
+) -> Run:
+    """Judge an archived run again under changed settings, as `harness rescore` does; `run.ranking()` is the new one.
 
     Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. With
     `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Keys go to the
-    judge's address of a run that this machine has no record of only if `changes` name that address, or with
+    judge's address of a run that this machine has no record of only if `settings` name that address, or with
     `trust_archive`. Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
+    runs_dir = settings.pop("runs_dir", None)
+    lenders = [folder_of(lender, runs_dir) for lender in reuse]
+    options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
     surroundings = surroundings_of(progress, clock)
-    options = RescoreOptions(reuse, free=free, rendering=rendering, trust_archive=trust_archive)
-    return await rescore_run(folder, changes, surroundings, options)
+    return _delivered(await rescore_run(folder_of(run, runs_dir), settings, surroundings, options))
+
+
+@door
+async def quote(
+    run: AnyRun = "last",
+    *,
+    reuse: Sequence[AnyRun] = (),
+    free: bool = False,
+    rendering: int = RENDERING,
+    trust_archive: bool = False,
+    **settings: Unpack[RunSettings],
+) -> Quote:
+    """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
+    runs_dir = settings.pop("runs_dir", None)
+    lenders = [folder_of(lender, runs_dir) for lender in reuse]
+    options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
+    return await quote_rescoring(folder_of(run, runs_dir), settings, surroundings_of(None), options)
+
+
+@door
+async def replay(
+    run: AnyRun = "last",
+    agent: AnyAgent | None = None,
+    *,
+    query: str | None = None,
+    rollout: int | None = None,
+    live_tools: bool = False,
+    trust_archive: bool = False,
+    runs_dir: str | Path | None = None,
+) -> Sequence[Replayed]:
+    """Drive the agent's code again on what a run recorded, as `harness replay` does: free, and nothing is written.
+
+    Returns the outcome for each rollout, of the query with the id `query` or the index `rollout` where given; one is
+    identical where its `divergence` is None. Raises UsageError, ArchiveDamaged.
+    """
+    folder, loaded = folder_of(run, runs_dir), None if agent is None else loaded_agent(agent)
+    return [
+        outcome
+        async for outcome in replay_run(
+            folder,
+            loaded,
+            environment(),
+            query=query,
+            rollout=rollout,
+            live_tools=live_tools,
+            trust_archive=trust_archive,
+        )
+    ]
+
+
+@door
+async def validate(
+    run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
+) -> Validation:
+    """Check every line, checksum, hash, reference and ranking of a run, as `harness validate` does.
+
+    With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked.
+    """
+    folder = folder_of(run, runs_dir)
+    return await anyio.to_thread.run_sync(lambda: validate_run(folder, clock, repair=repair))
+
+
+def import_run(
+    files: Path | str | Sequence[Path | str],
+    *,
+    format: Format | None = None,  # noqa: A002 - the option's name
+    first_is_anchor: bool = False,
+    name: str = "imported",
+    redact: Sequence[str] = (),
+    runs_dir: str | Path | None = None,
+) -> Run:
+    """Make a run of trajectories made elsewhere, as `harness import` does; `rescore` judges it. Raises UsageError."""
+    paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
+    settings = load({"redact": redact, "runs_dir": parent_of(runs_dir)})
+    folder, _ = import_trajectories(
+        paths, settings, surroundings_of(None), format=format, first_is_anchor=first_is_anchor, name=name
+    )
+    return Run(folder)
+
+
+def _example(loaded: LoadedAgent) -> str:
+    if not loaded.examples:
+        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
+    return loaded.examples[0]
+
+
+def _delivered(result: RunResult) -> Run:
+    """Write the page of what was done, and return the run."""
+    done = Run(result.path, result)
+    with RunReader(result.path) as reader:
+        if any(head.id == result.ranking_id for head in reader.heads()):
+            write_page(reader, reader.ranking(result.ranking_id), done.page)
+    return done
+
+
+def _note_limits(prepared: Prepared, surroundings: Surroundings) -> None:
+    """Say what the ranks will not be worth."""
+    if prepared.offline and not prepared.settings.offline:
+        surroundings.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
+    elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
+        surroundings.progress.note(
+            f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
+            f"{option('judge_model')}"
+        )

@@ -1,4 +1,4 @@
-"""The sync twins of the API's functions, for scripts, and for notebooks, where an event loop is running already."""
+"""From a coroutine function to a plain one, which works in scripts and where an event loop is running already."""
 
 import asyncio
 import contextvars

@@ -1,7 +1,7 @@
 """Where settings come from: flags, then `HARNESS_*` in the environment, then `--config` YAML, then the defaults."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -60,15 +60,20 @@ def load(values: Mapping[str, Any]) -> Settings:
 
     A budget without a topology picks `cyclic` and, without an estimator, `margins`: the best there is for a budget.
     """
-    for name in values:
-        if name not in SETTINGS:
-            raise UsageError(f"no setting {quoted(name)}{did_you_mean(name, SETTINGS)}")
+    check_names(values, SETTINGS)
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
     settings = Settings(**dict(_checked({**picked, **values})))
     _check_budget(settings)
     _check_ruler(settings)
     _check_prices(settings)
     return settings
+
+
+def check_names(values: Iterable[str], names: Collection[str]) -> None:
+    """Raise UsageError for a name that is none of `names`."""
+    for name in values:
+        if name not in names:
+            raise UsageError(f"no setting {quoted(name)}{did_you_mean(name, names)}")
 
 
 def check_known(values: Mapping[str, Any]) -> None:

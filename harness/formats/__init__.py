@@ -4,13 +4,15 @@ Here a file becomes records. This room judges nothing, ranks nothing and asks no
 """
 
 from harness.formats.imported import ImportedRun
-from harness.formats.queries import query_from, read_queries
+from harness.formats.queries import Asked, queries_of, query_from, read_queries
 from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
 
 __all__ = [
     "FORMATS",
+    "Asked",
     "Format",
     "ImportedRun",
+    "queries_of",
     "query_from",
     "read_queries",
     "read_trajectories",

@@ -3,9 +3,10 @@
 import csv
 import hashlib
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -49,14 +50,55 @@ def read_queries(source: str) -> Iterator[Query]:
     as metadata), or one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one
     query a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
+    name, empty = on_a_line(source), True
+    for query in _each_once((f"{name}:{number}", query) for number, query in _numbered(source, name)):
+        empty = False
+        yield query
+    if empty:
+        raise UsageError(f"--queries {name}: no query in it")
+
+
+Asked = str | Query | Mapping[str, JsonValue] | Path
+"""A query in Python: its text, a Query, or an object as a line of a JSONL file; or the path of a file of queries."""
+
+
+def queries_of(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Query]:
+    """Return the queries that a Python caller names, one or many; those of an iterator come as they are asked for.
+
+    Raises UsageError as `read_queries`; the place of a query among many is counted from 0.
+    """
+    if isinstance(asked, Path):
+        return list(read_queries(str(asked)))
+    if isinstance(asked, str | Query | Mapping):
+        return [_query_of(asked, "")]
+    queries = _each_once((f"query {at}", _query_of(one, f"query {at}: ")) for at, one in enumerate(asked))
+    return queries if isinstance(asked, Iterator) else list(queries)
+
+
+def _query_of(asked: Any, place: str) -> Query:
+    if isinstance(asked, Query):
+        return asked
+    if isinstance(asked, str):
+        if not asked.strip():
+            raise UsageError(f"{place}the query is empty")
+        return query_from(asked)
+    if not isinstance(asked, Mapping):
+        raise UsageError(f"{place}a query is a text, a Query or a mapping, not a {type(asked).__name__}")
+    try:
+        row: JsonObject = json.loads(json.dumps(dict(cast("Mapping[str, Any]", asked)), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        raise UsageError(f"{place}the query holds something that is no JSON") from None
+    return _from_object(row, place.removesuffix(": ") or "the query")
+
+
+def _each_once(placed: Iterable[tuple[str, Query]]) -> Iterator[Query]:
+    """Yield queries. Raises UsageError where an id comes again, naming the place."""
     ids: set[str] = set()
-    for number, query in _numbered(source, on_a_line(source)):
+    for place, query in placed:
         if query.id in ids:
-            raise UsageError(f"{on_a_line(source)}:{number}: the query id {query.id!r} stands there twice")
+            raise UsageError(f"{place}: the query id {query.id!r} stands there twice")
         ids.add(query.id)
         yield query
-    if not ids:
-        raise UsageError(f"--queries {on_a_line(source)}: no query in it")
 
 
 def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:

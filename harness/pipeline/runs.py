@@ -98,7 +98,7 @@ async def run_queries(
 
                 await for_each(queries, work, _GROUPS_AT_ONCE)
         given_up = surroundings.gates.given_up
-        return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, given_up=given_up)
+        return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
 
 async def resume_run(
@@ -150,7 +150,7 @@ async def resume_run(
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await for_each(store.reader.queries(), work, _GROUPS_AT_ONCE)
         given_up = surroundings.gates.given_up
-        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, given_up=given_up)
+        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
 
 @dataclass(frozen=True)

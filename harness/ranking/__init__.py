@@ -11,7 +11,15 @@ from harness.ranking.early_stop import EarlyStop
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
-from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, calls_bounds, describe_design, make_topology
+from harness.ranking.registry import (
+    NEED_ANCHOR,
+    TOPOLOGIES,
+    Entry,
+    Sampler,
+    calls_bounds,
+    describe_design,
+    make_topology,
+)
 from harness.ranking.reward_classes import classes_of, stack_classes
 from harness.ranking.rewards import place
 from harness.ranking.score_table import RankedScores, rank_scores
@@ -29,6 +37,7 @@ __all__ = [
     "Played",
     "RankedScores",
     "Rule",
+    "Sampler",
     "Share",
     "Tally",
     "Topology",

@@ -18,11 +18,13 @@ from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
 from harness.rollouts.reply_items import split_think
+from harness.rollouts.request_diff import Divergence
 from harness.rollouts.tool_threads import tools_in_threads
 
 __all__ = [
     "AgentEnv",
     "ChosenApprover",
+    "Divergence",
     "Engine",
     "FirstCall",
     "LoadedAgent",

@@ -96,7 +96,9 @@ class LoadedAgent:
 
 
 def from_object(agent: Any) -> LoadedAgent:
-    """Wrap an Agent, or a function that builds one, given from Python."""
+    """Wrap an Agent, a function that builds one, or a module as an agent's file is one, given from Python."""
+    if isinstance(agent, ModuleType):
+        return _from_module(agent, "", None, name=agent.__name__.rpartition(".")[2])
     return LoadedAgent(name=getattr(agent, "name", None) or getattr(agent, "__name__", "agent"), source=agent)
 
 
@@ -266,7 +268,8 @@ def _users_line(trace: TracebackType | None, path: Path | None) -> tuple[str | N
 
 
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
-    file = path or (Path(module.__file__) if module.__file__ else None)
+    named = getattr(module, "__file__", None)
+    file = path or (Path(named) if named else None)
     attrs = [attr] if attr else ["agent", "build"]
     source = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
     if source is None:

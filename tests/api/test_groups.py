@@ -57,4 +57,4 @@ async def test_rank_takes_a_model_by_name_and_a_store_that_remembers(
 
 async def test_a_bad_setting_is_refused_by_name():
     with pytest.raises(harness.UsageError, match="did you mean 'temperature'"):
-        await harness.rollout("search", "Why?", temprature=1.0)
+        await harness.rollout("search", "Why?", temprature=1.0)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]

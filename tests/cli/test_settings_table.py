@@ -1,9 +1,13 @@
-"""docs/commands.md lists every setting as it is declared. After a change: `python -m tests.cli.test_settings_table`."""
+"""docs/commands.md lists every setting as it is declared. After a change: `python -m tests.cli.test_settings_table`.
+
+That renews the settings' types for Python callers as well.
+"""
 
 from pathlib import Path
 
 from harness.core.setting import Setting
 from harness.core.settings import SETTINGS
+from tests.core.test_settings_types import renew_types
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 BEGIN, END = "<!-- settings: generated -->\n", "<!-- end of settings -->"
@@ -45,3 +49,4 @@ if __name__ == "__main__":
     page = PAGE.read_text("utf-8")
     head, tail = page.split(BEGIN)[0], page.split(END)[1]
     PAGE.write_text(head + BEGIN + settings_table() + END + tail, "utf-8")
+    renew_types()

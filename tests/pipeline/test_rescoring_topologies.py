@@ -47,7 +47,7 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
     everyone: Path, changes: dict[str, Any]
 ) -> None:
     async def go() -> None:
-        ran = await api.rescore(everyone, changes)
+        ran = await api.rescore(everyone, **changes)
         with RunReader(everyone) as reader:
             (rescored,) = reader.ranking(ran.ranking_id).groups
             (query,) = reader.queries()

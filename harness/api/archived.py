@@ -1,0 +1,148 @@
+"""A run on disk, in Python: its queries, groups, rollouts and rankings, read when they are asked for."""
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.api.frame import frame_of
+from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
+from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.records import Group, Query, Rollout
+from harness.core.settings import SETTINGS, Settings
+from harness.pipeline import RunResult
+from harness.report import judge_qualities, quality_json, run_json, summarize, write_page
+
+
+class Run:
+    """A run in its folder. What made or changed the run in this process also says how that ended.
+
+    Records are read when they are asked for. What reads a record that is damaged raises ArchiveDamaged.
+    """
+
+    def __init__(self, path: Path, result: RunResult | None = None) -> None:
+        """Open the run in the folder `path`. Raises ArchiveDamaged, NeedsUpgrade."""
+        self.path = path
+        self._reader = RunReader(path)
+        weakref.finalize(self, self._reader.close)
+        self.ranking_id = result.ranking_id if result else None
+        """The ranking that was made or gone on with just now; None for a run that was only opened."""
+        self.stopped = result.stopped if result else None
+        """Why it was not brought to an end: `max_cost` was reached. `harness.resume` goes on."""
+        self.given_up = result.given_up if result else None
+        """Why it was not brought to an end: an endpoint gave no reply. `harness.resume` goes on."""
+        self.spent = result.spent if result else 0.0
+        """USD that this took just now, as far as prices are known."""
+
+    def __repr__(self) -> str:
+        """Name the run and its folder."""
+        return f"<Run {self.id} in {self.path}>"
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is the name of its folder."""
+        return self._reader.info.id
+
+    @property
+    def info(self) -> RunInfo:
+        """What `run.json` says: agent, judge, versions, when it began."""
+        return self._reader.info
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the run began with."""
+        return self._reader.settings
+
+    @property
+    def page(self) -> Path:
+        """The run's page, `report.html`."""
+        return self.path / "report.html"
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """The queries, in the order they came."""
+        return tuple(self._reader.queries())
+
+    def groups(self) -> Iterator[Group]:
+        """Yield each query with its rollouts; one group at a time is in memory."""
+        return (self._reader.group(query) for query in self._reader.queries())
+
+    def rollouts(self, query: Query | str | None = None) -> Sequence[Rollout]:
+        """Return the rollouts of a query (a Query, its id, or its text) in index order; None: of the only query.
+
+        Raises UsageError for a query that the run does not hold, or where it holds several and none is named.
+        """
+        return self._reader.group(self._query(query)).rollouts
+
+    def ranking(self, id: str | None = None) -> RankingFile:  # noqa: A002 - the field's word
+        """Return a ranking by its id; without one the ranking made just now, else the newest.
+
+        `ranking.of(query)` is one group's. Raises UsageError where there is none.
+        """
+        return self._reader.ranking(id or self.ranking_id)
+
+    @property
+    def rankings(self) -> Sequence[RankingFile]:
+        """All rankings, oldest first."""
+        return self._reader.rankings()
+
+    def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
+        """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
+
+        Places are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
+        Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
+        """
+        of_run = self.ranking(ranking) if ranking or self._reader.newest_head() else None
+        return frame_of(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
+
+    def to_json(self, ranking: str | None = None) -> Mapping[str, Any]:
+        """Return what `harness show --json` prints: the run with one of its rankings."""
+        return run_json(self._reader, self.ranking(ranking))
+
+    def judge_quality(self, ranking: str | None = None) -> list[dict[str, Any]]:
+        """Return how far to believe each judge of a ranking: the `judges` of `harness stats --json`."""
+        of_run = self.ranking(ranking)
+        qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
+        return [quality_json(quality) for quality in qualities]
+
+    def write_page(self, ranking: str | None = None, path: Path | None = None) -> Path:
+        """Write the page of a ranking, by default to `run.page`, and return its path."""
+        write_page(self._reader, self.ranking(ranking), path or self.page)
+        return path or self.page
+
+    def _query(self, asked: Query | str | None) -> Query:
+        reader, ids = self._reader, list(self._reader.index.queries)
+        if asked is None and len(ids) != 1:
+            raise UsageError(f"run {self.id} has {len(ids)} queries: name one, e.g. {', '.join(map(quoted, ids[:1]))}")
+        key = ids[0] if asked is None else asked.id if isinstance(asked, Query) else asked
+        query = reader.query(key) or next((query for query in reader.queries() if query.text == key), None)
+        if query is None:
+            raise UsageError(f"no query {quoted(key)} in run {self.id}{did_you_mean(key, ids)}")
+        return query
+
+
+AnyRun = Run | Path | str
+"""A run in Python: a Run, its folder, its id, a prefix of its id, or `last`."""
+
+
+def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Run:
+    """Open an archived run: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
+
+    Raises UsageError where there is no such run; ArchiveDamaged, NeedsUpgrade.
+    """
+    return Run(folder_of(run, runs_dir))
+
+
+def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
+    """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
+    return list_runs(parent_of(runs_dir))
+
+
+def folder_of(run: AnyRun, runs_dir: str | Path | None) -> Path:
+    """Return the folder of a run. Raises UsageError where there is no such run."""
+    return run.path if isinstance(run, Run) else find_run(str(run), parent_of(runs_dir))
+
+
+def parent_of(runs_dir: str | Path | None) -> Path:
+    """Return where runs are."""
+    return Path(SETTINGS["runs_dir"].default if runs_dir is None else runs_dir)

@@ -1,0 +1,28 @@
+"""The way into the API: messages name arguments, not options, and there is one error in place of a group."""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from harness.core.errors import HarnessError, first_error
+from harness.core.wording import from_python
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def door(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make a function of the pipeline's a function of the API."""
+
+    @wraps(function)
+    async def entered(*args: P.args, **kwargs: P.kwargs) -> T:
+        with from_python():
+            try:
+                return await function(*args, **kwargs)
+            except ExceptionGroup as errors:
+                if errors.split(HarnessError)[1]:
+                    raise
+                error = first_error(errors)
+                raise error from error.__cause__
+
+    return entered

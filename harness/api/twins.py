@@ -1,0 +1,18 @@
+"""The sync twins of the API's functions: for scripts, and for notebooks, where an event loop is running already."""
+
+from harness.api.best import best_of
+from harness.api.groups import rank, rollout
+from harness.api.messages import ruler
+from harness.api.runs import quote, replay, rescore, resume, run, validate
+from harness.api.sync import in_step
+
+best_of_sync = in_step(best_of)
+quote_sync = in_step(quote)
+rank_sync = in_step(rank)
+replay_sync = in_step(replay)
+rescore_sync = in_step(rescore)
+resume_sync = in_step(resume)
+rollout_sync = in_step(rollout)
+ruler_sync = in_step(ruler)
+run_sync = in_step(run)
+validate_sync = in_step(validate)

@@ -1,0 +1,92 @@
+"""What `import harness` exports, and what a type checker makes of it."""
+
+import inspect
+import json
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from tests.conftest import ROOT
+
+EXPORTED = {name: getattr(harness, name) for name in harness.__all__}
+
+
+def classes_in(annotation: Any) -> Iterator[type]:
+    """Yield the classes of ours in an annotation, however deep."""
+    for part in typing.get_args(annotation):
+        yield from classes_in(part)
+    if isinstance(annotation, type) and annotation.__module__.startswith("harness."):
+        yield annotation
+
+
+def signatures() -> Iterator[tuple[str, Any]]:
+    """Yield the public functions, and the public methods of `Run`."""
+    yield from ((name, value) for name, value in EXPORTED.items() if isinstance(value, types.FunctionType))
+    for name, member in vars(harness.Run).items():
+        if not name.startswith("_"):
+            yield f"Run.{name}", member.fget if isinstance(member, property) else member
+
+
+def test_every_class_that_a_public_function_takes_or_returns_is_exported():
+    missing = {
+        (name, used.__name__)
+        for name, function in signatures()
+        for annotation in typing.get_type_hints(inspect.unwrap(function)).values()
+        for used in classes_in(annotation)
+        if EXPORTED.get(used.__name__) is not used
+    }
+    assert missing == set()
+
+
+def test_every_coroutine_function_has_a_sync_twin():
+    slow = {name for name, value in EXPORTED.items() if inspect.iscoroutinefunction(inspect.unwrap(value))}
+    assert {name for name in slow if not name.endswith("_sync")} == {
+        name.removesuffix("_sync") for name in slow if name.endswith("_sync")
+    }
+
+
+TYPED = """
+import harness
+from agents import Agent
+
+agent = Agent(name="a")
+
+
+async def use() -> None:
+    run = await harness.run(agent, ["Why?"], n=4, judge_model=["a", "b"], runs_dir="here", redact=["x"])
+    again = harness.rescore_sync(run, estimator="margins", judge="ruler")
+    group = await harness.rollout(agent, "Why?", 4, temperature=1.0)
+    ranking = await harness.rank(group, judge="a", topology="cyclic")
+    reveal_type(run.ranking().of("q"))
+    reveal_type(again)
+    reveal_type(ranking)
+    await harness.run(agent, "Why?", temprature=1.0)
+    await harness.rollout(agent, "Why?", temperature="hot")
+    harness.run_sync(agent, "Why?", topologie="cyclic")
+    await harness.rescore(run, topology="circle")
+    await harness.rank(group, estimater="wins")
+"""
+
+
+@pytest.mark.process
+def test_a_type_checker_knows_results_and_rejects_misspelt_settings_and_wrong_values(tmp_path: Path):
+    (tmp_path / "use.py").write_text(TYPED, "utf-8")
+    (tmp_path / "pyrightconfig.json").write_text(
+        json.dumps({"extraPaths": [str(ROOT)], "typeCheckingMode": "standard", "pythonVersion": "3.11"}), "utf-8"
+    )
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = json.loads(done.stdout)["generalDiagnostics"]
+    lines = TYPED.splitlines()
+    first_wrong = next(at for at, line in enumerate(lines) if "temprature" in line)
+    wrong = {each["range"]["start"]["line"] for each in said if each["severity"] == "error"}
+    assert wrong == set(range(first_wrong, len(lines))), said
+    revealed = [each["message"].rpartition(" is ")[2] for each in said if each["severity"] == "information"]
+    assert revealed == ['"GroupRanking | None"', '"Run"', '"GroupRanking"']
