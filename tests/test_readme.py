@@ -23,7 +23,7 @@ def settled(text: str) -> str:
 
 def test_the_output_shown_is_what_the_main_job_prints(harness: Harness):
     shown = README.split("```text\n", 1)[1].split("```", 1)[0]
-    done = harness("run", "--agent", "search")
+    done = harness("run", "--agent", "search", env={"COLUMNS": "100"})
     assert settled(shown).split() == settled(done.out).split()
 
 

@@ -1,7 +1,7 @@
 """The agents that `--agent NAME` finds, each loaded as a run would load it, and what each is made of."""
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,17 +24,14 @@ from agents import (
 )
 from agents.models import get_default_model
 from agents.tool import get_function_tool_origin
-from rich import box
-from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 
 from harness.core.errors import UsageError
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.unicode import visible_name
 from harness.endpoints import Endpoint
-from harness.report import visible_text
+from harness.report import Column, TableRow, table_lines, visible_text
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 
 _PATIENCE_S = 60
@@ -84,20 +81,30 @@ async def list_agents(here: Path, settings: Settings, endpoint: Endpoint | None)
     return [await _load_listed(place, here, settings, endpoint) for place in places.values()]
 
 
-def agents_table(agents: Iterable[ListedAgent], here: Path) -> RenderableType:
-    """Return the agents as a table, and under it those that cannot be loaded."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("agent", "model", "tools", "handoffs", "file"):
-        table.add_column(name, overflow="fold")
-    broken: list[RenderableType] = []
-    for agent in agents:
-        if agent.error:
-            broken.append(visible_text(f"{agent.name} ({_where(agent, here)}): {agent.error}"))
-            continue
-        tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
-        cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
-        table.add_row(*(visible_name(cell) for cell in cells))
-    return Lines(table, *([visible_text("cannot be loaded:", style="bold red"), *broken] if broken else []))
+_COLUMNS = (
+    Column("agent", 1),
+    Column("model", 2, wish=20),
+    Column("tools", 3, wish=30),
+    Column("handoffs", 5, wish=20),
+    Column("file", 4, wish=20),
+)
+
+
+def agents_table(agents: Iterable[ListedAgent], here: Path, width: int) -> Iterator[RenderableType]:
+    """Yield the agents as a table, and under it those that cannot be loaded."""
+    agents = list(agents)
+    yield from table_lines(_COLUMNS, (_row(agent, here) for agent in agents if not agent.error), width)
+    broken = [agent for agent in agents if agent.error]
+    if broken:
+        yield visible_text("cannot be loaded:", style="bold red")
+    for agent in broken:
+        yield visible_text(f"{agent.name} ({_where(agent, here)}): {agent.error}")
+
+
+def _row(agent: ListedAgent, here: Path) -> TableRow:
+    tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
+    cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
+    return TableRow([visible_name(cell) for cell in cells])
 
 
 async def _load_listed(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:

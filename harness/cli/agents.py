@@ -11,6 +11,7 @@ from harness.cli import options
 
 @click.command()
 @options.json_option
+@options.wide_option
 @click.pass_obj
 def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     """List the agents there are: here in agents_config/, packaged, and installed entry points.
@@ -35,4 +36,6 @@ def agents(environ: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
         print_json([agent.model_dump(mode="json") for agent in listed])
     else:
-        stdout().print(agents_table(listed, Path.cwd()))
+        console = stdout()
+        for line in agents_table(listed, Path.cwd(), console.width):
+            console.print(line)

@@ -1,10 +1,10 @@
 """The report of `harness doctor --judge`: what it will cost, then how often the judge is right, as a table or JSON."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
@@ -12,6 +12,7 @@ from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.doctor import (
     Calibration,
+    ClassResult,
     DoctorRequest,
     Findings,
     bundled_pairs,
@@ -24,7 +25,7 @@ from harness.doctor import (
 )
 from harness.judging import Rubric
 from harness.pipeline import JudgeSpec
-from harness.report import visible_text
+from harness.report import Column, TableRow, on_one_line, table_lines, visible_text
 
 _JUDGE_CHECKS = ("judge", "judge key", "rubric")
 
@@ -76,19 +77,28 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
         print_json(calibration_json(calibration))
         return
     console = stdout()
-    console.print(_table(calibration))
+    for line in _table(calibration, console.width):
+        console.print(line)
     for line in calibration_lines(calibration):
         console.print(visible_text(line), soft_wrap=True)
 
 
-def _table(calibration: Calibration) -> Table:
-    title = f"judge {calibration.judge}, rubric {calibration.rubric}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("class")
-    for name in ("pairs", "right", "single verdicts right", "called a tie", "failed"):
-        table.add_column(name, justify="right")
-    for row in calibration.classes():
-        single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
-        figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
-        table.add_row(row.name, *map(str, figures))
-    return table
+_COLUMNS = (
+    Column("class", 1, wish=20),
+    Column("pairs", 3, right=True),
+    Column("right", 2, right=True),
+    Column("single verdicts right", 6, right=True),
+    Column("called a tie", 5, right=True),
+    Column("failed", 4, right=True),
+)
+
+
+def _table(calibration: Calibration, width: int) -> Iterator[Text]:
+    yield visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold")
+    yield from table_lines(_COLUMNS, map(_row, calibration.classes()), width)
+
+
+def _row(row: ClassResult) -> TableRow:
+    single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
+    figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
+    return TableRow((on_one_line(row.name), *map(str, figures)))

@@ -1,21 +1,39 @@
 """Tables and colours on a terminal, in which nothing is hidden and no text is taken for markup."""
 
+import re
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
+import click
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.segment import Segment
 from rich.text import Text
 
+from harness.cli import options
 from harness.core.unicode import visible
 
-_WIDTH_WITHOUT_TERMINAL = 140
+_NO_LIMIT = 100_000
+"""The width of what has none."""
+_COLUMNS = re.compile("[1-9][0-9]{0,3}")
 
 
 def stdout() -> Console:
-    """Return a console for results; wide enough for a table where nobody's terminal sets the width."""
-    return _VisibleConsole(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL)
+    """Return a console for results.
+
+    It is as wide as COLUMNS says, else as the terminal; with --wide, and in a pipe, as wide as what is printed.
+    """
+    return _VisibleConsole(width=_width(click.get_current_context(silent=True)))
+
+
+def _width(context: click.Context | None) -> int | None:
+    """Return the characters of a line; None for those of the terminal."""
+    if context and options.is_wide(context):
+        return _NO_LIMIT
+    environ = cast("Mapping[str, str]", (context and context.obj) or {})
+    if _COLUMNS.fullmatch(columns := environ.get("COLUMNS", "")):
+        return int(columns)
+    return None if sys.stdout.isatty() else _NO_LIMIT
 
 
 def stderr(*, quiet: bool = False) -> Console:

@@ -33,6 +33,7 @@ from harness.core.errors import ExitCode, UsageError
     "[default: 8000,8080,11434,1234,4000,30000]",
 )
 @options.json_option
+@options.wide_option
 @click.pass_obj
 def doctor(
     environ: Mapping[str, str],

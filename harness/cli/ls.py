@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.setting_option("runs_dir")
 @options.json_option
+@options.wide_option
 @click.pass_obj
 def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> None:
     """List the runs, oldest first."""
@@ -25,7 +26,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import run_cells, runs_table, unreadable_table
+    from harness.report import run_cells, runs_table, unreadable_lines
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
@@ -46,9 +47,9 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     if as_json:
         print_json(infos)
     elif rows or unreadable or links:
-        stdout().print(runs_table(rows))
-        if unreadable:
-            stdout().print(unreadable_table(unreadable))
+        console = stdout()
+        for line in (*runs_table(rows, console.width), *unreadable_lines(unreadable)):
+            console.print(line)
         for link in links:
             say(f"damaged: {link}", err=True)
         for path, error in unreadable.items():

@@ -45,10 +45,29 @@ dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Check everything, print what the work would take, and stop."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+_WIDE = "harness.wide"
+
+
+def _note_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
+    context.meta[_WIDE] = wide
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_wide,
+    help="Show all columns of tables, however narrow the terminal is.",
+)
 quiet_option = click.option(
     "--quiet", "-q", is_flag=True, help="No progress and no notes on stderr; errors are still printed."
 )
 verbose_option = click.option("--verbose", "-v", is_flag=True, help="Show the logs of the SDK and of the retries.")
+
+
+def is_wide(context: click.Context) -> bool:
+    """Tell whether --wide was given."""
+    return bool(context.meta.get(_WIDE))
 
 
 class OrderedGroup(click.Group):

@@ -13,7 +13,9 @@ from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import read_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Iterator
+
+    from rich.text import Text
 
     from harness.ranking import RankedScores
 
@@ -32,6 +34,7 @@ _SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown
 @options.setting_option("order")
 @options.setting_option("seed")
 @options.json_option
+@options.wide_option
 def rank(
     table: Path, topology: str | None, estimator: str | None, order: str | None, seed: int | None, *, as_json: bool
 ) -> None:
@@ -50,7 +53,8 @@ def rank(
         print_json(ranked.model_dump(mode="json"))
         return
     console = stdout()
-    console.print(_ranking_table(ranked))
+    for line in _ranking_lines(ranked, console.width):
+        console.print(line)
     noise = "" if ranked.signal == "ok" else f" · signal {ranked.signal}"
     console.print(f"{len(ranked.matches)} matches, {ranked.topology} with {ranked.estimator}{noise}")
 
@@ -81,14 +85,13 @@ def _pair(key: str, name: str) -> tuple[int, int]:
     return i, j
 
 
-def _ranking_table(ranked: RankedScores) -> Table:
-    from rich import box
-    from rich.table import Table
+def _ranking_lines(ranked: RankedScores, width: int) -> Iterator[Text]:
+    from harness.report import Column, TableRow, probability, table_lines
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("rank", "entrant", "score", "reward", "advantage", "margin", "±", "best"):
-        table.add_column(name, justify="right", no_wrap=True)
+    importance = {"rank": 1, "entrant": 2, "score": 3, "reward": 5, "advantage": 6, "margin": 7, "±": 8, "p(best)": 4}
+    columns = [Column(name, order, right=True) for name, order in importance.items()]
     by_rank = sorted(range(len(ranked.ranks)), key=lambda i: (ranked.ranks[i] is None, ranked.ranks[i] or 0.0, i))
+    rows: list[TableRow] = []
     for i in by_rank:
         figures = (
             (ranked.ranks[i], "g"),
@@ -98,7 +101,7 @@ def _ranking_table(ranked: RankedScores) -> Table:
             (ranked.advantages[i], "+.2f"),
             (ranked.margins[i], "+.2f"),
             (ranked.uncertainty[i], ".2f"),
-            (ranked.p_best[i], ".0%"),
         )
-        table.add_row(*("–" if value is None else f"{value:{form}}" for value, form in figures))
-    return table
+        cells = ["–" if value is None else f"{value:{form}}" for value, form in figures]
+        rows.append(TableRow([*cells, probability(ranked.p_best[i])]))
+    return table_lines(columns, rows, width)

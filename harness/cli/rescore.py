@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @options.config_option
 @options.setting_option("runs_dir")
 @options.json_option
+@options.wide_option
 @options.quiet_option
 @options.verbose_option
 @click.pass_obj

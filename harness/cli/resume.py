@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @options.setting_options("max_cost", "prices", "price_by_name", default="the run's own")
 @options.setting_option("runs_dir")
 @options.json_option
+@options.wide_option
 @options.quiet_option
 @options.verbose_option
 @click.pass_obj

@@ -10,8 +10,9 @@ from harness.cli import options
 from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from collections.abc import Iterator
+
+    from rich.text import Text
 
     from harness.judging import Rubric
 
@@ -24,6 +25,7 @@ def rubric() -> None:
 @rubric.command()
 @click.argument("name", required=False, help="A packaged rubric's name, or a FILE.md.")
 @options.json_option
+@options.wide_option
 def show(name: str | None, *, as_json: bool) -> None:
     """List the packaged rubrics; with NAME, print what the judge is told by it and the schema of its reply."""
     if name is None:
@@ -54,15 +56,22 @@ def _list_rubrics(*, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
     from harness.judging import load_rubric, packaged_rubrics
+    from harness.report import Column, TableRow, table_lines
 
     rubrics = [load_rubric(name) for name in packaged_rubrics()]
     if as_json:
         print_json([_summary(each) for each in rubrics])
         return
-    table = _table("rubric", "version", "path", "answer")
-    for each in rubrics:
-        table.add_row(each.name, str(each.version), _block(each, "path"), _block(each, "answer"))
-    stdout().print(table)
+    columns = [
+        Column("rubric", 1),
+        Column("version", 2),
+        Column("path", 4, wish=24),
+        Column("answer", 3, wish=24),
+    ]
+    rows = [TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics]
+    console = stdout()
+    for line in table_lines(columns, rows, console.width):
+        console.print(line)
 
 
 def _show_rubric(name: str, *, as_json: bool) -> None:
@@ -78,41 +87,36 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
         print_json(_summary(loaded) | {"instructions": loaded.instructions, "prompt": prompt, "schema": reply_schema})
         return
     console = stdout()
-    console.print(_description(loaded))
-    console.print(visible_text("What the judge is told first\n", style="bold"))
+    for line in _description(loaded, console.width):
+        console.print(line)
+    console.print(visible_text("\nWhat the judge is told first\n", style="bold"))
     say(prompt)
     console.print(visible_text("Schema of its reply\n", style="bold"))
     print_json(reply_schema)
 
 
-def _description(described: Rubric) -> RenderableType:
-    from rich.console import Group as Lines
+def _description(described: Rubric, width: int) -> Iterator[Text]:
+    from harness.report import Column, TableRow, on_one_line, table_lines, visible_text
 
-    from harness.report import visible_text
-
-    weights = f"path {described.path_weight}, answer {described.answer_weight}"
-    lines = [f"weights: {weights}; a block's mean is rounded half up"]
+    yield visible_text(described.label, style="bold")
+    yield visible_text(
+        f"weights: path {described.path_weight}, answer {described.answer_weight}; a block's mean is rounded half up"
+    )
     if described.max_words:
-        lines.append(f"an answer of more than {described.max_words} words is flagged")
+        yield visible_text(f"an answer of more than {described.max_words} words is flagged")
     for flag, limits in described.caps.items():
         most = ", ".join(f"{key} {mark}" for key, mark in limits.items())
-        lines.append(f"flagged as {flag}: at most {most}")
+        yield visible_text(f"flagged as {flag}: at most {most}")
     if described.left_out:
-        lines.append(f"in a block of weight 0, so not asked for: {', '.join(described.left_out)}")
-    table = _table("dimension", "block", "title", "description")
-    for dimension in described.dimensions:
-        table.add_row(dimension.key, dimension.block, dimension.title, dimension.description)
-    return Lines(visible_text(described.label, style="bold"), *map(visible_text, lines), table)
-
-
-def _table(*names: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in names:
-        table.add_column(name, overflow="fold")
-    return table
+        yield visible_text(f"in a block of weight 0, so not asked for: {', '.join(described.left_out)}")
+    columns = [
+        Column("dimension", 1),
+        Column("block", 2),
+        Column("title", 4, wish=30),
+        Column("description", 3, wish=60),
+    ]
+    rows = [TableRow([d.key, d.block, on_one_line(d.title), on_one_line(d.description)]) for d in described.dimensions]
+    yield from table_lines(columns, rows, width)
 
 
 def _block(described: Rubric, block: str) -> str:

@@ -38,6 +38,7 @@ from harness.core.errors import ExitCode
 @options.reuse_option
 @options.dry_run_option
 @options.json_option
+@options.wide_option
 @options.quiet_option
 @options.verbose_option
 @click.pass_obj

@@ -3,7 +3,7 @@
 from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
-from harness.report import RankingSummary, counted, is_offline, overview, run_json, summarize
+from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, run_json, summarize
 
 
 def print_run(
@@ -13,8 +13,9 @@ def print_run(
     as_json: bool,
     summary: RankingSummary | None = None,
     indent: int | None = 1,
+    table: QueryTable | None = None,
 ) -> None:
-    """Print a run with one of its rankings; `summary` saves summarizing the ranking again."""
+    """Print a run with one of its rankings; `summary` saves summarizing the ranking again, `table` lists queries."""
     if as_json:
         print_json(run_json(reader, ranking), indent=indent)
         return
@@ -24,7 +25,7 @@ def print_run(
             "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
         )
     summary = summary or summarize(reader, ranking)
-    console.print(overview(reader, ranking, summary, console.width))
+    console.print(overview(reader, ranking, summary, console.width, table))
     if not ranking.finished:
         queries = counted(len(reader.index.queries), "query", "queries")
         console.print(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,11 +23,23 @@ if TYPE_CHECKING:
 @click.option("--rollout", "-r", type=int, help="Show this rollout's path and answer.")
 @click.option("--transcript", is_flag=True, help="With --rollout: the very text of it that the judge saw.")
 @click.option("--matches", is_flag=True, help="The matches by round, with their numbers.")
-@click.option("--match", "-m", type=int, help="One match: every mark, the judge's words, and both transcripts.")
+@click.option("--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts.")
+@click.option("--brief", is_flag=True, help="With --match: leave out the transcripts.")
 @click.option("--query", metavar="ID", help="The query's id, where the run has several.")
+@click.option(
+    "--sort",
+    metavar="KEY",
+    help="A row a query, in the order of: number, id, winner, score, p_best, signal, flips, tokens, cost, time, "
+    "failed, query, or a field of the queries' metadata. -KEY: the greatest first.",
+)
+@click.option("--all", "list_all", is_flag=True, help="A row a query, for all of them. [default: 20]")
+@click.option(
+    "--columns", metavar="FIELDS", help="A row a query, with these fields of the queries' metadata, with commas."
+)
 @click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
 @options.setting_option("runs_dir")
 @options.json_option
+@options.wide_option
 @click.pass_obj
 def show(
     environ: Mapping[str, str],
@@ -37,61 +48,54 @@ def show(
     match: int | None,
     query: str | None,
     ranking: str | None,
+    sort: str | None,
+    columns: str | None,
     runs_dir: Path | None,
     *,
     transcript: bool,
     matches: bool,
+    brief: bool,
+    list_all: bool,
     as_json: bool,
 ) -> None:
     """Show a run from its archive: the ranking, or one rollout, the matches, or one match with its verdicts."""
     from harness.cli.archived_run import find_query, open_run
     from harness.cli.run_overview import print_run
+    from harness.cli.show_matches import show_matches
+    from harness.report import QueryTable
 
+    parts = {"--rollout": rollout is not None, "--matches": matches, "--match": match is not None}
+    tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
+    _check_together(parts, tables, transcript=transcript, brief=brief)
     reader = open_run(run, runs_dir, environ)
-    if transcript and rollout is None:
-        raise UsageError("--transcript shows one rollout: name it with --rollout K")
-    matches_flag = "--matches" if matches else None if match is None else "--match"
-    if rollout is not None and matches_flag:
-        raise UsageError(f"--rollout shows a rollout, {matches_flag} what it was judged by: give one of them")
     if rollout is not None and transcript:
         shown = _find_rollout(reader, find_query(reader, query), rollout)
         _show_transcript(shown, reader.ranking(ranking).head, as_json=as_json)
     elif rollout is not None:
         _show_rollout(reader, find_query(reader, query), rollout, as_json=as_json)
-    elif matches_flag:
-        _show_matches(reader, reader.ranking(ranking), find_query(reader, query), match, as_json=as_json)
+    elif matches or match is not None:
+        chosen = reader.ranking(ranking)
+        show_matches(reader, _only(chosen, find_query(reader, query)), match, brief=brief, as_json=as_json)
     else:
         whole = reader.ranking(ranking)
-        print_run(reader, whole if query is None else _only(whole, find_query(reader, query)), as_json=as_json)
+        shown = whole if query is None else _only(whole, find_query(reader, query))
+        fields = tuple(filter(None, (columns or "").split(",")))
+        table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
+        print_run(reader, shown, as_json=as_json, table=table)
 
 
-def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, number: int | None, *, as_json: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.report import group_of, match_lines, matches_table
-    from harness.transcripts import recorded_form
-
-    (ranked,), verdict_of = _only(ranking, query).groups, cache(reader.verdict)
-    if ranked.verdicts:
-        raise UsageError(
-            "this ranking has no matches: a listwise judge scored the group as a whole; "
-            "`harness show` has the scores and why"
-        )
-    group = group_of(reader, query, ranked)
-    if number is not None and not 1 <= number <= len(ranked.matches):
-        raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches)}, numbered from 1")
-    if as_json:
-        rows: list[dict[str, Any]] = []
-        for match in ranked.matches if number is None else (ranked.matches[number - 1],):
-            verdicts = [verdict_of(key) for key in match.verdicts]
-            jsons = [verdict.model_dump(mode="json") if verdict else None for verdict in verdicts]
-            rows.append(match.model_dump(mode="json") | {"verdicts": jsons})
-        print_json(rows)
-    elif number is None:
-        stdout().print(matches_table(group, ranked, verdict_of))
-    else:
-        form = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
-        stdout().print(match_lines(group, ranked, verdict_of, number, form))
+def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, transcript: bool, brief: bool) -> None:
+    """Raise UsageError where options ask for different things."""
+    parts_given = [flag for flag, is_given in parts.items() if is_given]
+    tables_given = [flag for flag, is_given in tables.items() if is_given]
+    if transcript and "--rollout" not in parts_given:
+        raise UsageError("--transcript shows one rollout: name it with --rollout K")
+    if brief and "--match" not in parts_given:
+        raise UsageError("--brief leaves the transcripts out of a match: name the match with --match N")
+    if "--rollout" in parts_given and len(parts_given) > 1:
+        raise UsageError(f"--rollout shows a rollout, {parts_given[1]} what it was judged by: give one of them")
+    if parts_given and tables_given:
+        raise UsageError(f"{parts_given[0]} shows a part of one query, {tables_given[0]} lists all: give one of them")
 
 
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:

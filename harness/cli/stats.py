@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--ranking", metavar="ID", help="Only this ranking, by its id. [default: all of the run]")
 @options.setting_option("runs_dir")
 @options.json_option
+@options.wide_option
 @click.pass_obj
 def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None, *, as_json: bool) -> None:
     """Show how far to believe the judge, for each ranking of a run and each judge in it.
@@ -62,7 +63,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.report import counted, is_offline, judge_qualities, quality_table, summarize, visible_text
+    from harness.report import counted, is_offline, judge_qualities, quality_lines, summarize, visible_text
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
@@ -74,7 +75,8 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     if not qualities:
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
-        console.print(quality_table(quality))
+        for line in quality_lines(quality, console.width):
+            console.print(line)
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
 

@@ -5,7 +5,7 @@ use the parts that a run is made of, so that what is checked is what runs. This 
 nothing: it never switches a run to a server that it found.
 """
 
-from harness.doctor.calibration import Calibration, calibrate, count_calibration_calls
+from harness.doctor.calibration import Calibration, ClassResult, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
 from harness.doctor.checks import Check, Status
 from harness.doctor.free_checks import Findings, run_free_checks
@@ -17,6 +17,7 @@ from harness.doctor.request import DoctorRequest
 __all__ = [
     "Calibration",
     "Check",
+    "ClassResult",
     "DoctorRequest",
     "Findings",
     "Status",

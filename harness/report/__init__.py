@@ -7,18 +7,25 @@ outputs; none imports another. Only drawing a page loads jinja2.
 from harness.report.html.page import write_page
 from harness.report.json import quality_json, run_json, share_json
 from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
+from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import open_reasons
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
-from harness.report.terminal.judge_quality import quality_table
-from harness.report.terminal.layout import visible_text
+from harness.report.terminal.judge_quality import quality_lines
+from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.matches import match_lines, matches_table
 from harness.report.terminal.overview import overview
+from harness.report.terminal.queries import QueryTable
 from harness.report.terminal.rollout import path_lines
-from harness.report.terminal.runs import run_cells, runs_table, unreadable_table
-from harness.report.text import beginning, counted, dollars, signed
+from harness.report.terminal.runs import run_cells, runs_table, unreadable_lines
+from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import beginning, counted, dollars, probability, signed
 
 __all__ = [
+    "Column",
+    "QueryTable",
     "RankingSummary",
+    "TableRow",
+    "VerdictLookup",
     "beginning",
     "counted",
     "dollars",
@@ -28,11 +35,13 @@ __all__ = [
     "judge_qualities",
     "match_lines",
     "matches_table",
+    "on_one_line",
     "open_reasons",
     "overview",
     "path_lines",
+    "probability",
     "quality_json",
-    "quality_table",
+    "quality_lines",
     "run_cells",
     "run_json",
     "runs_table",
@@ -40,7 +49,8 @@ __all__ = [
     "share_words",
     "signed",
     "summarize",
-    "unreadable_table",
+    "table_lines",
+    "unreadable_lines",
     "visible_text",
     "write_page",
 ]

@@ -36,6 +36,15 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "\N{EN DASH}"
 
 
+def probability(p: float | None) -> str:
+    """Return a probability in whole per cent; a dash for None. What is not certain is never called 0 or 100 %."""
+    if p is None:
+        return "\N{EN DASH}"
+    if p > 0.99:
+        return "> 99 %"
+    return "< 1 %" if p < 0.01 else f"{100 * p:.0f} %"
+
+
 def fixed(number: float | None, decimals: int = 2) -> str:
     """Return a number with so many decimals; nothing for None."""
     return "" if number is None else f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")

@@ -138,8 +138,7 @@ def test_an_installed_entry_point_is_listed(harness: Harness, tmp_path: Path):
     assert "two" in found["gone"]["error"]
 
 
-@pytest.mark.parametrize("width", [80, 140])
-def test_the_table_loses_nothing_at_eighty_columns(width: int, tmp_path: Path):
+def test_the_table_keeps_a_row_on_a_line_and_shows_every_agent_whole_where_there_is_room(tmp_path: Path):
     rng = random.Random(0)
     tools = tuple(ListedTool(name=f"tool_{rng.randrange(10**9)}", type="hosted") for _ in range(6))
     found = [
@@ -152,14 +151,16 @@ def test_the_table_loses_nothing_at_eighty_columns(width: int, tmp_path: Path):
         ),
         ListedAgent(name="[bold]odd", entry_point="some.package.agents:odd", error="it [red]broke " * 12),
     ]
-    out = io.StringIO()
-    Console(file=out, width=width).print(agents_table(found, tmp_path))
-    lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    rows = [line for line in lines[3 : lines.index("cannot be loaded:")] if line.strip()]
-    starts = [lines[1].index(name) for name in ("agent", "model", "tools", "handoffs", "file")]
-    columns = ["".join(row[a:b].strip() for row in rows) for a, b in zip(starts, [*starts[1:], None], strict=True)]
-    assert columns[:2] == ["a_rather_long_agents_name", "Qwen/Qwen3-235B-A22B-Instruct-2507"]
-    assert all(tool.name in columns[2] for tool in tools)
-    assert columns[4] == "agents_config/a_rather_long.py"
-    assert "[bold]odd (entry point some.package.agents:odd): it [red]broke" in out.getvalue()
+    for width in (80, 1000):
+        out = io.StringIO()
+        Console(file=out, width=width).print(*agents_table(found, tmp_path, width), sep="\n")
+        lines = out.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        assert lines[2].startswith("a_rather_long_agents_name  Qwen/Qwen3-235")
+        assert "[bold]odd (entry point some.package.agents:odd): it [red]broke" in out.getvalue()
+        if width == 80:
+            assert lines[3] == "--wide shows more: handoffs, file"
+            assert lines[2].endswith("…")
+        else:
+            whole = ["Qwen/Qwen3-235B-A22B-Instruct-2507", "billing department, support", *(t.name for t in tools)]
+            assert all(text in lines[2] for text in [*whole, "agents_config/a_rather_long.py"])

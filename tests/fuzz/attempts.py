@@ -100,17 +100,19 @@ def attempt(
     *,
     limit_s: float = LIMIT_S,
     reachable: str = "",
+    piped: bool = False,
 ) -> Outcome:
     """Run `harness ARGV` in `cwd` with `environ` alone; the process is afterwards as it was. Main thread only.
 
-    The command reaches no server but `reachable`, HOST:PORT.
+    The command reaches no server but `reachable`, HOST:PORT. Its streams say that they are a terminal, or, with
+    `piped`, that they are none.
     """
     out, err = io.BytesIO(), io.BytesIO()
     started = time.monotonic()
     code, trace = None, ""
     with ExitStack() as stack:
         stack.enter_context(_process_kept(cwd, environ))
-        stack.enter_context(_streams(stdin, out, err))
+        stack.enter_context(_streams(stdin, out, err, io.TextIOWrapper if piped else _Terminal))
         events = stack.enter_context(_EVENTS.recorded(reachable))
         watch = stack.enter_context(_watched(limit_s))
         sys.argv = ["harness", *argv]
@@ -167,12 +169,12 @@ class _Terminal(io.TextIOWrapper):
 
 
 @contextmanager
-def _streams(stdin: bytes, out: io.BytesIO, err: io.BytesIO) -> Generator[None]:
+def _streams(stdin: bytes, out: io.BytesIO, err: io.BytesIO, opened_as: type[io.TextIOWrapper]) -> Generator[None]:
     before = sys.stdin, sys.stdout, sys.stderr
     # The way Python opens them where the locale speaks UTF-8.
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8", "strict")
-    sys.stdout = stdout = _Terminal(out, "utf-8", "strict", write_through=True)
-    sys.stderr = stderr = _Terminal(err, "utf-8", "backslashreplace", write_through=True)
+    sys.stdout = stdout = opened_as(out, "utf-8", "strict", write_through=True)
+    sys.stderr = stderr = opened_as(err, "utf-8", "backslashreplace", write_through=True)
     try:
         yield
     finally:

@@ -33,13 +33,13 @@ def test_places_by_margins_count_from_one_and_mark_those_that_are_shared() -> No
 
 def test_where_both_agree_only_the_probability_is_told() -> None:
     sentence = certainty(GROUP, a_ranking([1, 0, -1], [0.8, 0.15, 0.05]))
-    assert sentence == "rollout 0 (anchor) is the best with a probability of 80%"
+    assert sentence == "rollout 0 (anchor) is the best with a probability of 80 %"
 
 
 def test_where_they_disagree_the_likelier_rollout_and_the_number_of_places_are_told() -> None:
     sentence = certainty(GROUP, a_ranking([0, 1, -1], [0.3, 0.65, 0.05]))
     assert sentence is not None
-    assert "rollout 0 (anchor) is the best with a probability of 30%; rollout 1 with 65%" in sentence
+    assert "rollout 0 (anchor) is the best with a probability of 30 %; rollout 1 with 65 %" in sentence
     assert "tiers and margins differ on 2 of 3 places" in sentence
 
 

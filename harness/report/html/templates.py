@@ -27,6 +27,7 @@ def page_template() -> Template:
         date=text.date,
         dollars=text.dollars,
         fixed=text.fixed,
+        probability=text.probability,
         readable=text.readable_name,
         seconds=text.seconds,
         signed=text.signed,

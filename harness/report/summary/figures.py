@@ -32,17 +32,18 @@ class JudgeFigures:
     """Model calls paid for in this ranking, repair turns included."""
     cached: int = 0
     """Input tokens that the provider says came from its cache."""
+    tokens: int | None = None
+    """Tokens of the calls whose endpoint reported usage; None if none did."""
     usd: float | None = 0.0
 
     def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
         """Add up; a cost with an unknown part is unknown."""
-        counts = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "usd"}
-        return JudgeFigures(**counts, usd=sum_if_known((self.usd, other.usd)))
-
-    @property
-    def first_share(self) -> float | None:
-        """Share of decided verdicts that the first-shown side won; one half is unbiased."""
-        return self.first_wins / self.decided if self.decided else None
+        counts = [f.name for f in fields(self) if f.name not in {"tokens", "usd"}]
+        return JudgeFigures(
+            **{name: getattr(self, name) + getattr(other, name) for name in counts},
+            tokens=sum_reported((self.tokens, other.tokens)),
+            usd=sum_if_known((self.usd, other.usd)),
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class AgentFigures:
             runs=self.runs + other.runs,
             failed=self.failed + other.failed,
             partial=self.partial + other.partial,
-            tokens=_reported((self.tokens, other.tokens)),
+            tokens=sum_reported((self.tokens, other.tokens)),
             usd=sum_if_known((self.usd, other.usd)),
         )
 
@@ -85,6 +86,7 @@ def judge_figures(ranking: GroupRanking, verdicts: VerdictLookup) -> JudgeFigure
         reused=ranking.reused,
         calls=ranking.judge_usage.requests,
         cached=ranking.judge_usage.cached or 0,
+        tokens=ranking.judge_usage.tokens,
         usd=ranking.judge_usd,
     )
 
@@ -96,7 +98,7 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
         runs=len(every),
         failed=Counter(r.failure.kind for r in every if r.failure),
         partial=sum(r.capture == "partial" and r.failure is None for r in every),
-        tokens=_reported(r.usage.tokens for r in every),
+        tokens=sum_reported(r.usage.tokens for r in every),
         usd=sum_if_known(r.price_usd for r in every),
     )
 
@@ -122,6 +124,7 @@ def _both_orders(match: Match) -> bool:
     return len(set(match.shown_first)) == 2 and len(set(match.verdicts)) == len(match.verdicts)
 
 
-def _reported(tokens: Iterable[int | None]) -> int | None:
+def sum_reported(tokens: Iterable[int | None]) -> int | None:
+    """Return the sum of the numbers of tokens that were reported; None if none was."""
     reported = [t for t in tokens if t is not None]
     return sum(reported) if reported else None

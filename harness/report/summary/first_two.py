@@ -92,15 +92,15 @@ def _deciding_match(
         second=second,
         score_first=score_of(match, first),
         score_second=score_of(match, second),
-        agreement=_agreement(match),
+        agreement=_agreement(match, ranking.estimator),
         won=_largest_first(lead for lead in leads if lead[1] > 0),
         lost=_largest_first(lead for lead in leads if lead[1] < 0),
     )
 
 
-def _agreement(match: Match) -> str:
+def _agreement(match: Match, estimator: str) -> str:
     if match.winner is None:
-        return "a tie, so the better seed goes on"
+        return "a tie, so the better seed goes on" if estimator == "tiers" and match.round else "a tie"
     if len(set(match.shown_first)) < 2:
         return "one order only"
     if match.flipped:

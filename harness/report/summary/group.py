@@ -1,21 +1,32 @@
 """One query of a ranking, summed up: a line for lists of queries, and the figures that add up over queries."""
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 
+from pydantic import JsonValue
+
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Rollout
+from harness.core.records import Group, Role, Rollout
+from harness.core.sums import sum_if_known
 from harness.core.verdicts import Judged, Scored
 from harness.ranking import Tally
-from harness.report.summary.figures import AgentFigures, JudgeFigures, agent_figures, judge_figures, tallies
+from harness.report.summary.figures import (
+    AgentFigures,
+    JudgeFigures,
+    agent_figures,
+    judge_figures,
+    sum_reported,
+    tallies,
+)
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
-from harness.report.summary.placed_rollouts import samples_above_anchor, sharing_first_place, with_a_rank
+from harness.report.summary.placed_rollouts import samples_above_anchor, score_name, sharing_first_place, with_a_rank
 
 TimeSpan = tuple[datetime, datetime]
 _TITLE = 300
-"""Characters of a query's text that a line keeps."""
+"""Characters of a query's text, and of what came with it, that a line keeps."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,22 @@ class QueryLine:
     complete: bool
     first: tuple[int, ...]
     """The rollouts that share first place."""
+    first_role: Role | None
+    """The role of the first of them."""
+    score: float | None
+    """Of the first of them, and what it is a score of."""
+    score_name: str
+    p_best: float | None
+    flips: tuple[int, int]
+    """Matches that flipped, and matches that could."""
+    tokens: int | None
+    """Of agent and judge; None where no endpoint reported any."""
+    usd: float | None
+    """What agent and judge cost; None where a price is unknown."""
+    seconds: float
+    """While a rollout or a verdict was under way."""
+    metadata: Mapping[str, float | str]
+    """What came with the query: numbers, and the beginnings of all else as text."""
     above_anchor: tuple[int, int]
     """Ranked samples above the anchor, and ranked samples in all."""
     runs: int
@@ -73,14 +100,15 @@ def summarize_group(
     judged = cache(judged)
     verdicts = list(_verdicts(ranking, judged, scored))
     timed: list[Rollout | Judged | Scored] = [*group.rollouts, *verdicts]
-    agents = agent_figures(group.rollouts)
+    agents, judge = agent_figures(group.rollouts), judge_figures(ranking, judged)
+    spans = tuple(merged_spans((r.started_at, r.started_at + timedelta(seconds=r.duration_s)) for r in timed))
     return GroupSummary(
-        line=_query_line(number, group, ranking, agents),
+        line=_query_line(number, group, ranking, _Totals(agents, judge, spans)),
         agents=agents,
-        judge=judge_figures(ranking, judged),
+        judge=judge,
         tallies=tallies(group, ranking, judged),
         models=_model_names(group, verdicts),
-        spans=tuple(merged_spans((r.started_at, r.started_at + timedelta(seconds=r.duration_s)) for r in timed)),
+        spans=spans,
     )
 
 
@@ -111,18 +139,44 @@ def _verdicts(
             yield verdict
 
 
-def _query_line(number: int, group: Group, ranking: GroupRanking, agents: AgentFigures) -> QueryLine:
+@dataclass(frozen=True)
+class _Totals:
+    """What agent and judge took for one group."""
+
+    agents: AgentFigures
+    judge: JudgeFigures
+    spans: tuple[TimeSpan, ...]
+
+
+def _query_line(number: int, group: Group, ranking: GroupRanking, totals: _Totals) -> QueryLine:
+    placed = with_a_rank(group, ranking)
+    agents, judge = totals.agents, totals.judge
     return QueryLine(
         number=number,
         id=group.query.id,
         title=group.query.text[:_TITLE],
         signal=ranking.signal,
         complete=ranking.status == "complete",
-        first=tuple(r.index for r in sharing_first_place(with_a_rank(group, ranking))),
+        first=tuple(r.index for r in sharing_first_place(placed)),
+        first_role=placed[0].rollout.role if placed else None,
+        score=placed[0].ranked.score if placed else None,
+        score_name=score_name(ranking),
+        p_best=placed[0].ranked.p_best if placed else None,
+        flips=(judge.flips, judge.both_orders),
+        tokens=sum_reported((agents.tokens, judge.tokens)),
+        usd=sum_if_known((agents.usd, judge.usd)),
+        seconds=sum((end - start).total_seconds() for start, end in totals.spans),
+        metadata={name: _brief(v) for name, v in group.query.metadata.items() if v is not None},
         above_anchor=samples_above_anchor(group, ranking),
         runs=agents.runs,
         failed=agents.failed.total(),
     )
+
+
+def _brief(value: JsonValue) -> float | str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:_TITLE]
 
 
 def _model_names(group: Group, verdicts: Iterable[Judged | Scored]) -> ModelNames:

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
+from harness.report.text import probability
+
+_SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit"}
+"""What the estimators' scores are, by estimator."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,13 @@ def placed_rollouts(group: Group, ranking: GroupRanking | None) -> list[PlacedRo
     ranked = {r.index: r for r in ranking.rollouts} if ranking else {}
     placed = [PlacedRollout(r, ranked.get(r.index) or Ranked(index=r.index)) for r in group.rollouts]
     return sorted(placed, key=lambda p: (p.ranked.rank is None, p.ranked.rank or 0.0, p.rollout.index))
+
+
+def score_name(ranking: GroupRanking | None) -> str:
+    """Return what the scores of a ranking are, with their scale where they have one."""
+    if ranking and ranking.verdicts:
+        return "score 0–1"
+    return _SCORES.get(ranking.estimator, "score") if ranking else "score"
 
 
 def with_a_rank(group: Group, ranking: GroupRanking) -> list[PlacedRollout]:
@@ -57,10 +68,10 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     best = [p for p in with_a_rank(group, ranking) if p.ranked.p_best is not None]
     if len(best) < 2 or ranking.signal == "none":
         return None
-    clauses = [f"{rollout_label(best[0].rollout)} is the best with a probability of {_p_best(best[0]):.0%}"]
+    clauses = [f"{rollout_label(best[0].rollout)} is the best with a probability of {probability(_p_best(best[0]))}"]
     likeliest = max(best, key=_p_best)
     if _p_best(likeliest) > _p_best(best[0]):
-        clauses.append(f"rollout {likeliest.rollout.index} with {_p_best(likeliest):.0%}")
+        clauses.append(f"rollout {likeliest.rollout.index} with {probability(_p_best(likeliest))}")
     by_margins = places_by_margins(p.ranked for p in best)
     differ = sum(place_of(p, best) != by_margins[p.rollout.index] for p in best)
     if differ:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from rich.table import Table
 from rich.text import Text
 
 from harness.archive import RunReader
@@ -21,43 +21,51 @@ from harness.report.summary.placed_rollouts import (
     placed_rollouts,
     places_by_margins,
     rollout_label,
+    score_name,
 )
-from harness.report.terminal.layout import on_one_line, plain_table, visible_text
-from harness.report.text import counted, dollars
+from harness.report.terminal.layout import EXCERPT, line_of_text, on_one_line, visible_text
+from harness.report.terminal.table import SHORTEST, Column, TableRow, table_lines
+from harness.report.text import counted, dollars, enumeration, percent, probability
 
-_COLUMNS = ("place", "rollout", "role", "score", "reward", "advantage", "margins", "tokens", "cost")
-_OTHER_COLUMNS = 81
-"""Characters that all columns but the answer's take."""
+_COLUMNS = (
+    Column("place", 1, right=True),
+    Column("p(best)", 4, right=True),
+    Column("rollout", 2, right=True),
+    Column("role", 3),
+    Column("score", 5, right=True),
+    Column("reward", 10, right=True),
+    Column("advantage", 9, right=True),
+    Column("by margins", 11, right=True),
+    Column("tokens", 8, right=True),
+    Column("cost", 7, right=True),
+    Column("answer", 6, wish=24),
+)
 
 
-def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Table:
-    """Return a query's rollouts, best first, in a table `width` characters wide."""
-    right = set(_COLUMNS) - {"role"}
-    table = plain_table(_COLUMNS, right=right, title=on_one_line(group.query.text, width))
-    table.add_column("answer")
+def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
+    """Yield a query, and a table of its rollouts, best first."""
+    yield line_of_text(on_one_line(group.query.text, max(SHORTEST, min(width, EXCERPT))), "bold")
     placed = placed_rollouts(group, ranking)
     by_margins = places_by_margins(p.ranked for p in placed)
-    for rollout in placed:
-        cells = _cells(rollout, placed, by_margins, max(12, width - _OTHER_COLUMNS))
-        table.add_row(*cells, style="bold" if rollout.ranked.rank == 0 else "")
-    return table
+    columns = [replace(c, name=score_name(ranking)) if c.name == "score" else c for c in _COLUMNS]
+    rows = (TableRow(_cells(p, placed, by_margins), "bold" if p.ranked.rank == 0 else "") for p in placed)
+    yield from table_lines(columns, rows, width)
 
 
-def _cells(
-    placed: PlacedRollout, group: Sequence[PlacedRollout], by_margins: Mapping[int, str], answer_width: int
-) -> list[str]:
+def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], by_margins: Mapping[int, str]) -> list[str]:
     rollout, ranked = placed.rollout, placed.ranked
     tokens = rollout.usage.tokens
     figures = ((ranked.score, ".2f"), (ranked.reward, ".3f"), (ranked.advantage, "+.2f"))
     return [
         place_of(placed, group),
+        probability(ranked.p_best),
         str(rollout.index),
         rollout.role,
         *("–" if value is None else f"{value:{form}}" for value, form in figures),
-        _second_opinion(ranked, by_margins),
+        by_margins.get(ranked.index, "–"),
         "–" if tokens is None else f"{tokens:,}",
         dollars(rollout.price_usd),
-        on_one_line(_answer(rollout), answer_width),
+        on_one_line(_answer(rollout)),
     ]
 
 
@@ -65,13 +73,6 @@ def _answer(rollout: Rollout) -> str:
     if rollout.status == "ok":
         return rollout.trajectory.answer
     return f"failed: {rollout.failure.kind}" if rollout.failure else ""
-
-
-def _second_opinion(ranked: Ranked, by_margins: Mapping[int, str]) -> str:
-    """Return the place by margins, and the probability of being best."""
-    if ranked.index not in by_margins:
-        return "–"
-    return by_margins[ranked.index] + ("" if ranked.p_best is None else f" {ranked.p_best:>4.0%}")
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
@@ -103,8 +104,8 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
     if len(places.ranked) < 2:
         return None
     if len(places.leaders) > 1:
-        first, second = (rollout_label(r) for r in places.leaders[:2])
-        return f"{first} and {second} share the first place"
+        first, *others = (rollout_label(r) for r in places.leaders)
+        return f"tie: {first} shares first place with {enumeration(others)}"
     reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
     return "; ".join([places.comparison, *reasons])
 
@@ -112,8 +113,8 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
 def judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches flipped and the first position won, with the signal."""
     parts = [f"flips {figures.flips} of {figures.both_orders} matches"] if figures.both_orders else []
-    if figures.first_share is not None:
-        parts.append(f"first position wins {figures.first_share:.0%}")
+    if figures.decided:
+        parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])
 
 

@@ -1,56 +1,70 @@
-"""A group's matches for the terminal: all of them by round, or one with every mark and what the judge said."""
+"""A group's matches for the terminal: all of them by round, or one with every score and what the judge said."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.report.summary.bracket import draw_bracket
-from harness.report.summary.match_details import MatchDetails, MatchSide, detail_matches
+from harness.report.summary.match_details import Marks, MatchDetails, detail_matches
 from harness.report.summary.match_verdicts import VerdictLookup
-from harness.report.terminal.layout import plain_table, visible_text
+from harness.report.terminal.layout import visible_text
+from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.transcripts import TranscriptForm
 
+_COLUMNS = (
+    Column("match", 1, right=True),
+    Column("round", 7),
+    Column("rollout", 2, right=True),
+    Column("score", 3, right=True),
+    Column("rollout", 4, right=True),
+    Column("score", 5, right=True),
+    Column("winner", 6, right=True),
+    Column("notes", 8, wish=40),
+)
 
-def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> RenderableType:
+
+def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, width: int) -> RenderableType:
     """Return the matches in the order played, by round: who met, what they scored, who won."""
-    columns = ("match", "round", "rollout", "score", "rollout", "score", "winner", "notes")
-    table = plain_table(columns, right={"match", "score"}, no_wrap=False)
+    title = visible_text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold")
+    return Lines(title, *table_lines(_COLUMNS, _rows(_details(group, ranking, verdicts)), width))
+
+
+def _rows(matches: Iterable[MatchDetails]) -> Iterator[TableRow]:
     title_above = ""
-    for details in _details(group, ranking, verdicts):
+    for details in matches:
         a, b = details.sides
-        table.add_row(
+        cells = (
             str(details.number),
             "" if details.title == title_above else details.title,
-            _index(a),
+            str(a.rollout.index),
             f"{a.score:.2f}",
-            _index(b),
+            str(b.rollout.index),
             f"{b.score:.2f}",
             "tie" if details.match.winner is None else str(details.match.winner),
             ", ".join(details.flags),
         )
+        yield TableRow(cells)
         title_above = details.title
-    return Lines(visible_text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold"), table)
 
 
 def match_lines(
-    group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, form: TranscriptForm
+    group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, form: TranscriptForm | None, width: int
 ) -> RenderableType:
-    """Return match `number` (from 1): its marks, the judge's words, and both transcripts as the judge had them."""
+    """Return match `number` (from 1): its scores, the judge's words, and both transcripts as the judge had them.
+
+    Without a `form` the transcripts are left out.
+    """
     details = next(d for d in _details(group, ranking, verdicts) if d.number == number)
-    return Lines(*_head(details), _marks(details), *_judgements(details), *_transcripts(details, form))
+    transcripts = _transcripts(details, form) if form else ()
+    return Lines(*_head(details), *_scores(details, width), *_judgements(details), *transcripts)
 
 
 def _details(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[MatchDetails]:
     return detail_matches(group, ranking, draw_bracket(group, ranking), verdicts)
-
-
-def _index(side: MatchSide) -> Text:
-    return visible_text(str(side.rollout.index), style="bold" if side.won else "")
 
 
 def _head(details: MatchDetails) -> Iterator[Text]:
@@ -64,16 +78,26 @@ def _head(details: MatchDetails) -> Iterator[Text]:
         yield visible_text(f"note: {flag}")
 
 
-def _marks(details: MatchDetails) -> Table:
+def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
+    """Yield a table for each judge: what each verdict of that judge gave both sides."""
     a, b = (str(side.rollout.index) for side in details.sides)
-    table = plain_table(("marks",), no_wrap=False)
-    for order in details.orders:
-        if order.verdict:
-            table.add_column(f"{a} v {b}, {order.first} shown first", justify="right")
-    for row in details.marks:
-        pairs = (" – " if None in pair else f"{pair[0]:g} : {pair[1]:g}" for pair in row.pairs)
-        table.add_row(row.label, *pairs, style="bold" if row.overall else "")
-    return table
+    orders = [(order.first, order.verdict.judge) for order in details.orders if order.verdict]
+    for judge in dict.fromkeys(judge for _, judge in orders):
+        chosen = [at for at, (_, of) in enumerate(orders) if of == judge]
+        columns = [
+            Column(f"{a} : {b}", 1),
+            *(Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen),
+        ]
+        rows = (
+            TableRow((row.label, *(_pair(row.pairs[at]) for at in chosen)), "bold" if row.overall else "")
+            for row in details.marks
+        )
+        yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
+        yield from table_lines(columns, rows, width)
+
+
+def _pair(pair: Marks) -> str:
+    return "–" if None in pair else f"{pair[0]:g} : {pair[1]:g}"
 
 
 def _judgements(details: MatchDetails) -> Iterator[Text]:

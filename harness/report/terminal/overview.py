@@ -4,35 +4,43 @@ from collections.abc import Iterator
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
-from harness.core.unicode import visible_name
 from harness.ranking import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.notes import agreement_line
 from harness.report.summary.ranking import RankingSummary, ranked_groups
 from harness.report.terminal.group import group_lines, group_table, judge_line
-from harness.report.terminal.layout import on_one_line, plain_table, visible_text
-from harness.report.text import counted, money
+from harness.report.terminal.layout import visible_text
+from harness.report.terminal.queries import QueryTable, query_lines
+from harness.report.text import counted, money, percent
 
 _TABLES_UP_TO = 3
 """Queries; above this number the figures of all together say more than a table for each."""
-_LISTED = 20
-"""Queries that the summary of many lists one by one."""
 
 
-def overview(reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int) -> RenderableType:
-    """Return what a run prints on stdout, `width` characters wide, without the next commands."""
+def overview(
+    reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int, queries: QueryTable | None = None
+) -> RenderableType:
+    """Return what a run prints on stdout, `width` characters wide, without the next commands.
+
+    With `queries` there is a table of the queries, however few there are. Raises UsageError for a key or a column that
+    no query has.
+    """
     order = str(ranking.head.settings.get("order"))
     parts: list[RenderableType] = []
-    if len(summary.lines) > _TABLES_UP_TO:
-        parts += [_query_table(summary), *(visible_text(line) for line in _lines_of_all(summary))]
+    if queries or len(summary.lines) > _TABLES_UP_TO:
+        parts += query_lines(summary.lines, queries or QueryTable(), width)
+        parts += map(visible_text, _lines_of_all(summary))
     else:
         for group, ranked in ranked_groups(reader, ranking):
-            parts += [group_table(group, ranked, width), *group_lines(group, ranked, reader)]
+            parts += [
+                *([visible_text("")] if parts else ()),
+                *group_table(group, ranked, width),
+                *group_lines(group, ranked, reader),
+            ]
     parts += [visible_text(line) for line in judge_lines(summary.tallies, order)]
     return Lines(*parts, cost_line(summary.judge, summary.agents))
 
@@ -42,9 +50,13 @@ def cost_line(judge: JudgeFigures, agent: AgentFigures) -> Text:
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return visible_text(
-        f"judge: {counted(judge.calls, 'call')}{failed}{cached}, {money(judge.usd)} · "
-        f"agent: {counted(agent.runs, 'run')}, {money(agent.usd)}"
+        f"judge: {counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
+        f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
     )
+
+
+def _tokens(tokens: int | None) -> str:
+    return "" if tokens is None else f", {counted(tokens, 'token')}"
 
 
 def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
@@ -55,26 +67,13 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     yield f"{queries} queries, {agents.runs} rollouts: {agents.runs - failed} ok, {failed} failed" + (
         f" ({causes})" if causes else ""
     )
-    yield f"groups with signal: {signals['ok'] / queries:.0%}" + (
+    yield f"groups with signal: {percent(signals['ok'], queries)}" + (
         f"; incomplete: {summary.incomplete}" if summary.incomplete else ""
     )
     above, samples = summary.above_anchor
-    yield f"samples above their anchor: {above} of {samples}" + (f" ({above / samples:.0%})" if samples else "")
+    yield f"samples above their anchor: {above} of {samples}" + (f" ({percent(above, samples)})" if samples else "")
     yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in sorted(signals.items())))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
     if noise := sum(line.complete and line.signal in {"weak", "none"} for line in summary.lines):
         yield f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)"
-
-
-def _query_table(summary: RankingSummary) -> Table:
-    """Return the queries, a line each, as many as a screen holds."""
-    table = plain_table(("id", "first place", "signal", "query"))
-    left_out = len(summary.lines) - _LISTED
-    if left_out > 0:
-        table.caption = f"and {left_out:,} more; --query ID shows one"
-    for line in summary.lines[:_LISTED]:
-        first = ", ".join(map(str, line.first)) if len(line.first) <= 3 else f"{len(line.first)} share it"
-        first = first or ("–" if line.complete else "incomplete")
-        table.add_row(visible_name(line.id), first, line.signal, on_one_line(line.title, 60))
-    return table

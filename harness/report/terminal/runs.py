@@ -1,39 +1,48 @@
 """The list of runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.text import Text
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.sums import sum_if_known
-from harness.core.unicode import visible, visible_name
-from harness.report.terminal.layout import plain_table
-from harness.report.text import money
+from harness.core.unicode import visible_name
+from harness.report.terminal.layout import visible_text
+from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import dollars
 
-_COLUMNS = ("run", "agent", "model", "n", "queries", "rollouts", "failed", "ranked", "best", "cost", "judge")
+_COLUMNS = (
+    Column("run", 1, wish=40),
+    Column("agent", 9, wish=12),
+    Column("model", 8, wish=12),
+    Column("n", 11, right=True),
+    Column("queries", 4, right=True),
+    Column("rollouts", 7, right=True),
+    Column("failed", 5, right=True),
+    Column("ranked", 2),
+    Column("best", 3),
+    Column("cost", 6, right=True),
+    Column("judge", 10, wish=12),
+)
 
 
-def runs_table(runs: Iterable[Sequence[Any]]) -> Table:
-    """Return a table of runs, each as the cells that `run_cells` returns, in the order given."""
-    table = plain_table(_COLUMNS, right={"n", "queries", "rollouts", "failed"})
-    for cells in runs:
-        table.add_row(*(visible_name(str(cell)) for cell in cells))
-    return table
+def runs_table(runs: Iterable[Sequence[Any]], width: int) -> Iterator[Text]:
+    """Yield a table of runs, each as the cells that `run_cells` returns, in the order given."""
+    rows = (TableRow([visible_name(str(cell)) for cell in cells]) for cells in runs)
+    return table_lines(_COLUMNS, rows, width)
 
 
-def unreadable_table(runs: Mapping[Path, HarnessError]) -> Table:
-    """Return a table of the runs that cannot be read, a row each: the name of the folder, and why."""
-    table = plain_table(("run", "cannot be read"), no_wrap=False)
+def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
+    """Yield a line for each run that cannot be read: the name of the folder, and why."""
     for folder, error in runs.items():
         if isinstance(error, NeedsUpgrade):
             reason = f"needs schema version {error.version}: upgrade this harness"
         else:
             reason = f"damaged: {error}".replace(f"{folder}/", "", 1)
-        table.add_row(visible_name(folder.name), visible(reason))
-    return table
+        yield visible_text(f"cannot be read: {visible_name(folder.name)}: {reason}")
 
 
 def run_cells(reader: RunReader) -> list[Any]:
@@ -54,7 +63,7 @@ def run_cells(reader: RunReader) -> list[Any]:
         sum(place.status == "failed" for place in rollouts),
         state,
         _best(ranking),
-        money(spent),
+        dollars(spent),
         judge,
     ]
 

@@ -1,0 +1,106 @@
+"""Tables for a terminal: which columns there is room for, and a line a row.
+
+Numbers, names and headings are never cut, and a text never to fewer than 12 characters. Where there is no room for all
+columns, the least important ones are left out, and a line below the table names them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from harness.report.terminal.layout import line_of_text
+
+SHORTEST = 12
+"""Characters that a text keeps, however narrow the terminal is."""
+_GAP = 2
+_CUT = "…"
+_LEAST = SHORTEST + len(_CUT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, and what becomes of it where there is no room for all."""
+
+    name: str
+    importance: int
+    """1 stays longest."""
+    right: bool = False
+    wish: int | None = None
+    """Characters that a text gets before a less important column gets any; None: the cells are never cut."""
+
+    def fit(self, widest: int, room: int) -> int | None:
+        """Return the width for cells of up to `widest` characters where there is `room`; None if there is too little.
+
+        The heading is one of the cells.
+        """
+        wanted = widest if self.wish is None else min(widest, max(self.wish, self._least))
+        if wanted <= room:
+            return wanted
+        least = wanted if self.wish is None else min(widest, self._least)
+        return room if least <= room else None
+
+    @property
+    def _least(self) -> int:
+        return max(_LEAST, cell_len(self.name))
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The cells of a row, each on one line and marked (`on_one_line`, `visible_name`), and how they are shown."""
+
+    cells: Sequence[str]
+    style: str = ""
+
+
+def choose_columns(columns: Sequence[Column], widest: Sequence[int], width: int) -> dict[int, int]:
+    """Return the widths of the columns that `width` characters have room for, by position; of the first at least.
+
+    `widest` is the number of characters of each column's widest cell, its heading included. A column is left out only
+    if all less important ones are. What room is left goes to the texts, to the most important one first.
+    """
+    order = sorted(range(len(columns)), key=lambda at: columns[at].importance)
+    widths: dict[int, int] = {}
+    room = width
+    for at in order:
+        fitting = columns[at].fit(widest[at], room)
+        if fitting is None and not widths:
+            fitting = widest[at] if columns[at].wish is None else min(widest[at], _LEAST)
+        if fitting is None:
+            break
+        widths[at] = fitting
+        room -= fitting + _GAP
+    room += _GAP
+    for at in filter(widths.__contains__, order):
+        more = max(0, min(widest[at] - widths[at], room))
+        widths[at] += more
+        room -= more
+    return dict(sorted(widths.items()))
+
+
+def table_lines(columns: Sequence[Column], rows: Iterable[TableRow], width: int) -> Iterator[Text]:
+    """Yield the heading, a rule, a line for each row, and a line that names the columns left out."""
+    rows = list(rows)
+    heads = [column.name for column in columns]
+    widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
+    widths = choose_columns(columns, widest, width)
+    yield _line(columns, TableRow(heads, "bold"), widths)
+    yield line_of_text("─" * (sum(widths.values()) + _GAP * (len(widths) - 1)), "dim")
+    for row in rows:
+        yield _line(columns, row, widths)
+    if len(widths) < len(columns):
+        left_out = ", ".join(column.name for at, column in enumerate(columns) if at not in widths)
+        yield line_of_text(f"--wide shows more: {left_out}", "dim", wrap=True)
+
+
+def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> Text:
+    cells = (_padded(row.cells[at], width, right=columns[at].right) for at, width in widths.items())
+    return line_of_text((" " * _GAP).join(cells).rstrip(), row.style)
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    if cell_len(cell) > width:
+        cell = set_cell_size(cell, width - 1) + _CUT
+    padding = " " * (width - cell_len(cell))
+    return padding + cell if right else cell + padding

@@ -1,0 +1,127 @@
+"""What the terminal shows at four widths, in a pipe and without colours, beside what it showed.
+
+After a change on purpose: `python -m tests.cli.test_screens`, and look at what changed in tests/data/screens.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import sys
+import tempfile
+import termios
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import attempt
+from tests.nursery import ROOT, clean_environment
+
+SCREENS = Path(__file__).resolve().parents[1] / "data" / "screens"
+WIDTHS = ("60", "80", "120", "200", "piped")
+ARCHIVES = ("offline-arena", "offline-interrupted", "online-arena", "online-jury", "online-resumed", "online-verified")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def room_of_runs(top: Path) -> tuple[Room, dict[str, str]]:
+    """Lay out runs, oldest first; return the room, and each run's id by the name of its archive."""
+    room = Room.make(top)
+    ids = {archive: room.add_run(archive).name for archive in ARCHIVES}
+    return room, ids
+
+
+def commands(ids: dict[str, str]) -> list[tuple[str, ...]]:
+    return [
+        ("ls",),
+        ("show", ids["offline-arena"]),
+        ("show", ids["online-arena"]),
+        ("show", ids["online-arena"], "--all", "--sort", "-tokens"),
+        ("show", ids["online-verified"]),
+        ("show", ids["online-arena"], "--query", "sort", "--matches"),
+        ("show", ids["online-jury"], "--match", "1", "--brief"),
+        ("stats", ids["offline-arena"]),
+    ]
+
+
+def screens(top: Path, width: str) -> str:
+    """Return what the commands print at a width, each below its command line."""
+    room, ids = room_of_runs(top)
+    environ = room.environ()
+    del environ["COLUMNS"]
+    parts: list[str] = []
+    for argv in commands(ids):
+        piped = width == "piped"
+        outcome = attempt(argv, room.work, environ | ({} if piped else {"COLUMNS": width}), piped=piped)
+        assert not outcome.faults()
+        parts.append(f"$ harness {' '.join(argv)}\n{outcome.out_text}")
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_screens_are_those_that_were_looked_at(width: str, tmp_path: Path):
+    shown = screens(tmp_path / "room", width)
+    assert shown == (SCREENS / f"{width}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_of_a_screen_is_wider_than_the_terminal_and_nothing_is_left_out_in_a_pipe(width: str):
+    lines = (SCREENS / f"{width}.txt").read_text("utf-8").splitlines()
+    shown = [
+        line for line in lines if not line.startswith(("$ ", "run: ", "page: "))
+    ]  # a path is one word, to be copied
+    if width == "piped":
+        assert not any("--wide shows more" in line for line in lines)
+    else:
+        assert [line for line in shown if cell_len(line) > int(width)] == []
+
+
+def on_a_terminal(argv: tuple[str, ...], cwd: Path, environ: dict[str, str], width: int) -> str:
+    """Run a command on a terminal of its own that is `width` characters wide; return what it wrote there."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", f"import os; os.chdir({str(cwd)!r}); from harness.cli.app import main; main()", *argv],
+        environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, child, stream) for stream in (0, 1, 2)],
+    )
+    os.close(child)
+    written = b""
+    while True:
+        try:
+            written += (part := os.read(parent, 65536))
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+    os.waitpid(pid, 0)
+    os.close(parent)
+    return written.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("no_colour", [False, True])
+def test_a_real_terminal_shows_the_same_and_no_colour_where_none_is_wanted(no_colour: bool, tmp_path: Path):
+    room, ids = room_of_runs(tmp_path / "room")
+    argv = ("show", ids["offline-arena"])
+    environ = clean_environment() | room.environ({"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)})
+    del environ["COLUMNS"]
+    written = on_a_terminal(argv, room.work, environ | ({"NO_COLOR": "1"} if no_colour else {}), 80)
+    stored = (SCREENS / "80.txt").read_text("utf-8").split(f"$ harness {' '.join(argv)}\n")[1].split("\n$ ")[0]
+    assert COLOUR.sub("", written) == stored
+    codes = {code for sequence in COLOUR.findall(written) for code in sequence[2:-1].split(";")}
+    assert (codes - {"", "0", "1", "2"} == set()) is no_colour
+
+
+def main() -> None:
+    SCREENS.mkdir(exist_ok=True)
+    for width in WIDTHS:
+        with tempfile.TemporaryDirectory() as folder:
+            (SCREENS / f"{width}.txt").write_text(screens(Path(folder) / "room", width), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

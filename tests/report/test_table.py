@@ -1,0 +1,57 @@
+"""Columns by width: what may be cut, what never is, and which column goes first."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, table_lines
+
+TEXT = st.text("ab 漢é", max_size=30).map(str.strip)
+COLUMNS = st.lists(st.tuples(TEXT.filter(bool), st.booleans(), st.none() | st.integers(0, 40)), min_size=1, max_size=8)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[Column], list[TableRow]]:
+    drawn = draw(COLUMNS)
+    order = draw(st.permutations(range(len(drawn))))
+    columns = [Column(name, order[at], right, wish) for at, (name, right, wish) in enumerate(drawn)]
+    return columns, draw(st.lists(st.builds(TableRow, st.tuples(*[TEXT] * len(columns))), max_size=4))
+
+
+def widest(columns: list[Column], rows: list[TableRow]) -> list[int]:
+    return [max(cell_len(text) for text in (c.name, *(r.cells[at] for r in rows))) for at, c in enumerate(columns)]
+
+
+@given(tables(), st.integers(1, 200))
+def test_no_figure_and_no_heading_is_cut_and_no_text_below_twelve_and_no_line_is_too_long(
+    table: tuple[list[Column], list[TableRow]], width: int
+):
+    columns, rows = table
+    room = widest(columns, rows)
+    widths = choose_columns(columns, room, width)
+    assert widths
+    for at, given_width in widths.items():
+        assert given_width >= (room[at] if columns[at].wish is None else min(room[at], SHORTEST + 1))
+        assert len(widths) == 1 or given_width >= cell_len(columns[at].name)
+    if len(widths) > 1:
+        assert sum(widths.values()) + 2 * (len(widths) - 1) <= width
+    lines = [line.plain for line in table_lines(columns, rows, width)]
+    assert len(lines) == 2 + len(rows) + (len(widths) < len(columns))
+    assert len(widths) == 1 or all(cell_len(line) <= width for line in lines[: 2 + len(rows)])
+
+
+@given(tables(), st.integers(1, 200))
+def test_a_column_is_left_out_only_where_all_less_important_ones_are(
+    table: tuple[list[Column], list[TableRow]], width: int
+):
+    columns, rows = table
+    shown = choose_columns(columns, widest(columns, rows), width)
+    least = max(columns[at].importance for at in shown)
+    assert all((at in shown) == (column.importance <= least) for at, column in enumerate(columns))
+
+
+@given(tables())
+def test_nothing_is_cut_or_left_out_where_there_is_room(table: tuple[list[Column], list[TableRow]]):
+    columns, rows = table
+    room = widest(columns, rows)
+    assert list(choose_columns(columns, room, sum(room) + 2 * len(room)).values()) == room
