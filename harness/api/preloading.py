@@ -9,6 +9,7 @@ from pydantic import SecretStr
 import harness
 from harness.api.best import best_of
 from harness.api.sync import in_step
+from harness.core.records import build_records
 from harness.core.settings import OFFLINE_JUDGE
 from harness.endpoints import Endpoint, Priced, agent_tokens, openai_client
 from harness.transcripts import counter_for
@@ -29,6 +30,7 @@ def preload() -> None:
             door = importlib.import_module(f"harness.{room.name}")
             for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):
                 importlib.import_module(module.name)
+    build_records()
     Priced(_MODEL, None).of(agent_tokens(1)[0].usage())  # the price library loads its data with the first price
     counter_for(_MODEL)
     in_step(_rehearse)()

@@ -4,21 +4,47 @@ A record is on disk before it counts. This room knows records and files; it must
 judged or ranked.
 """
 
-from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
-from harness.archive.blobs import Blobs
-from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
-from harness.archive.memory_store import MemoryStore
-from harness.archive.missing import last_unfinished, missing_of, redacted_of
-from harness.archive.rankings import RankingFile
-from harness.archive.read_store import ReadStore
-from harness.archive.reader import RunReader
-from harness.archive.repair import move_aside
-from harness.archive.run_files import write_file
-from harness.archive.run_store import RunStore
-from harness.archive.schema import schema_of, schemas
-from harness.archive.store import Store
-from harness.archive.typed_records import RankingHead, checked, recorded_settings
-from harness.archive.validation import Finding, findings
+from typing import TYPE_CHECKING
+
+from harness.core.lazy_door import lazy_names
+
+if TYPE_CHECKING:
+    from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
+    from harness.archive.blobs import Blobs
+    from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
+    from harness.archive.memory_store import MemoryStore
+    from harness.archive.missing import last_unfinished, missing_of, redacted_of
+    from harness.archive.rankings import RankingFile
+    from harness.archive.read_store import ReadStore
+    from harness.archive.reader import RunReader
+    from harness.archive.repair import move_aside
+    from harness.archive.run_files import write_file
+    from harness.archive.run_store import RunStore
+    from harness.archive.schema import schema_of, schemas
+    from harness.archive.store import Store
+    from harness.archive.typed_records import RankingHead, checked, recorded_settings
+    from harness.archive.validation import Finding, findings
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "attestations": "Attestation attest attest_addresses attestation_of withdraw",
+            "blobs": "Blobs",
+            "layout": "ASIDE RunInfo find_run linked_runs list_runs new_run_id",
+            "memory_store": "MemoryStore",
+            "missing": "last_unfinished missing_of redacted_of",
+            "rankings": "RankingFile",
+            "read_store": "ReadStore",
+            "reader": "RunReader",
+            "repair": "move_aside",
+            "run_files": "write_file",
+            "run_store": "RunStore",
+            "schema": "schema_of schemas",
+            "store": "Store",
+            "typed_records": "RankingHead checked recorded_settings",
+            "validation": "Finding findings",
+        },
+    )
 
 __all__ = [
     "ASIDE",

@@ -17,6 +17,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.archive.lines import RecordPlace
 from harness.archive.run_files import open_file
+from harness.archive.verdict_index import DoesNotFit
+from harness.core.records import BUILT_LATER
 
 _TABLES = """
 create table meta(queries integer, rollouts integer, verdicts integer, usd real, unknown integer);
@@ -33,12 +35,12 @@ _LEAST_RECORD = 32
 """No record has fewer bytes, so the files bound the rows that an index of them can have."""
 _END = 4096
 
-_FILE: TypeAdapter[tuple[str, int, int, int]] = TypeAdapter(tuple[str, Annotated[int, Field(ge=0)], int, int])
+_FILE: TypeAdapter[tuple[str, int, int, int]] = TypeAdapter(
+    tuple[str, Annotated[int, Field(ge=0)], int, int], config=BUILT_LATER
+)
+_PLACE: TypeAdapter[tuple[str, int]] = TypeAdapter(tuple[str, int], config=BUILT_LATER)
+_KEYED: TypeAdapter[tuple[str, str, int]] = TypeAdapter(tuple[str, str, int], config=BUILT_LATER)
 Row = TypeVar("Row")
-
-
-class DoesNotFit(Exception):
-    """What is there is no index of these files."""
 
 
 class FileEnds(NamedTuple):
@@ -98,6 +100,16 @@ class IndexFile:
         if path is None or not 0 <= offset < self.seen.get(path, 0):
             raise DoesNotFit(f"no place in the run's files: {name} at byte {offset}")
         return RecordPlace(path, offset)
+
+    def verdict(self, key: str) -> RecordPlace | None:
+        """Return where the verdict of a key is, or None. Raises DoesNotFit."""
+        row = self.one("select path, offset from verdicts where key = ?", _PLACE, key)
+        return self.place(*row) if row else None
+
+    def verdicts(self) -> dict[str, RecordPlace]:
+        """Return where all verdicts are, by key, the oldest first. Raises DoesNotFit."""
+        with self.rows("select key, path, offset from verdicts order by at", _KEYED) as rows:
+            return {key: self.place(name, offset) for key, name, offset in rows}
 
     def _bounded(self, answer: Iterable[Row]) -> Iterator[Row]:
         for number, each in enumerate(answer):

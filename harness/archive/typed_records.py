@@ -94,7 +94,7 @@ class VerdictMark(Record):
 
     key: str
     status: Literal["ok", "failed"]
-    usage: _Requests = _Requests()
+    usage: _Requests = _Requests.model_construct()
     source: str | None = None
     price_usd: float | None = None
 

@@ -1,21 +1,36 @@
 """Where verdicts are, by key. There are a dozen to a rollout, so those of a large run stay in its index on disk."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
-from pydantic import TypeAdapter
-
-from harness.archive.index_file import DoesNotFit, IndexFile
 from harness.archive.lines import RecordPlace
 
-_PLACE: TypeAdapter[tuple[str, int]] = TypeAdapter(tuple[str, int])
-_KEYED: TypeAdapter[tuple[str, str, int]] = TypeAdapter(tuple[str, str, int])
+
+class DoesNotFit(Exception):
+    """What is there is no index of these files."""
+
+
+class KeptVerdicts(Protocol):
+    """The places of verdicts on disk. Each question raises DoesNotFit where the file turns out to be no such index."""
+
+    def verdict(self, key: str) -> RecordPlace | None:
+        """Return where the verdict of a key is, or None."""
+        ...
+
+    def verdicts(self) -> dict[str, RecordPlace]:
+        """Return where all verdicts are, by key, the oldest first."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
 
 
 class VerdictIndex:
     """Looks keys up in the index on disk, and keeps in memory what is not there."""
 
     def __init__(
-        self, file: IndexFile | None = None, again: Callable[[], Mapping[str, RecordPlace]] | None = None
+        self, file: KeptVerdicts | None = None, again: Callable[[], Mapping[str, RecordPlace]] | None = None
     ) -> None:
         """Look in `file`. `again` finds the places that are there anew, should the file turn out not to fit."""
         self._fresh: dict[str, RecordPlace] = {}
@@ -59,8 +74,7 @@ class VerdictIndex:
         if self._file is None:
             return None
         try:
-            row = self._file.one("select path, offset from verdicts where key = ?", _PLACE, key)
-            return self._file.place(*row) if row else None
+            return self._file.verdict(key)
         except DoesNotFit:
             self._give_up()
             return self._fresh.get(key)
@@ -69,8 +83,7 @@ class VerdictIndex:
         if self._file is None:
             return {}
         try:
-            with self._file.rows("select key, path, offset from verdicts order by at", _KEYED) as rows:
-                return {key: self._file.place(name, offset) for key, name, offset in rows}
+            return self._file.verdicts()
         except DoesNotFit:
             self._give_up()
             return {}

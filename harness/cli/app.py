@@ -1,5 +1,7 @@
 """The app: its commands, and the one place where the environment is read and errors become exit codes."""
 
+import atexit
+import gc
 import io
 import os
 import signal
@@ -8,44 +10,30 @@ from typing import Any
 
 import click
 
-from harness.cli import options
-from harness.cli.agents import agents
-from harness.cli.best import best
-from harness.cli.doctor import doctor
-from harness.cli.import_ import import_
-from harness.cli.ls import ls
+from harness.cli.groups import LazyCommands, OrderedGroup
 from harness.cli.output import guard_output, say
-from harness.cli.rank import rank
-from harness.cli.replay import replay
-from harness.cli.report import report
-from harness.cli.rescore import rescore
-from harness.cli.resume import resume
-from harness.cli.rubric import rubric
-from harness.cli.run import run
-from harness.cli.schema import schema
-from harness.cli.show import show
-from harness.cli.stats import stats
-from harness.cli.validate import validate
 from harness.core.errors import ExitCode, HarnessError, short_message
 
-_COMMANDS = (
-    run,
-    best,
-    resume,
-    rescore,
-    replay,
-    import_,
-    show,
-    ls,
-    validate,
-    schema,
-    stats,
-    report,
-    rank,
-    doctor,
-    agents,
-    rubric,
-)
+_COMMANDS = {
+    "run": "run",
+    "best": "best",
+    "resume": "resume",
+    "rescore": "rescore",
+    "replay": "replay",
+    "import": "import_",
+    "show": "show",
+    "ls": "ls",
+    "validate": "validate",
+    "schema": "schema",
+    "stats": "stats",
+    "report": "report",
+    "rank": "rank",
+    "doctor": "doctor",
+    "agents": "agents",
+    "rubric": "rubric",
+}
+"""Each command's name, and the module of this room that holds it, under the module's own name."""
+_OBJECTS_BEFORE_A_LOOK = 100_000
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts or incomplete groups above --max-failures, or a replay diverged; 2 usage, "
     "or the first call was refused for key, model or address; 3 nothing rankable; 4 budget or quota reached; 5 archive "
@@ -53,14 +41,10 @@ _EPILOG = (
 )
 
 
-@click.group(cls=options.OrderedGroup, epilog=_EPILOG)
+@click.group(cls=OrderedGroup, commands=LazyCommands(__package__, _COMMANDS), epilog=_EPILOG)
 @click.version_option(package_name="arena-harness", message="%(package)s %(version)s", help="Print the version.")
 def app() -> None:
     """Run an LLM agent many times, find out which runs were really better, keep the evidence."""
-
-
-for _command in _COMMANDS:
-    app.add_command(_command)
 
 
 def main() -> None:
@@ -75,6 +59,7 @@ def main() -> None:
         for _press in range(2):  # one way out for both: as if Ctrl-C had been pressed twice, which lets nothing go on
             signal.raise_signal(signal.SIGINT)
 
+    _collect_garbage_rarely()
     guard_output()
     signal.signal(signal.SIGTERM, on_terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
@@ -93,6 +78,22 @@ def main() -> None:
         sys.stderr.close()  # whoever read our output has gone
         code = 1
     sys.exit(code)
+
+
+def _collect_garbage_rarely() -> None:
+    """Do without what the garbage collector takes of a short command's time: a quarter, and it finds nothing there.
+
+    Importing makes objects that stay, and at the end all of them are looked through once more. Where agents' code may
+    have run, that last look is taken: a file that such code left open may be flushed by it.
+    """
+    gc.set_threshold(_OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])
+    atexit.unregister(_skip_the_last_look)  # of an earlier call in this process
+    atexit.register(_skip_the_last_look)
+
+
+def _skip_the_last_look() -> None:
+    if "agents" not in sys.modules:
+        gc.freeze()
 
 
 def _print_usage_error(error: click.ClickException) -> None:

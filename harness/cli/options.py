@@ -70,15 +70,6 @@ def is_wide(context: click.Context) -> bool:
     return bool(context.meta.get(_WIDE))
 
 
-class OrderedGroup(click.Group):
-    """Lists the commands in the order in which they were added, not by the alphabet."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        del ctx
-        return list(self.commands)
-
-
 def setting_option(name: str, *, default: str | None = None) -> Decorator:
     """Add the option of a setting, under the setting's name; None or () where the user gave nothing.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import options
+from harness.cli.groups import OrderedGroup
 from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from harness.judging import Rubric
 
 
-@click.group(cls=options.OrderedGroup)
+@click.group(cls=OrderedGroup)
 def rubric() -> None:
     """List and print rubrics, and check one of your own."""
 

@@ -85,7 +85,7 @@ class GroupRanking(Record):
     """Distinct verdicts used that were there before."""
     spared: int = 0
     """Planned judge calls that were not made because they could not change who is best."""
-    judge_usage: Usage = Usage()
+    judge_usage: Usage = Usage.model_construct()
     """What the verdicts bought now took, failed ones and repair turns included."""
     judge_usd: float | None = 0.0
     notes: tuple[str, ...] = ()

@@ -35,11 +35,25 @@ FailureKind = Literal[AgentFailureKind, InfrastructureFailureKind]
 
 AGENT_FAILURES = frozenset[str](get_args(AgentFailureKind))
 
+BUILT_LATER = ConfigDict(defer_build=True)
+"""For types that most commands never use: what checks their values is built when the first value comes."""
+
 
 class Record(BaseModel):
     """The base of all records: frozen, and tolerant of fields that a later version added."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", ser_json_inf_nan="null", allow_inf_nan=False, defer_build=True
+    )
+
+
+def build_records() -> None:
+    """Build what checks the values of each record that has been imported, before the first value comes."""
+    waiting = Record.__subclasses__()
+    while waiting:
+        record = waiting.pop()
+        record.model_rebuild()
+        waiting += record.__subclasses__()
 
 
 def digest(value: Any) -> str:
@@ -213,7 +227,7 @@ class Rollout(Record):
     verify_error: str | None = None
     """What `reward` raised, or gave that is no number."""
     trajectory: Trajectory
-    usage: Usage = Usage()
+    usage: Usage = Usage.model_construct()
     price_usd: float | None = None
     fingerprint: str | None = None
     started_at: datetime

@@ -7,22 +7,18 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
-from harness.core.user_files import read_text
 
 _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 _MOST_FLOAT = 1e9
 """Of seconds and dollars: more than anybody means, and less than clocks overflow at."""
-_LARGEST_CONFIG = 100_000
-_MOST_MERGED = 1_000
 _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
 
 
@@ -36,7 +32,15 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
 
     Raises UsageError for a config file that is missing, broken or not a mapping.
     """
-    return _yaml(config) | _from_environment(environ) | {k: v for k, v in flags.items() if v not in (None, (), [])}
+    return _from_file(config) | _from_environment(environ) | {k: v for k, v in flags.items() if v not in (None, (), [])}
+
+
+def _from_file(config: Path | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
+
+    return read_config(config)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -202,37 +206,3 @@ def _complaint(error: Any) -> str:
     name = str(error["loc"][0])
     value = "" if name in ADDRESSES else f" {quoted(error['input'])}"  # an address may hold a password
     return f"{SETTINGS[name].flag}{value}: {message} (range and choices: `harness run --help`)"
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe against `<<`: merges of merges of merges can stand for more keys than memory holds."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)
-        if len(cast("list[Any]", node.value)) > _MOST_MERGED:
-            raise yaml.constructor.ConstructorError(None, None, f"more than {_MOST_MERGED} keys", node.start_mark)
-
-
-def _yaml(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    name = f"--config {on_a_line(path)}"
-    text = read_text(path, name, most=_LARGEST_CONFIG)
-    try:
-        loaded: Any = yaml.load(text, _Loader) or {}  # noqa: S506 - a SafeLoader
-    except RecursionError:
-        raise UsageError(f"{name} is not YAML that can be read: nested too deep") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: a date like 2026-13-45
-        raise UsageError(f"{name} is not YAML: {_yaml_fault(exc)}") from None
-    if not isinstance(loaded, dict):
-        raise UsageError(f"{name}: expected `setting: value` lines, found a {type(loaded).__name__}")
-    settings = cast("dict[Any, Any]", loaded)
-    if strange := [key for key in settings if not isinstance(key, str)]:
-        raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
-    return {key.replace("-", "_"): value for key, value in settings.items()}
-
-
-def _yaml_fault(exc: Exception) -> str:
-    if isinstance(exc, yaml.MarkedYAMLError) and exc.problem and exc.problem_mark:
-        return f"{on_a_line(exc.problem)}, line {exc.problem_mark.line + 1}"
-    return on_a_line(str(exc).partition("\n")[0])

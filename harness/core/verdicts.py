@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter
 
-from harness.core.records import Failure, Record, Usage
+from harness.core.records import BUILT_LATER, Failure, Record, Usage
 
 Side = Literal["A", "B"]
 Winner = Literal["A", "B", "tie"]
@@ -69,7 +69,7 @@ class _Bought(Record):
     """How the reply was asked for: json_schema, json_object or text."""
     raw_replies: tuple[str, ...] = ()
     """Blobs: the judge's reply, and before it the one that needed repair."""
-    usage: Usage = Usage()
+    usage: Usage = Usage.model_construct()
     price_usd: float | None = None
     started_at: datetime
     duration_s: float
@@ -140,4 +140,4 @@ Verdict = Annotated[
     | Annotated[Unscored, Tag("list-failed")],
     Discriminator(_verdict_kind),
 ]
-VERDICT: TypeAdapter[AnyVerdict] = TypeAdapter(Verdict)
+VERDICT: TypeAdapter[AnyVerdict] = TypeAdapter(Verdict, config=BUILT_LATER)

@@ -3,29 +3,55 @@
 This room parses no command line and prints nothing.
 """
 
-from harness.pipeline.concurrency import for_each
-from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
-from harness.pipeline.cut_short import what_is_kept
-from harness.pipeline.import_run import import_trajectories
-from harness.pipeline.plan import (
-    JudgingPlan,
-    NamedAddresses,
-    Prepared,
-    RescoreOptions,
-    changed_settings,
-    describe_calls,
-    places_of_begun,
-    prepare,
-)
-from harness.pipeline.quote import Quote, quote_rescoring
-from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
-from harness.pipeline.rubrics import rubric_of
-from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
-from harness.pipeline.stages import open_engine, open_judge, open_judge_models, open_ranker
-from harness.pipeline.surroundings import Surroundings
-from harness.pipeline.trust import agent_of_run
-from harness.pipeline.validation import Validation, validate_run
+from typing import TYPE_CHECKING
+
+from harness.core.lazy_door import lazy_names
+
+if TYPE_CHECKING:
+    from harness.pipeline.concurrency import for_each
+    from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
+    from harness.pipeline.cut_short import what_is_kept
+    from harness.pipeline.import_run import import_trajectories
+    from harness.pipeline.plan import (
+        JudgingPlan,
+        NamedAddresses,
+        Prepared,
+        RescoreOptions,
+        changed_settings,
+        describe_calls,
+        places_of_begun,
+        prepare,
+    )
+    from harness.pipeline.quote import Quote, quote_rescoring
+    from harness.pipeline.rank_groups import rank_part
+    from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
+    from harness.pipeline.rubrics import rubric_of
+    from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
+    from harness.pipeline.stages import open_engine, open_judge, open_judge_models, open_ranker
+    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.trust import agent_of_run
+    from harness.pipeline.validation import Validation, validate_run
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "concurrency": "for_each",
+            "costs": "ceiling_of check_prices prices_by_name",
+            "cut_short": "what_is_kept",
+            "import_run": "import_trajectories",
+            "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
+            "places_of_begun prepare",
+            "quote": "Quote quote_rescoring",
+            "rank_groups": "rank_part",
+            "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
+            "rubrics": "rubric_of",
+            "runs": "RunResult replay_run rescore_run resume_run run_queries",
+            "stages": "open_engine open_judge open_judge_models open_ranker",
+            "surroundings": "Surroundings",
+            "trust": "agent_of_run",
+            "validation": "Validation validate_run",
+        },
+    )
 
 __all__ = [
     "AgentSpec",

@@ -4,26 +4,49 @@ This room never calls a judge, awaits nothing, reads no file, and draws no chanc
 Scores are exact (`Fraction`), so that no rounding decides a match.
 """
 
-from harness.ranking.bracket import seeded_order
-from harness.ranking.conclusions import Conclusion, Rule, conclude
-from harness.ranking.cyclic import Cyclic
-from harness.ranking.early_stop import EarlyStop
-from harness.ranking.judge_stats.agreement import Share, kappa
-from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
-from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
-from harness.ranking.registry import (
-    NEED_ANCHOR,
-    TOPOLOGIES,
-    Entry,
-    Sampler,
-    calls_bounds,
-    describe_design,
-    make_topology,
-)
-from harness.ranking.reward_classes import classes_of, stack_classes
-from harness.ranking.rewards import place
-from harness.ranking.score_table import RankedScores, rank_scores
-from harness.ranking.topology import Pairing, Played, Topology, exact
+from typing import TYPE_CHECKING
+
+from harness.core.lazy_door import lazy_names
+
+if TYPE_CHECKING:
+    from harness.ranking.bracket import seeded_order
+    from harness.ranking.conclusions import Conclusion, Rule, conclude
+    from harness.ranking.cyclic import Cyclic
+    from harness.ranking.early_stop import EarlyStop
+    from harness.ranking.judge_stats.agreement import Share, kappa
+    from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
+    from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
+    from harness.ranking.registry import (
+        NEED_ANCHOR,
+        TOPOLOGIES,
+        Entry,
+        Sampler,
+        calls_bounds,
+        describe_design,
+        make_topology,
+    )
+    from harness.ranking.reward_classes import classes_of, stack_classes
+    from harness.ranking.rewards import place
+    from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.ranking.topology import Pairing, Played, Topology, exact
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "bracket": "seeded_order",
+            "conclusions": "Conclusion Rule conclude",
+            "cyclic": "Cyclic",
+            "early_stop": "EarlyStop",
+            "judge_stats.agreement": "Share kappa",
+            "judge_stats.tally": "JudgeCall Tally judge_calls tally",
+            "juror_agreement": "agreement match_margins mean_agreement",
+            "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
+            "reward_classes": "classes_of stack_classes",
+            "rewards": "place",
+            "score_table": "RankedScores rank_scores",
+            "topology": "Pairing Played Topology exact",
+        },
+    )
 
 __all__ = [
     "NEED_ANCHOR",

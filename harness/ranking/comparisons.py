@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.ranking.components import components
+
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
 
@@ -68,20 +70,7 @@ class Comparisons:
 
     def components(self) -> tuple[tuple[int, ...], ...]:
         """Return the entrants in groups that calls connect, each sorted, by smallest member."""
-        root = list(range(self.n))
-
-        def find(i: int) -> int:
-            while root[i] != i:
-                root[i] = i = root[root[i]]
-            return i
-
-        for i, j in {*zip(self.first.tolist(), self.second.tolist(), strict=True)}:
-            low, high = sorted((find(i), find(j)))
-            root[high] = low
-        by_root: dict[int, list[int]] = {}
-        for i in range(self.n):
-            by_root.setdefault(find(i), []).append(i)
-        return tuple(tuple(members) for members in by_root.values())
+        return components(self.n, zip(self.first.tolist(), self.second.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,7 @@
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
-
-_PRIOR_QUALITY, _PRIOR_FIRST_SIDE = 1.0, 0.5
-"""Prior precisions relative to unit noise."""
-_PRIOR_DOF, _PRIOR_SIGMA = 2.0, 1.0
-"""nu0 and s0: the noise is believed to be s0 score points with the weight of nu0 observations."""
+from harness.ranking.first_side import PRIOR_DOF, PRIOR_FIRST_SIDE, PRIOR_QUALITY, PRIOR_SIGMA
 
 
 def fit_margins(calls: Comparisons) -> Fit:
@@ -25,8 +21,8 @@ def fit_margins(calls: Comparisons) -> Fit:
     inverse = ridge(calls)
     mode = inverse @ calls.collect(margin)
     residual = margin - calls.predict(mode)
-    dof = max(0, len(margin) - (n - 1) - 1) + _PRIOR_DOF
-    variance = float(residual @ residual + _PRIOR_DOF * _PRIOR_SIGMA**2) / dof
+    dof = max(0, len(margin) - (n - 1) - 1) + PRIOR_DOF
+    variance = float(residual @ residual + PRIOR_DOF * PRIOR_SIGMA**2) / dof
     return Fit(
         estimates=mode[:-1] - mode[:-1].mean(),
         covariance=projected(variance * inverse[:-1, :-1]),
@@ -41,6 +37,6 @@ def fit_margins(calls: Comparisons) -> Fit:
 
 def ridge(calls: Comparisons) -> Floats:
     """Return (X'X + Lambda)^-1, (n+1, n+1): it depends on who met whom, not on what came of it."""
-    prior = np.full(calls.n + 1, _PRIOR_QUALITY)
-    prior[-1] = _PRIOR_FIRST_SIDE
+    prior = np.full(calls.n + 1, PRIOR_QUALITY)
+    prior[-1] = PRIOR_FIRST_SIDE
     return np.linalg.inv(calls.information() + np.diag(prior))

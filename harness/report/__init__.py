@@ -4,21 +4,47 @@
 outputs; none imports another. Only drawing a page loads jinja2.
 """
 
-from harness.report.html.page import write_page
-from harness.report.json import quality_json, run_json, share_json
-from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
-from harness.report.summary.match_verdicts import VerdictLookup
-from harness.report.summary.notes import open_reasons
-from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
-from harness.report.terminal.judge_quality import quality_lines
-from harness.report.terminal.layout import on_one_line, visible_text
-from harness.report.terminal.matches import match_lines, matches_table
-from harness.report.terminal.overview import overview
-from harness.report.terminal.queries import QueryTable
-from harness.report.terminal.rollout import path_lines
-from harness.report.terminal.runs import run_cells, runs_table, unreadable_lines
-from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import beginning, counted, dollars, probability, signed
+from typing import TYPE_CHECKING
+
+from harness.core.lazy_door import lazy_names
+
+if TYPE_CHECKING:
+    from harness.report.html.page import write_page
+    from harness.report.json import quality_json, run_json, share_json
+    from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
+    from harness.report.summary.match_verdicts import VerdictLookup
+    from harness.report.summary.notes import open_reasons
+    from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+    from harness.report.terminal.judge_quality import quality_lines
+    from harness.report.terminal.layout import on_one_line, visible_text
+    from harness.report.terminal.matches import match_lines, matches_table
+    from harness.report.terminal.overview import overview
+    from harness.report.terminal.queries import QueryTable
+    from harness.report.terminal.rollout import path_lines
+    from harness.report.terminal.runs import run_cells, runs_table, unreadable_lines
+    from harness.report.terminal.table import Column, TableRow, table_lines
+    from harness.report.text import beginning, counted, dollars, probability, signed
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "html.page": "write_page",
+            "json": "quality_json run_json share_json",
+            "judge_quality": "first_wins_meaning judge_qualities share_words",
+            "summary.match_verdicts": "VerdictLookup",
+            "summary.notes": "open_reasons",
+            "summary.ranking": "RankingSummary group_of is_offline summarize",
+            "terminal.judge_quality": "quality_lines",
+            "terminal.layout": "on_one_line visible_text",
+            "terminal.matches": "match_lines matches_table",
+            "terminal.overview": "overview",
+            "terminal.queries": "QueryTable",
+            "terminal.rollout": "path_lines",
+            "terminal.runs": "run_cells runs_table unreadable_lines",
+            "terminal.table": "Column TableRow table_lines",
+            "text": "beginning counted dollars probability signed",
+        },
+    )
 
 __all__ = [
     "Column",

@@ -51,6 +51,39 @@ def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> 
     assert done.stdout.strip()
 
 
+ALWAYS_HEAVY = "numpy openai agents anyio asyncio httpx2 stamina sqlite3 genai_prices"
+WITHOUT = {
+    "--help": f"{ALWAYS_HEAVY} pydantic rich yaml jinja2",
+    "ls": f"{ALWAYS_HEAVY} yaml jinja2",
+    "show": f"{ALWAYS_HEAVY} yaml jinja2",
+    "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
+    "stats": f"{ALWAYS_HEAVY} yaml jinja2",
+    "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
+    "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template
+    "rubric check research": ALWAYS_HEAVY,
+    "agents": "numpy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
+}
+
+
+@pytest.mark.parametrize(("command", "modules"), WITHOUT.items())
+def test_a_command_loads_nothing_heavy_that_it_does_not_need(command: str, modules: str, folder_of_a_run: Path) -> None:
+    watching = (
+        "import atexit, sys; from harness.cli import main; "
+        f"atexit.register(lambda: print(*({set(modules.split())} & sys.modules.keys()), file=sys.stderr)); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", watching, *command.split()],
+        cwd=folder_of_a_run,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.strip()
+    assert done.stderr.strip() == ""
+
+
 def test_help_loads_neither_pydantic_nor_the_sdk(tmp_path: Path) -> None:
     for command in ("--help", "run --help", "rescore --help"):
         done = subprocess.run(

@@ -1,10 +1,12 @@
 """One order or two? What judging pairs in both orders shows of the first side's effect."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
+from harness.ranking.components import components
+from harness.ranking.small_systems import solve
 
 THRESHOLD = 1.3
 """Below this ratio of var_position to var_residual a second order buys less than another pair would."""
@@ -87,27 +89,41 @@ def order_sums(margins: PairMargins) -> OrderSums:
     both = [(i, j) for i, j in margins if (j, i) in margins and i < j]
     if not both:
         return OrderSums()
-    forth, back = (np.array([margins[p] for p in ps]) for ps in (both, [(j, i) for i, j in both]))
-    position, preference = (forth + back) / 2, (forth - back) / 2
-    residual, rank = _about_ranking(both, preference)
-    about_mean = position - position.mean()
+    position = [(margins[i, j] + margins[j, i]) / 2 for i, j in both]
+    residual, rank = _about_ranking(both, [(margins[i, j] - margins[j, i]) / 2 for i, j in both])
+    shift = math.fsum(position)
+    mean = shift / len(both)
     return OrderSums(
         len(both),
-        float(about_mean @ about_mean),
+        _squares([effect - mean for effect in position]),
         len(both) - 1,
-        float(residual @ residual),
+        _squares(residual),
         len(both) - rank,
-        float(position.sum()),
-        float(position @ position),
+        shift,
+        _squares(position),
     )
 
 
-def _about_ranking(pairs: list[tuple[str, str]], preference: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return what a least-squares ranking leaves of the preferences, and how many parameters it took."""
+def _squares(values: Sequence[float]) -> float:
+    return math.fsum(value * value for value in values)
+
+
+def _about_ranking(pairs: Sequence[tuple[str, str]], preference: Sequence[float]) -> tuple[list[float], int]:
+    """Return what a least-squares ranking leaves of the preferences, and how many parameters it took.
+
+    Pairs do not tell the level of those whom they connect, so the first of each component stays at 0.
+    """
     place = {node: k for k, node in enumerate(dict.fromkeys(node for pair in pairs for node in pair))}
-    design = np.zeros((len(pairs), len(place)))
-    rows = np.arange(len(pairs))
-    design[rows, [place[i] for i, _ in pairs]] = 1.0
-    design[rows, [place[j] for _, j in pairs]] = -1.0
-    qualities, _, rank, _ = np.linalg.lstsq(design, preference, rcond=None)
-    return preference - design @ qualities, int(rank)
+    numbered = [(place[i], place[j]) for i, j in pairs]
+    at_zero = {members[0] for members in components(len(place), numbered)}
+    matrix = [[float(i == j and i in at_zero) for j in range(len(place))] for i in range(len(place))]
+    collected = [0.0] * len(place)
+    for pair, lead in zip(numbered, preference, strict=True):
+        for node, other, sign in ((*pair, 1.0), (*reversed(pair), -1.0)):
+            if node not in at_zero:
+                matrix[node][node] += 1.0
+                matrix[node][other] -= other not in at_zero
+                collected[node] += sign * lead
+    (qualities,) = solve(matrix, collected)
+    left = [lead - (qualities[i] - qualities[j]) for (i, j), lead in zip(numbered, preference, strict=True)]
+    return left, len(place) - len(at_zero)

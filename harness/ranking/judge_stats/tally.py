@@ -4,15 +4,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from operator import mul
 
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import Judged
-from harness.ranking.comparisons import Comparisons
+from harness.ranking.first_side import first_side
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.orders import OrderSums, order_sums
-from harness.ranking.margins import fit_margins
 from harness.ranking.ranks import average_ranks
 
 _TINY = 1e-9
@@ -240,16 +238,21 @@ def _flips(means: Mapping[tuple[str, str], float]) -> Share:
 
 
 def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
-    """Count triples by matrix products: trace(J^3)/6 of them are judged, trace(W^3)/3 go round."""
+    """Count the triples with all pairs judged, and those that go round, by sets of entrants as the bits of a number."""
     nodes = {node: k for k, node in enumerate(dict.fromkeys(node for pair in means for node in pair))}
-    lead, met = (np.zeros((len(nodes), len(nodes))) for _ in range(2))
+    lead: defaultdict[tuple[int, int], float] = defaultdict(float)
+    met, beats, beaten_by = ([0] * len(nodes) for _ in range(3))
     for (i, j), margin in means.items():
         a, b = nodes[i], nodes[j]
-        met[a, b] = met[b, a] = 1
-        lead[a, b] += margin
-        lead[b, a] -= margin
-    beats = (lead > _TINY).astype(float)
-    return Share(round(float(np.trace(beats @ beats @ beats)) / 3), round(float(np.trace(met @ met @ met)) / 6))
+        lead[min(a, b), max(a, b)] += margin if a < b else -margin
+        met[a] |= 1 << b
+        met[b] |= 1 << a
+    decided = [(a, b) if margin > 0 else (b, a) for (a, b), margin in lead.items() if abs(margin) > _TINY]
+    for winner, loser in decided:
+        beats[winner] |= 1 << loser
+        beaten_by[loser] |= 1 << winner
+    cyclic = sum((beats[loser] & beaten_by[winner]).bit_count() for winner, loser in decided)
+    return Share(cyclic // 3, sum((met[a] & met[b]).bit_count() for a, b in lead) // 3)
 
 
 def _marks(calls: Iterable[JudgeCall]) -> dict[int, int]:
@@ -271,26 +274,24 @@ def _length(calls: Iterable[JudgeCall]) -> LengthSums:
         return LengthSums()
     score_ranks = average_ranks({node: round(sum(scores[node]) / len(scores[node]), 9) for node in lengths})
     length_ranks = average_ranks(lengths)
-    ours, theirs = (np.array([float(ranks[node]) for node in lengths]) for ranks in (score_ranks, length_ranks))
-    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
-    return LengthSums(float(ours @ theirs), float(ours @ ours), float(theirs @ theirs), len(lengths))
+    ours, theirs = ([float(ranks[node]) for node in lengths] for ranks in (score_ranks, length_ranks))
+    middle = (len(lengths) - 1) / 2  # the mean of all ranks
+    ours, theirs = [rank - middle for rank in ours], [rank - middle for rank in theirs]
+    return LengthSums(_products(ours, theirs), _products(ours, ours), _products(theirs, theirs), len(lengths))
+
+
+def _products(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return math.fsum(map(mul, ours, theirs))
 
 
 def _side(calls: Sequence[JudgeCall]) -> SideSums:
     if not calls:
         return SideSums()
     nodes = {node: k for k, node in enumerate(dict.fromkeys(node for c in calls for node in (c.first, c.second)))}
-    fit = fit_margins(
-        Comparisons.of(
-            len(nodes),
-            [nodes[c.first] for c in calls],
-            [nodes[c.second] for c in calls],
-            [c.score_first for c in calls],
-            [c.score_second for c in calls],
-        )
-    )
+    margins = [(nodes[c.first], nodes[c.second], c.score_first - c.score_second) for c in calls]
+    effect, sd = first_side(len(nodes), margins)
     weight = float(len(calls))
-    return SideSums(weight * fit.first_side, (weight * fit.first_side_sd) ** 2, weight)
+    return SideSums(weight * effect, (weight * sd) ** 2, weight)
 
 
 def _noise(calls: Iterable[JudgeCall]) -> tuple[NoiseSums, Share]:

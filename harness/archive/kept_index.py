@@ -1,0 +1,107 @@
+"""The index of a large run as a file in the user's cache folder: written whole, and read as far as it fits the run."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from harness.archive.index import Index, RolloutPlace
+from harness.archive.index_file import FileEnds, IndexFile, name_of, new_index_file
+from harness.archive.lines import RecordPlace
+from harness.archive.verdict_index import DoesNotFit, VerdictIndex
+from harness.core.records import BUILT_LATER
+
+_Count = Annotated[int, Field(ge=0)]
+_META = TypeAdapter(tuple[_Count, _Count, _Count, float | None, Literal[0, 1]], config=BUILT_LATER)
+_ROLLOUTS = "select query, idx, path, offset, status, kind, started, price from rollouts order by at"
+_QUERY = TypeAdapter(tuple[str, str, int], config=BUILT_LATER)
+_ROLLOUT = TypeAdapter(
+    tuple[str, _Count, str, int, Literal["ok", "failed"], str | None, str, float | None], config=BUILT_LATER
+)
+_LAST = TypeAdapter(tuple[_Count], config=BUILT_LATER)
+
+
+def load_index(cache: Path, sizes: Mapping[Path, int]) -> Index | None:
+    """Return what the cache holds, or None if it does not fit the files."""
+    try:
+        file = IndexFile(cache, sizes)
+    except DoesNotFit:
+        return None
+    try:
+        return _read(file)
+    except DoesNotFit:
+        file.close()
+        return None
+
+
+def _read(file: IndexFile) -> Index:
+    """Read all but the verdicts. Raises DoesNotFit."""
+    index = Index(seen=dict(file.seen))
+    if (meta := file.one("select queries, rollouts, verdicts, usd, unknown from meta", _META)) is None:
+        raise DoesNotFit("no sums")
+    *counts, usd, unknown = meta
+    with file.rows("select id, path, offset from queries order by at", _QUERY) as queries:
+        index.queries.update((query, file.place(name, offset)) for query, name, offset in queries)
+    with file.rows(_ROLLOUTS, _ROLLOUT) as rollouts:
+        for query, number, name, offset, status, kind, started, price in rollouts:
+            at = RolloutPlace(file.place(name, offset), status, kind, _time(started), _money(price))
+            index.rollouts.setdefault(query, {})[number] = at
+    last = file.one("select at from verdicts order by at desc limit 1", _LAST) or (0,)
+    if counts != [len(index.queries), sum(map(len, index.rollouts.values())), *last]:
+        raise DoesNotFit("rows are missing")
+    index.spent = None if unknown else _money(usd)
+    index.verdicts = VerdictIndex(file, lambda: _verdicts_in(index.seen))
+    return index
+
+
+def _verdicts_in(paths: Iterable[Path]) -> dict[str, RecordPlace]:
+    """Return the places of the verdicts in segments, read anew."""
+    index = Index()
+    index.scan(sorted(path for path in paths if path.parent.name == "verdicts"))
+    return dict(index.verdicts.items())
+
+
+def keep_index(cache: Path, index: Index) -> bool:
+    """Write the cache anew, and tell whether that could be done: without a place to write, a run is read without."""
+    try:
+        verdicts = [(key, name_of(p.path), p.offset) for key, p in index.verdicts.items()]
+        rollouts = list(_rollout_rows(index))
+        sums = (len(index.queries), len(rollouts), len(verdicts), index.spent, index.spent is None)
+        with new_index_file(cache) as base:
+            base.execute("insert into meta values (?, ?, ?, ?, ?)", sums)
+            files = ((name_of(path), *FileEnds.of(path, seen)) for path, seen in index.seen.items())
+            base.executemany("insert into files values (?, ?, ?, ?)", files)
+            queries = ((name, name_of(p.path), p.offset) for name, p in index.queries.items())
+            base.executemany("insert into queries(id, path, offset) values (?, ?, ?)", queries)
+            base.executemany(
+                "insert into rollouts(query, idx, path, offset, status, kind, started, price) values (?,?,?,?,?,?,?,?)",
+                rollouts,
+            )
+            base.executemany("insert into verdicts(key, path, offset) values (?, ?, ?)", verdicts)
+    except (sqlite3.Error, OSError, OverflowError):
+        return False
+    return True
+
+
+def _rollout_rows(index: Index) -> Iterator[tuple[Any, ...]]:
+    for query, places in index.rollouts.items():
+        for number, (place, *rest) in places.items():
+            yield (query, number, name_of(place.path), place.offset, *rest)
+
+
+def _time(started: str) -> str:
+    try:
+        datetime.fromisoformat(started)
+    except ValueError:
+        raise DoesNotFit(f"no time: {started!r}") from None
+    return started
+
+
+def _money(usd: float | None) -> float | None:
+    if usd is not None and not isfinite(usd):
+        raise DoesNotFit("no sum of money")
+    return usd

@@ -1,0 +1,39 @@
+"""The first-side effect without numpy is that of the `margins` fit; small systems are solved as by numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.first_side import first_side
+from harness.ranking.margins import fit_margins
+from harness.ranking.small_systems import solve
+
+scores = st.floats(0, 10)
+
+
+@st.composite
+def some_calls(draw: st.DrawFn):
+    n = draw(st.integers(2, 9))
+    pairs = st.permutations(range(n)).map(lambda order: (order[0], order[1]))
+    return n, draw(st.lists(st.tuples(pairs, scores, scores), max_size=40))
+
+
+@given(some_calls())
+def test_the_first_side_effect_is_that_of_the_fit(drawn):
+    n, calls = drawn
+    columns = zip(*[(i, j, a, b) for (i, j), a, b in calls], strict=True) if calls else ((), (), (), ())
+    fit = fit_margins(Comparisons.of(n, *columns))
+    effect, sd = first_side(n, [(i, j, a - b) for (i, j), a, b in calls])
+    assert effect == pytest.approx(fit.first_side, abs=1e-9)
+    assert sd == pytest.approx(fit.first_side_sd, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 65])
+def test_a_system_has_numpys_solutions_whatever_its_size(n: int):
+    rng = np.random.default_rng(n)
+    root = rng.normal(size=(n, n))
+    matrix, sides = root @ root.T + n * np.eye(n), rng.normal(size=(2, n))
+    solved = solve(matrix.tolist(), *sides.tolist())
+    assert solved == pytest.approx(np.linalg.solve(matrix, sides.T).T, abs=1e-9)
