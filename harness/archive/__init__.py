@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.archive.reader import RunReader
     from harness.archive.repair import move_aside
     from harness.archive.run_files import write_file
+    from harness.archive.run_state import RunState, state_of
     from harness.archive.run_store import RunStore
     from harness.archive.schema import schema_of, schemas
     from harness.archive.store import Store
@@ -38,6 +39,7 @@ else:
             "reader": "RunReader",
             "repair": "move_aside",
             "run_files": "write_file",
+            "run_state": "RunState state_of",
             "run_store": "RunStore",
             "schema": "schema_of schemas",
             "store": "Store",
@@ -57,6 +59,7 @@ __all__ = [
     "ReadStore",
     "RunInfo",
     "RunReader",
+    "RunState",
     "RunStore",
     "Store",
     "attest",
@@ -75,6 +78,7 @@ __all__ = [
     "redacted_of",
     "schema_of",
     "schemas",
+    "state_of",
     "withdraw",
     "write_file",
 ]

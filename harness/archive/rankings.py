@@ -56,6 +56,8 @@ class RankingFile:
     finished: bool
     path: Path | None = None
     """Its file, whatever its header says of itself; None for one that was not read from a file."""
+    incomplete: int = 0
+    """How many of the groups are not ranked in full; 0 too for one that was not read from a file."""
 
     def of(self, query: str) -> GroupRanking | None:
         """Return the ranking of one query's group, or None."""
@@ -74,18 +76,20 @@ def read_ranking(path: Path) -> RankingFile | None:
     head: RankingHead | None = None
     places: list[RecordPlace] = []
     queries: list[str] = []
-    finished = False
+    finished, incomplete = False, 0
     for located in read_lines(path):
         kind = located.members["kind"]
         if kind == "header":
             head = read_record(located, RANKING_HEAD)
         elif kind == "group":
             places.append(located.place)
-            queries.append(read_record(located, RANKED_QUERY).query)
+            ranked = read_record(located, RANKED_QUERY)
+            queries.append(ranked.query)
+            incomplete += ranked.status == "incomplete"
         else:
             read_record(located, FOOTER)
             finished = True
-    return RankingFile(head, GroupsOnDisk(places, queries), finished, path) if head else None
+    return RankingFile(head, GroupsOnDisk(places, queries), finished, path, incomplete) if head else None
 
 
 def read_head(path: Path) -> RankingHead | None:

@@ -100,9 +100,10 @@ class VerdictMark(Record):
 
 
 class RankedQuery(Record):
-    """Which query's group a line of a ranking holds."""
+    """Which query's group a line of a ranking holds, and whether that is ranked in full."""
 
     query: str
+    status: Literal["complete", "incomplete"]
 
 
 @dataclass(frozen=True)

@@ -26,18 +26,18 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import run_cells, runs_table, unreadable_lines
+    from harness.report import RunLine, run_line, runs_table, unreadable_lines
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
-    rows: list[list[object]] = []
+    rows: list[RunLine] = []
     unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
     for path in list_runs(folder):
         try:
             with RunReader(path) as reader:
-                rows.append([*run_cells(reader)])
-                infos.append(reader.info.model_dump(mode="json", exclude={"rubric_text"}))
+                rows.append(run_line(reader))
+                infos.append(reader.info.model_dump(mode="json", exclude={"rubric_text"}) | rows[-1].figures)
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.report.terminal.overview import overview
     from harness.report.terminal.queries import QueryTable
     from harness.report.terminal.rollout import path_lines
-    from harness.report.terminal.runs import run_cells, runs_table, unreadable_lines
+    from harness.report.terminal.runs import RunLine, run_line, runs_table, unreadable_lines
     from harness.report.terminal.table import Column, TableRow, table_lines
     from harness.report.text import beginning, counted, dollars, probability, signed
 else:
@@ -40,7 +40,7 @@ else:
             "terminal.overview": "overview",
             "terminal.queries": "QueryTable",
             "terminal.rollout": "path_lines",
-            "terminal.runs": "run_cells runs_table unreadable_lines",
+            "terminal.runs": "RunLine run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines",
             "text": "beginning counted dollars probability signed",
         },
@@ -50,6 +50,7 @@ __all__ = [
     "Column",
     "QueryTable",
     "RankingSummary",
+    "RunLine",
     "TableRow",
     "VerdictLookup",
     "beginning",
@@ -68,8 +69,8 @@ __all__ = [
     "probability",
     "quality_json",
     "quality_lines",
-    "run_cells",
     "run_json",
+    "run_line",
     "runs_table",
     "share_json",
     "share_words",

@@ -35,6 +35,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
     return {
         "query": group.query.text,
         "id": group.query.id,
+        "metadata": dict(group.query.metadata),
         "topology": ranking.topology,
         "estimator": ranking.estimator,
         "status": ranking.status,
@@ -81,6 +82,7 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "uncertainty": ranked.uncertainty,
         "p_best": ranked.p_best,
         "p_above_mean": ranked.p_above_mean,
+        "verified": rollout.verified,
         "explanation": ranked.explanation,
         "answer": rollout.trajectory.answer,
         "steps": len(rollout.trajectory.path),
@@ -89,6 +91,11 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "tokens": rollout.usage.tokens,
         "cached": rollout.usage.cached,
         "price_usd": rollout.price_usd,
+        "duration_s": rollout.duration_s,
+        "origin": rollout.origin,
+        "origin_id": rollout.origin_id,
+        "given_reward": rollout.given_reward,
+        "metadata": dict(rollout.metadata),
     }
 
 

@@ -1,0 +1,59 @@
+"""What became of a run: done, under way, interrupted, failed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from harness.archive.index import RolloutPlace
+from harness.archive.layout import LOCK
+from harness.archive.missing import CUT_SHORT
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+
+RunState = Literal["done", "under way", "interrupted", "failed", "partly failed", "not judged"]
+"""interrupted: a rollout or the ranking was begun, or was to come, and never ended. failed: all that was to come was
+tried, and no rollout ended well, or no query was ranked in full. partly failed: endpoint or judge failed some of it."""
+_LOCKS = Path("/proc/locks")
+
+
+def state_of(reader: RunReader, ranking: RankingFile | None) -> RunState:
+    """Return what became of a run; `ranking` is its newest. Raises ArchiveDamaged."""
+    if _interrupted(reader, ranking):
+        return "under way" if _is_locked(reader.folder / LOCK) else "interrupted"
+    if ranking is None or ranking.head.settings.get("topology") == "none":
+        return "not judged"
+    places = [place for group in reader.index.rollouts.values() for place in group.values()]
+    if all(place.status == "failed" for place in places) or ranking.incomplete == len(ranking.groups):
+        return "failed"
+    return "partly failed" if ranking.incomplete or any(place.kind in CUT_SHORT for place in places) else "done"
+
+
+def _interrupted(reader: RunReader, ranking: RankingFile | None) -> bool:
+    info, index = reader.info, reader.index
+    if not info.judge:  # what was imported nobody runs
+        return ranking is not None and not ranking.finished
+    wanted = info.settings.get("n")
+    ended = [index.rollouts.get(query, {}) for query in index.queries]
+    return (
+        not ended
+        or len(ended) < (info.queries or 0)
+        or any(_cut_short(places, wanted if isinstance(wanted, int) else 0) for places in ended)
+        or ranking is None
+        or not ranking.finished
+    )
+
+
+def _cut_short(places: Mapping[int, RolloutPlace], wanted: int) -> bool:
+    return len(places) < wanted or any(place.kind == "cancelled" for place in places.values())
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether a process holds a lock on a file; False where the system does not tell (only Linux does).
+
+    Trying to lock the file would tell it everywhere, and might stop a process that locks it at that moment.
+    """
+    try:
+        inode, locks = path.stat().st_ino, _LOCKS.read_text("ascii")
+    except (OSError, ValueError):
+        return False
+    return any(place.endswith(f":{inode}") for line in locks.splitlines() for place in line.split()[5:6])
