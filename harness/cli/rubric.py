@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,15 +14,19 @@ from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.text import Text
 
     from harness.judging import Rubric
 
 
+_IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")
+
+
 @click.group(cls=OrderedGroup)
 def rubric() -> None:
-    """List and print rubrics, and check one of your own."""
+    """List and print rubrics; begin one of your own, and check it."""
 
 
 @rubric.command()
@@ -51,6 +57,34 @@ def check(file: str) -> ExitCode:
     blocks = f"path {_block(checked, 'path')}; answer {_block(checked, 'answer')}"
     say(f"{file}: ok: {checked.label}; {blocks}{idle}")
     return ExitCode.DONE
+
+
+@rubric.command("new")
+@click.argument("file", type=options.FILE, help="The file to write.")
+@click.option(
+    "--from", "source", default="writing", metavar="NAME", help="The packaged rubric to copy. [default: writing]"
+)
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def new_rubric(file: Path, source: str, *, force: bool) -> None:
+    """Copy a packaged rubric into a file of your own, ready to edit."""
+    from harness.cli.new_files import write_new
+    from harness.cli.output import say
+    from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+    from harness.judging import packaged_rubrics, rubric_source
+
+    names = packaged_rubrics()
+    if source not in names:
+        hint = did_you_mean(source, names)
+        raise UsageError(f"--from {quoted(source)}: no such rubric{hint}; there are: {', '.join(names)}")
+    if str(file) in names:
+        raise UsageError(f"{file} is the name of a packaged rubric, which --rubric would take instead: name {file}.md")
+    text = rubric_source(source)
+    if _IS_NAME.fullmatch(file.stem):
+        text = text.replace(f"name: {source}\n", f"name: {file.stem}\n", 1)
+    write_new(file, text, force=force)
+    shown = shlex.quote(on_a_line(file))
+    say(f"{on_a_line(file)}: a copy of {source}, ready to edit")
+    say(f"next: harness rubric check {shown}\nnext: harness run --rubric {shown}")
 
 
 def _list_rubrics(*, as_json: bool) -> None:

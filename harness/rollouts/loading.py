@@ -25,8 +25,8 @@ from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.rollouts.environment import AgentEnv
+from harness.rollouts.examples import examples_folder, is_example
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 _ENTRY_POINTS = "harness.agents"
 
 
@@ -135,7 +135,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         if is_file(folder / f"{word}.py"):
             path = folder / f"{word}.py"
             _refuse_in_run(path)
-            return _from_module(_import_file(path, here), "", path, name=word, packaged=_is_packaged(path))
+            return _from_module(_import_file(path, here), "", path, name=word, packaged=is_example(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
@@ -164,7 +164,7 @@ def _refuse_in_run(path: Path) -> None:
 
 def _run_around(path: Path) -> str | None:
     """Return the run folder that a path is in; the packaged examples are ours, wherever they are installed."""
-    return None if path.resolve().is_relative_to(_packaged_folder()) else enclosing_run(path)
+    return None if path.resolve().is_relative_to(examples_folder()) else enclosing_run(path)
 
 
 def agent_files(here: Path) -> Iterator[Path]:
@@ -173,25 +173,9 @@ def agent_files(here: Path) -> Iterator[Path]:
         yield from sorted(p for p in folder.glob("*.py") if not (p.name.startswith("_") or _run_around(p)))
 
 
-EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
-"""Told apart by name: in a checkout the examples lie where people put agents of their own."""
-
-
 def _folders(here: Path) -> list[Path]:
-    folders = (here / "agents_config", _packaged_folder())
+    folders = (here / "agents_config", examples_folder())
     return [folder for folder in folders if folder.is_dir() and not _run_around(folder)]
-
-
-def _packaged_folder() -> Path:
-    """In a wheel the examples are in the package; in a checkout they stand beside it."""
-    installed = _PACKAGE / "_agents"
-    return installed if installed.is_dir() else _PACKAGE.parent / "agents_config"
-
-
-def _is_packaged(path: Path) -> bool:
-    """Return whether a file is an example: also an unchanged copy, but not another file beside the examples."""
-    twin = _packaged_folder() / path.name
-    return path.stem in EXAMPLES and twin.is_file() and twin.read_bytes() == path.read_bytes()
 
 
 def _near_file(path: Path) -> str:

@@ -8,7 +8,7 @@ import pytest
 from agents import Agent, WebSearchTool
 
 from harness.core.errors import UsageError
-from harness.rollouts import AgentEnv, from_object, load_agent, loading
+from harness.rollouts import AgentEnv, examples, from_object, load_agent
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +110,7 @@ async def test_reasoning_effort_is_pinned_only_for_models_that_know_it(tmp_path:
 def test_an_agent_of_ones_own_beside_the_examples_of_a_checkout_is_no_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(loading, "_PACKAGE", tmp_path / "harness")
+    monkeypatch.setattr(examples, "_PACKAGE", tmp_path / "harness")
     folder = tmp_path / "agents_config"
     folder.mkdir()
     for name in ("search.py", "poet.py"):
@@ -121,4 +121,4 @@ def test_an_agent_of_ones_own_beside_the_examples_of_a_checkout_is_no_example(
 
 def test_the_examples_are_there():
     there = {p.stem for p in (ROOT / "agents_config").glob("*.py")}
-    assert there >= loading.EXAMPLES
+    assert there >= examples.EXAMPLES
