@@ -20,6 +20,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.turns import my_turn
 from harness.core.verdicts import AnyVerdict
 from harness.endpoints import Ceiling
 from harness.formats import queries_of
@@ -70,12 +71,14 @@ async def best_of(
     the agent has run carries the rollouts as its `group`.
     """
     ends = _deadline(deadline)
+    await my_turn()
     if on_judge_failure not in {"anchor", "raise"}:
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, hurried=ends.is_set), "n": n, **settings})
     surroundings = replace(surroundings_of(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, surroundings, store)
     (asked,) = queries_of([query])
+    await my_turn()
     async with work.opened() as (engine, ranker):
         group = await work.roll_out(engine, asked)
         in_time = anyio.current_time() < ends.at

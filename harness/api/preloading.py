@@ -1,5 +1,6 @@
 """Everything that a first call would import or build, in one go: for a server, before it takes requests."""
 
+import gc
 import importlib
 import pkgutil
 
@@ -23,7 +24,8 @@ def preload() -> None:
     """Import everything, and build what a first call would build: no later call then blocks its event loop for that.
 
     Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, and writes
-    nothing.
+    nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`): a walk over all
+    the modules would block a loop for longer than any request.
     """
     for room in pkgutil.iter_modules(harness.__path__):
         if room.name not in _NOT_NEEDED:
@@ -34,6 +36,8 @@ def preload() -> None:
     Priced(_MODEL, None).of(agent_tokens(1)[0].usage())  # the price library loads its data with the first price
     counter_for(_MODEL)
     in_step(_rehearse)()
+    gc.collect()
+    gc.freeze()
 
 
 async def _rehearse() -> None:

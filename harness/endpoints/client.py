@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import openai
 
+from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.redirects import only_to_origin_of
 
@@ -27,7 +28,10 @@ def openai_client(
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
     Without `timeout_s` the openai client's own limits hold. Close the client when done.
     """
-    hooks = {"request": [only_to_origin_of(endpoint.url)], "response": [on_response] if on_response else []}
+    hooks: dict[str, list[Any]] = {
+        "request": [only_to_origin_of(endpoint.url)],
+        "response": [_in_turn, on_response] if on_response else [_in_turn],
+    }
     return openai.AsyncOpenAI(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
@@ -38,6 +42,10 @@ def openai_client(
             verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks
         ),
     )
+
+
+async def _in_turn(_: Any) -> None:
+    await my_turn()
 
 
 @cache

@@ -10,6 +10,7 @@ import httpx2
 import openai
 
 from harness.core.progress import Progress, Silent
+from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
 from harness.endpoints.errors import is_quota
@@ -71,6 +72,7 @@ class Gate:
         began = anyio.current_time()
         while True:
             tries = not self.open and await self._wait(clock)
+            await my_turn()
             sent_at = self._pace.sent()
             try:
                 with anyio.move_on_after(self.patience.request_s):

@@ -10,6 +10,7 @@ import anyio
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
+from harness.core.turns import my_turn
 from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
 from harness.rollouts.approvals import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
@@ -145,6 +146,7 @@ class Engine:
         return recorder.fingerprint
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
+        await my_turn()
         seed = sampling_seed(self.run_context, query, index)
         recorder = Recorder(
             on_reply=on_this_thread(self.first_call.reply),

@@ -6,6 +6,7 @@ a few hung tools then stop every other rollout. Here a lost place is made up for
 
 import asyncio
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ class ToolThreads(ThreadPoolExecutor):
     def __init__(self, width: int, note: Callable[[str], None]) -> None:
         """Run `width` functions at a time; `note` hears of lost threads."""
         super().__init__(max_workers=1)  # asyncio takes no other kind of executor; its own threads are never started
-        self._width, self._note = width, note
+        self.width, self._note = width, note
         self._changed = threading.Condition()
         self._waiting: deque[_Work] = deque()
         self._alive = self._idle = self._lost = 0
@@ -51,6 +52,13 @@ class ToolThreads(ThreadPoolExecutor):
             self._closed = True
             self._changed.notify_all()
 
+    def widen(self, more: int) -> None:
+        """Run so many more functions at a time, or fewer."""
+        with self._changed:
+            self.width += more
+            self._make_room()
+            self._changed.notify_all()
+
     def lose(self) -> None:
         """Make up for a thread whose function goes on though nobody waits for it any more."""
         with self._changed:
@@ -69,7 +77,7 @@ class ToolThreads(ThreadPoolExecutor):
             self._lost -= 1
 
     def _make_room(self) -> None:
-        room = self._width + min(self._lost, MOST_LOST)
+        room = self.width + min(self._lost, MOST_LOST)
         if len(self._waiting) > self._idle and self._alive < room:
             self._alive += 1
             threading.Thread(target=self._serve, name="harness-tool", daemon=True).start()
@@ -82,7 +90,7 @@ class ToolThreads(ThreadPoolExecutor):
     def _next(self) -> "_Work | None":
         with self._changed:
             self._idle += 1
-            while not self._waiting and not self._closed and self._alive <= self._width + self._lost:
+            while not self._waiting and not self._closed and self._alive <= self.width + self._lost:
                 self._changed.wait()
             self._idle -= 1
             if self._waiting:
@@ -93,16 +101,57 @@ class ToolThreads(ThreadPoolExecutor):
 
 @contextmanager
 def tools_in_threads(width: int, note: Callable[[str], None]) -> Generator[None]:
-    """Run the loop's synchronous tools in threads of ours; the executor that the loop had before is put back."""
+    """Run the loop's synchronous tools in threads of ours, `width` at a time.
+
+    What overlaps on one loop shares the threads, and each adds its width: in a server there are many at a time. After
+    the last of them the executor that the loop had before is put back.
+    """
     loop: Any = asyncio.get_running_loop()
-    before, threads = getattr(loop, "_default_executor", None), ToolThreads(width, note)
-    loop.set_default_executor(threads)
+    shared = _SHARED.get(loop)
+    if shared is None:
+        shared = _SHARED[loop] = _SharedThreads(loop)
+    shared.begin(width, note)
     try:
         yield
     finally:
-        if hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it; another loop keeps our threads
-            loop._default_executor = before  # noqa: SLF001
-            threads.shutdown()
+        if shared.end(width, note):
+            del _SHARED[loop]
+
+
+class _SharedThreads:
+    """The threads of one loop, and those who use them."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = weakref.ref(loop)
+        self._before = getattr(loop, "_default_executor", None)
+        self._notes: list[Callable[[str], None]] = []
+        self._threads = ToolThreads(0, self._note)
+        loop.set_default_executor(self._threads)
+
+    def begin(self, width: int, note: Callable[[str], None]) -> None:
+        self._threads.widen(width if self._notes else width - self._threads.width)
+        self._notes.append(note)
+
+    def end(self, width: int, note: Callable[[str], None]) -> bool:
+        """Note that one user has ended; return whether the threads were given up with it."""
+        self._notes.remove(note)
+        loop: Any = self._loop()
+        if self._notes:
+            self._threads.widen(-width)
+            return False
+        if not hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it: another loop keeps our threads
+            return False
+        if loop._default_executor is self._threads:  # noqa: SLF001 - as above
+            loop._default_executor = self._before  # noqa: SLF001
+        self._threads.shutdown()
+        return True
+
+    def _note(self, text: str) -> None:
+        for note in self._notes[:1]:
+            note(text)
+
+
+_SHARED: weakref.WeakKeyDictionary[Any, _SharedThreads] = weakref.WeakKeyDictionary()
 
 
 class _Work(Future[Any]):

@@ -10,7 +10,7 @@ import pytest
 from agents import Agent, function_tool
 
 from harness.rollouts.loop_watch import LoopWatch
-from harness.rollouts.tool_threads import ToolThreads, on_no_thread
+from harness.rollouts.tool_threads import ToolThreads, on_no_thread, tools_in_threads
 from tests.fake_endpoint import Reaction, Say, Seen
 from tests.rollouts.test_capture import roll_out
 
@@ -122,3 +122,19 @@ async def test_what_blocks_the_loop_is_named() -> None:
     assert len(notes) == 1
     assert "blocked for more than 1 s by computes (" in notes[0]
     assert "test_tool_threads.py, line" in notes[0]
+
+
+async def test_what_overlaps_on_a_loop_shares_the_threads_and_the_last_gives_the_executor_back() -> None:
+    loop, release = asyncio.get_running_loop(), threading.Event()
+    first, second = tools_in_threads(1, pytest.fail), tools_in_threads(1, pytest.fail)
+    first.__enter__()
+    with anyio.fail_after(5):
+        waits = loop.run_in_executor(None, release.wait)
+        second.__enter__()
+        assert await loop.run_in_executor(None, threading.current_thread) is not threading.current_thread()
+        first.__exit__(None, None, None)
+        release.set()
+        assert await waits
+        assert (await loop.run_in_executor(None, threading.current_thread)).name == "harness-tool"
+        second.__exit__(None, None, None)
+        assert (await loop.run_in_executor(None, threading.current_thread)).name != "harness-tool"

@@ -1,0 +1,79 @@
+"""Turns: work that is ready all at once is spread over rounds of the loop."""
+
+import asyncio
+from typing import cast
+
+import anyio
+
+from harness.core.turns import SLICE_S, my_turn
+from tests.virtual_time import VirtualTimeLoop, run_virtually
+
+PIECE_S = 0.4 * SLICE_S
+
+
+def computing(seconds: float) -> None:
+    """Take the loop's time without letting anything else run."""
+    cast("VirtualTimeLoop", asyncio.get_running_loop()).now += seconds
+
+
+async def longest_block(pieces: int) -> float:
+    """Return for how long a task that comes in every round of the loop had to wait, while so many tasks computed."""
+    waits = list[float]()
+
+    async def piece() -> None:
+        await my_turn()
+        computing(PIECE_S)
+
+    async def watch() -> None:
+        while True:
+            began = anyio.current_time()
+            await asyncio.sleep(0)
+            waits.append(anyio.current_time() - began)
+
+    watching = asyncio.create_task(watch())
+    async with anyio.create_task_group() as tasks:
+        for _ in range(pieces):
+            tasks.start_soon(piece)
+    watching.cancel()
+    return max(waits)
+
+
+def test_a_hundred_tasks_that_are_ready_at_once_block_the_loop_for_a_slice_and_a_piece_at_most():
+    assert run_virtually(longest_block, 100) <= SLICE_S + PIECE_S + 1e-9
+
+
+def test_work_alone_goes_on_at_once():
+    async def work() -> int:
+        rounds = 0
+
+        def count() -> None:
+            nonlocal rounds
+            rounds += 1
+
+        asyncio.get_running_loop().call_soon(count)
+        await my_turn()
+        return rounds
+
+    assert run_virtually(work) == 0
+
+
+def test_whoever_is_cancelled_while_waiting_keeps_nobody_waiting():
+    async def work() -> list[int]:
+        done = list[int]()
+
+        async def piece(number: int, scope: anyio.CancelScope) -> None:
+            with scope:
+                await my_turn()
+                computing(SLICE_S)
+                done.append(number)
+
+        scopes = [anyio.CancelScope() for _ in range(5)]
+        async with anyio.create_task_group() as tasks:
+            for number, scope in enumerate(scopes):
+                tasks.start_soon(piece, number, scope)
+            await asyncio.sleep(0)
+            scopes[1].cancel()
+            scopes[3].cancel()
+        return done
+
+    assert run_virtually(work) == [0, 2, 4]
