@@ -1,5 +1,8 @@
 """A run with one of its rankings, for people or as JSON."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
@@ -14,10 +17,14 @@ def print_run(
     summary: RankingSummary | None = None,
     indent: int | None = 1,
     table: QueryTable | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a run with one of its rankings; `summary` saves summarizing the ranking again, `table` lists queries."""
+    """Print a run with one of its rankings, in JSON with `more` fields.
+
+    `summary` saves summarizing the ranking again, `table` lists queries.
+    """
     if as_json:
-        print_json(run_json(reader, ranking), indent=indent)
+        print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
         return
     console = stdout()
     if is_offline(reader, ranking):

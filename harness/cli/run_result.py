@@ -5,20 +5,40 @@ import sys
 from pathlib import Path
 
 from harness.archive import RankingFile, RunReader
+from harness.cli.console import stdout
 from harness.cli.next_commands import next_commands
 from harness.cli.output import say
 from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
 from harness.pipeline import RunResult, what_is_kept
-from harness.report import RankingSummary, summarize, write_page
+from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize, write_page
 
 
 def deliver(
-    result: RunResult, *, max_failures: int, as_json: bool, rescored: bool = False, several: bool = False
+    result: RunResult,
+    *,
+    max_failures: int,
+    as_json: bool,
+    rescored: bool = False,
+    several: bool = False,
+    lent: bool = False,
 ) -> ExitCode:
-    """Write the page, print the result, and return the exit code. The JSON of `several` runs is a line each."""
+    """Write the page, print the result, and return the exit code. The JSON of `several` runs is a line each.
+
+    What was reused is printed after rescoring, and where other runs lent verdicts (`lent`).
+    """
     with RunReader(result.path) as reader:
-        return _deliver(reader, result, max_failures, as_json=as_json, rescored=rescored, several=several)
+        ranking = reader.ranking(result.ranking_id)
+        summary = summarize(reader, ranking)
+        write_page(reader, ranking, result.path / "report.html", summary)
+        change = change_against_earlier(reader, ranking) if rescored else None
+        more = {"against": change.as_json() if change else None} if rescored else {}
+        print_run(reader, ranking, as_json=as_json, summary=summary, indent=None if several else 1, more=more)
+        if not as_json:
+            if rescored or lent:
+                _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
+            next_commands(reader, ranking, summary.best, sys.argv[1:])
+        return _end(reader, result, ranking, summary, max_failures, rescored=rescored)
 
 
 def say_partial(rollouts: int, run: Path) -> None:
@@ -38,17 +58,26 @@ def say_given_up(result: RunResult) -> bool:
     return result.given_up is not None
 
 
-def _deliver(
-    reader: RunReader, result: RunResult, max_failures: int, *, as_json: bool, rescored: bool, several: bool
+def _say_reused(summary: RankingSummary, change: RankingChange | None, *, name_queries: bool) -> None:
+    """Say how many verdicts were reused and bought, and what the ranking changed against the one before."""
+    sources = [f"{times} from {run}" for run, times in summary.sources.most_common()]
+    lent = f" ({', '.join(sources)})" if sources else ""
+    say(f"reused {summary.judge.reused}{lent}, bought {summary.judge.bought}")
+    console = stdout()
+    for line in change_lines(change, name_queries=name_queries) if change else ():
+        console.print(line)
+
+
+def _end(
+    reader: RunReader,
+    result: RunResult,
+    ranking: RankingFile,
+    summary: RankingSummary,
+    max_failures: int,
+    *,
+    rescored: bool,
 ) -> ExitCode:
-    ranking = reader.ranking(result.ranking_id)
-    summary = summarize(reader, ranking)
-    write_page(reader, ranking, result.path / "report.html", summary)
-    print_run(reader, ranking, as_json=as_json, summary=summary, indent=None if several else 1)
-    if not as_json:
-        if rescored:
-            say(f"reused {summary.judge.reused}, bought {summary.judge.bought}")
-        next_commands(reader, ranking, summary.best, sys.argv[1:])
+    """Say what stopped the work, if anything did, and return the exit code."""
     say_partial(summary.agents.partial, result.path)
     if result.stopped:
         say(

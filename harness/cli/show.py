@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "--columns", metavar="FIELDS", help="A row a query, with these fields of the queries' metadata, with commas."
 )
 @click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
+@click.option("--rankings", is_flag=True, help="List the rankings of the run.")
 @options.setting_option("runs_dir")
 @options.json_option
 @options.wide_option
@@ -55,6 +56,7 @@ def show(
     transcript: bool,
     matches: bool,
     brief: bool,
+    rankings: bool,
     list_all: bool,
     as_json: bool,
 ) -> None:
@@ -64,11 +66,14 @@ def show(
     from harness.cli.show_matches import show_matches
     from harness.report import QueryTable
 
-    parts = {"--rollout": rollout is not None, "--matches": matches, "--match": match is not None}
+    parts = {"--rankings": rankings, "--rollout": rollout is not None}
+    parts |= {"--matches": matches, "--match": match is not None}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, transcript=transcript, brief=brief)
     reader = open_run(run, runs_dir, environ)
-    if rollout is not None and transcript:
+    if rankings:
+        _list_rankings(reader, as_json=as_json)
+    elif rollout is not None and transcript:
         shown = _find_rollout(reader, find_query(reader, query), rollout)
         _show_transcript(shown, reader.ranking(ranking).head, as_json=as_json)
     elif rollout is not None:
@@ -92,10 +97,29 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
         raise UsageError("--transcript shows one rollout: name it with --rollout K")
     if brief and "--match" not in parts_given:
         raise UsageError("--brief leaves the transcripts out of a match: name the match with --match N")
+    if "--rankings" in parts_given and len(parts_given + tables_given) > 1:
+        other = (parts_given + tables_given)[1]
+        raise UsageError(f"--rankings lists rankings, {other} shows what one holds: give one of them")
     if "--rollout" in parts_given and len(parts_given) > 1:
         raise UsageError(f"--rollout shows a rollout, {parts_given[1]} what it was judged by: give one of them")
     if parts_given and tables_given:
         raise UsageError(f"{parts_given[0]} shows a part of one query, {tables_given[0]} lists all: give one of them")
+
+
+def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
+    from harness.report import ranking_line, rankings_table
+
+    lines = [ranking_line(ranking, len(reader.index.queries)) for ranking in reader.rankings()]
+    if as_json:
+        print_json([line.as_json() for line in lines])
+        return
+    if not lines:
+        reader.ranking()  # says how to make one
+    console = stdout()
+    for line in rankings_table(lines, console.width):
+        console.print(line)
 
 
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from harness.ranking.judge_stats.agreement import Share, kappa
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
+    from harness.ranking.kendall import tau_b
+    from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
         TOPOLOGIES,
@@ -40,6 +42,8 @@ else:
             "judge_stats.agreement": "Share kappa",
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
+            "kendall": "tau_b",
+            "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
             "rewards": "place",
@@ -65,6 +69,7 @@ __all__ = [
     "Tally",
     "Topology",
     "agreement",
+    "average_ranks",
     "calls_bounds",
     "classes_of",
     "conclude",
@@ -80,4 +85,5 @@ __all__ = [
     "seeded_order",
     "stack_classes",
     "tally",
+    "tau_b",
 ]

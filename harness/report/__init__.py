@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+    from harness.report.summary.ranking_change import RankingChange, change_against_earlier
+    from harness.report.summary.ranking_line import ranking_line
     from harness.report.terminal.judge_quality import quality_lines
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
     from harness.report.terminal.overview import overview
     from harness.report.terminal.queries import QueryTable
+    from harness.report.terminal.rankings import change_lines, rankings_table
     from harness.report.terminal.rollout import path_lines
     from harness.report.terminal.runs import RunLine, run_line, runs_table, unreadable_lines
     from harness.report.terminal.table import Column, TableRow, table_lines
@@ -33,12 +36,15 @@ else:
             "judge_quality": "first_wins_meaning judge_qualities share_words",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
+            "summary.ranking_change": "RankingChange change_against_earlier",
+            "summary.ranking_line": "ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
             "terminal.judge_quality": "quality_lines",
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
             "terminal.overview": "overview",
             "terminal.queries": "QueryTable",
+            "terminal.rankings": "change_lines rankings_table",
             "terminal.rollout": "path_lines",
             "terminal.runs": "RunLine run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines",
@@ -49,11 +55,14 @@ else:
 __all__ = [
     "Column",
     "QueryTable",
+    "RankingChange",
     "RankingSummary",
     "RunLine",
     "TableRow",
     "VerdictLookup",
     "beginning",
+    "change_against_earlier",
+    "change_lines",
     "counted",
     "dollars",
     "first_wins_meaning",
@@ -69,6 +78,8 @@ __all__ = [
     "probability",
     "quality_json",
     "quality_lines",
+    "ranking_line",
+    "rankings_table",
     "run_json",
     "run_line",
     "runs_table",

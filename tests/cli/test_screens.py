@@ -22,7 +22,15 @@ from tests.nursery import ROOT, clean_environment
 
 SCREENS = Path(__file__).resolve().parents[1] / "data" / "screens"
 WIDTHS = ("60", "80", "120", "200", "piped")
-ARCHIVES = ("offline-arena", "offline-interrupted", "online-arena", "online-jury", "online-resumed", "online-verified")
+ARCHIVES = (
+    "offline-arena",
+    "offline-interrupted",
+    "online-arena",
+    "online-jury",
+    "online-resumed",
+    "online-verified",
+    "online-asked-again",
+)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -42,6 +50,7 @@ def commands(ids: dict[str, str]) -> list[tuple[str, ...]]:
         ("show", ids["online-verified"]),
         ("show", ids["online-arena"], "--query", "sort", "--matches"),
         ("show", ids["online-jury"], "--match", "1", "--brief"),
+        ("show", ids["online-asked-again"], "--rankings"),
         ("stats", ids["offline-arena"]),
     ]
 

@@ -47,6 +47,13 @@ def test_the_fields_of_the_figures_of_a_judge_are_the_documented_ones(tmp_path: 
     assert set(ranking["judges"][0]["flips"]) == documented("A share has")
 
 
+def test_the_fields_of_the_list_of_rankings_are_the_documented_ones(tmp_path: Path):
+    room = Room.make(tmp_path / "room")
+    argv = ("show", room.add_run("online-jury").name, "--rankings", "--json")
+    (ranking,) = json.loads(attempt(argv, room.work, room.environ()).out_text)
+    assert set(ranking) == documented("`show --rankings --json` prints a list: of each ranking")
+
+
 def test_what_came_with_imported_trajectories_and_their_queries_is_in_the_json(tmp_path: Path):
     room = Room.make(tmp_path / "room")
     line = {

@@ -1,6 +1,7 @@
 """One query of a ranking, summed up: a line for lists of queries, and the figures that add up over queries."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,6 +88,8 @@ class GroupSummary:
     models: ModelNames
     spans: tuple[TimeSpan, ...]
     """When a rollout or a verdict was under way: in order, and none overlaps another."""
+    sources: Counter[str]
+    """How many of its verdicts were bought in which other run."""
 
 
 def summarize_group(
@@ -109,6 +112,7 @@ def summarize_group(
         tallies=tallies(group, ranking, judged),
         models=_model_names(group, verdicts),
         spans=spans,
+        sources=Counter(verdict.source for verdict in verdicts if verdict.source),
     )
 
 

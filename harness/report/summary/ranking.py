@@ -36,6 +36,8 @@ class RankingSummary:
     tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
     models: ModelNames = field(default_factory=ModelNames)
     spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
+    sources: Counter[str] = field(default_factory=Counter[str])
+    """How many verdicts were bought in which other run (--reuse)."""
     agreements: list[Agreement] = field(default_factory=list[Agreement])
     designs: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
     """Topology and estimator of the groups, each pair once."""
@@ -72,6 +74,7 @@ class RankingSummary:
         self.tallies = add_tallies([self.tallies, group.tallies])
         self.models += group.models
         self.spans.extend(group.spans)
+        self.sources += group.sources
         self.agreements.extend(ranking.agreement)
         self.designs[ranking.topology, ranking.estimator] = None
         self.failed_verdicts.update(ranking.failed_verdicts)

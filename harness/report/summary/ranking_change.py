@@ -1,0 +1,106 @@
+"""What a ranking changed against an earlier one of the same run."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.archive import RankingFile, RunReader
+from harness.core.rankings import GroupRanking
+from harness.ranking import average_ranks, tau_b
+
+_MOVES = 3
+"""How many moves are named, the largest ones."""
+
+
+@dataclass(frozen=True)
+class PlaceMove:
+    """A rollout whose place is another now. Places count from 1; those who tie share the average."""
+
+    query: str
+    rollout: int
+    before: float
+    after: float
+
+    @property
+    def shift(self) -> float:
+        """By how many places it moved, either way."""
+        return abs(self.after - self.before)
+
+
+@dataclass(frozen=True)
+class RankingChange:
+    """How two rankings differ, over the rollouts that have a place in both."""
+
+    ranking: str
+    """The id of the earlier one."""
+    winners_changed: int
+    """Queries of which other rollouts share the first place."""
+    of: int
+    """Queries that both ranked."""
+    tau: float | None
+    """Kendall's tau-b of the places in a query, mean over the queries in which neither ranking ties all."""
+    shift: float
+    """Places by which a rollout moved, mean over all rollouts."""
+    moves: tuple[PlaceMove, ...]
+    """The largest ones."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` has as `against`."""
+        return {
+            "ranking": self.ranking,
+            "winners_changed": self.winners_changed,
+            "of": self.of,
+            "tau": self.tau,
+            "shift": self.shift,
+            "moves": [{"query": m.query, "rollout": m.rollout, "from": m.before, "to": m.after} for m in self.moves],
+        }
+
+
+def change_against_earlier(reader: RunReader, ranking: RankingFile) -> RankingChange | None:
+    """Return what a ranking changed against the newest of the earlier ones that ranked any of its queries, or None."""
+    ids = [head.id for head in reader.heads()]
+    earlier = ids[: ids.index(ranking.head.id)] if ranking.head.id in ids else []
+    changes = (ranking_change(reader.ranking(name), ranking) for name in reversed(earlier))
+    return next((change for change in changes if change.of), None)
+
+
+def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
+    """Return what `after` changed against `before`."""
+    winners_changed = of = rollouts = 0
+    shifts, taus, largest = 0.0, list[float](), list[PlaceMove]()
+    for moves in _moves_by_query(before, after):
+        of += 1
+        winners_changed += _winners([m.before for m in moves]) != _winners([m.after for m in moves])
+        rollouts += len(moves)
+        shifts += sum(move.shift for move in moves)
+        tau = tau_b([m.before for m in moves], [m.after for m in moves])
+        taus += [] if tau is None else [tau]
+        largest = heapq.nlargest(_MOVES, [*largest, *(m for m in moves if m.shift)], key=lambda move: move.shift)
+    return RankingChange(
+        ranking=before.head.id,
+        winners_changed=winners_changed,
+        of=of,
+        tau=sum(taus) / len(taus) if taus else None,
+        shift=shifts / rollouts if rollouts else 0.0,
+        moves=tuple(largest),
+    )
+
+
+def _moves_by_query(before: RankingFile, after: RankingFile) -> Iterator[list[PlaceMove]]:
+    """Yield, for each query that both ranked, where each rollout stood and stands, among those that both ranked."""
+    for group in after.groups:
+        old = _ranks(before.of(group.query))
+        new = _ranks(group)
+        both = [rollout for rollout in new if rollout in old]
+        places = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
+        if both:
+            yield [PlaceMove(group.query, r, *(float(ranks[r] + 1) for ranks in places)) for r in both]
+
+
+def _ranks(group: GroupRanking | None) -> dict[int, float]:
+    return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
+
+
+def _winners(places: list[float]) -> set[int]:
+    return {at for at, place in enumerate(places) if place == min(places)}

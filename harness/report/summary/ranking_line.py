@@ -1,0 +1,69 @@
+"""A ranking in a list of the rankings of a run."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.archive import RankingFile
+from harness.core.sums import sum_if_known
+
+
+@dataclass(frozen=True)
+class RankingLine:
+    """A ranking: when and how it was made, what it came to, and what it took."""
+
+    ranking: str
+    created_at: datetime
+    judge: str
+    rubric: str
+    topology: str
+    estimator: str
+    finished: bool
+    """Whether it came to its end; else it was cut short, or is under way."""
+    complete: int
+    """Queries that are ranked in full."""
+    queries: int
+    """Queries of the run."""
+    calls: int
+    """Model calls paid for in it, repair turns included."""
+    judged: int
+    """Verdicts bought in it."""
+    reused: int
+    judge_usd: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `show --rankings --json` prints of it."""
+        return asdict(self) | {"created_at": self.created_at.isoformat()}
+
+
+def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
+    """Return the line of a ranking of a run with so many queries. Its groups are read, one at a time."""
+    head = ranking.head
+    calls = judged = reused = 0
+    usd: float | None = 0.0
+    for group in ranking.groups:
+        calls += group.judge_usage.requests
+        judged += group.judged
+        reused += group.reused
+        usd = sum_if_known((usd, group.judge_usd))
+    return RankingLine(
+        ranking=head.id,
+        created_at=head.created_at,
+        judge=str(head.judge.get("identity") or head.judge.get("model") or ""),
+        rubric=head.rubric,
+        topology=_design(ranking, "topology"),
+        estimator=_design(ranking, "estimator"),
+        finished=ranking.finished,
+        complete=len(ranking.groups) - ranking.incomplete,
+        queries=queries,
+        calls=calls,
+        judged=judged,
+        reused=reused,
+        judge_usd=usd,
+    )
+
+
+def _design(ranking: RankingFile, name: str) -> str:
+    """Return what the first group names, as an anchor that failed changes it, else what the settings name."""
+    first = next(iter(ranking.groups), None)
+    return str(getattr(first, name) if first else ranking.head.settings.get(name) or "")

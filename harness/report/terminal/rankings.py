@@ -1,0 +1,63 @@
+"""The rankings of a run: a row for each, and what the newest changed against the one before."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+
+from harness.core.unicode import visible_name
+from harness.report.summary.ranking_change import RankingChange
+from harness.report.summary.ranking_line import RankingLine
+from harness.report.terminal.layout import on_one_line, visible_text
+from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import counted, dollars, enumeration
+
+_COLUMNS = (
+    Column("ranking", 1, wish=40),
+    Column("when", 7),
+    Column("judge", 2, wish=12),
+    Column("rubric", 4, wish=12),
+    Column("topology", 5),
+    Column("estimator", 8),
+    Column("complete", 3, right=True),
+    Column("calls", 6, right=True),
+    Column("reused", 10, right=True),
+    Column("cost", 9, right=True),
+)
+
+
+def rankings_table(rankings: Iterable[RankingLine], width: int) -> Iterator[Text]:
+    """Yield a table of rankings in the order given."""
+    return table_lines(_COLUMNS, map(_row, rankings), width)
+
+
+def _row(line: RankingLine) -> TableRow:
+    return TableRow(
+        (
+            visible_name(line.ranking),
+            f"{line.created_at:%Y-%m-%d %H:%M}",
+            on_one_line(line.judge),
+            on_one_line(line.rubric),
+            visible_name(line.topology),
+            visible_name(line.estimator),
+            f"{line.complete} of {line.queries}",
+            f"{line.calls:,}",
+            f"{line.reused:,}",
+            dollars(line.judge_usd),
+        )
+    )
+
+
+def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]:
+    """Yield what a ranking changed against an earlier one; the moves name their queries only with `name_queries`."""
+    queries = counted(change.of, "query", "queries")
+    tau = "" if change.tau is None else f"Kendall's tau-b {change.tau:.2f}, "
+    yield visible_text(
+        f"against ranking {change.ranking}: winners changed on {change.winners_changed} of {queries}; {tau}"
+        f"a rollout moved by {change.shift:.1f} places on average"
+    )
+    if change.moves:
+        moves = [
+            f"rollout {m.rollout}{f' of {m.query}' if name_queries else ''} from {m.before:g} to {m.after:g}"
+            for m in change.moves
+        ]
+        yield visible_text(f"largest moves: {enumeration(moves)}")
