@@ -99,7 +99,7 @@ async def resume(
             return loaded_agent(agent)
         with RunReader(folder) as reader:
             attestation = attestation_of(reader, surroundings.environ)
-            return agent_of_run(reader.info, attestation, Path.cwd(), f"resume {folder}")
+            return agent_of_run(reader.info, attestation, Path.cwd(), "resume", folder)
 
     rubric = settings.pop("rubric", None)
     urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)

@@ -16,6 +16,7 @@ from harness.archive.run_files import read_file, runs_in
 from harness.archive.typed_records import checked
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Record
+from harness.core.wording import call
 
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
 """The folders of a run that hold files of records."""
@@ -95,14 +96,14 @@ def find_run(word: str, runs_dir: Path) -> Path:
     runs = list_runs(runs_dir)
     if word == "last":
         if not runs:
-            raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with `harness run --agent search`")
+            raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with {call('run', agent='search')}")
         return runs[-1]
     matching = [p for p in runs if p.name == word] or [p for p in runs if p.name.startswith(word)]
     if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
         raise _linked(link)
     if not matching:
         hint = did_you_mean(word, [p.name for p in runs])
-        raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; `harness ls` lists them")
+        raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; {call('ls')} lists them")
     if len(matching) > 1:
         raise UsageError(
             f"{quoted(word)} fits {len(matching)} runs: {', '.join(p.name for p in matching[:4])}; say more of it"

@@ -25,6 +25,7 @@ from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
 from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.wording import call
 
 T = TypeVar("T")
 
@@ -148,12 +149,8 @@ class RunReader:
             ids = ", ".join(head.id for head, _ in heads)
             raise UsageError(f"run {self.info.id} has no ranking {quoted(ranking_id)}; there are: {ids}")
         wanted = f"ranking {quoted(ranking_id)}" if ranking_id else "ranking yet"
-        how = (
-            f"harness resume {self.info.id}"
-            if self.info.judge
-            else f"harness rescore {self.info.id} --judge-model MODEL"
-        )
-        raise UsageError(f"run {self.info.id} has no {wanted}; make one with `{how}`")
+        how = call("resume", self.info.id) if self.info.judge else call("rescore", self.info.id, judge_model="MODEL")
+        raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
     @property
     def index(self) -> Index:

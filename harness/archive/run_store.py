@@ -24,6 +24,7 @@ from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, Usag
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.wording import option
 
 _STAMP = "%Y%m%dT%H%M%S%f"
 _STAMP_LENGTH = len("20260721T140320000000")
@@ -91,7 +92,7 @@ class RunStore:
             sync_folder(runs_dir)
         except OSError as exc:
             raise UsageError(
-                f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with --runs-dir"
+                f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
             ) from exc
         return cls(target, info.created_at, redact=redact)
 

@@ -133,7 +133,7 @@ def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]
 
     if agent:
         return load_agent(agent, Path.cwd())
-    return agent_of_run(reader.info, attestation_of(reader, environ), Path.cwd(), f"resume {reader.folder}")
+    return agent_of_run(reader.info, attestation_of(reader, environ), Path.cwd(), "resume", reader.folder)
 
 
 def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:

@@ -14,6 +14,7 @@ from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
+from harness.core.wording import joined, option
 
 _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
@@ -104,8 +105,8 @@ def _check_text(name: str, value: Any) -> None:
     several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
     for text in (str(each) for each in several if isinstance(each, str | Path)):
         if "\0" in text or valid_unicode(text) != text:
-            shown = "" if name in ADDRESSES else f" {quoted(text)}"
-            raise UsageError(f"{SETTINGS[name].flag}{shown}: holds NUL, or a byte that is not UTF-8")
+            shown = "" if name in ADDRESSES else quoted(text)
+            raise UsageError(f"{joined(option(name), shown)}: holds NUL, or a byte that is not UTF-8")
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,21 +165,22 @@ def _check_budget(settings: Settings) -> None:
         return
     if settings.topology != "cyclic":
         raise UsageError(
-            f"--budget {settings.budget} with --topology {settings.topology}: a budget is spent by `cyclic`; leave "
+            f"{option('budget', settings.budget)} with {option('topology', settings.topology)}: a budget is spent by "
+            "`cyclic`; leave "
             "out one of the two"
         )
     least = (settings.n - 1) * (2 if settings.order == "both" else 1)
     if settings.budget < least:
         raise UsageError(
-            f"--budget {settings.budget}: {settings.n} rollouts need at least {least} judge calls to be compared "
-            "with each other, directly or through others"
+            f"{option('budget', settings.budget)}: {settings.n} rollouts need at least {least} judge calls to be "
+            "compared with each other, directly or through others"
         )
 
 
 def _check_prices(settings: Settings) -> None:
     models = [word.rpartition("=")[0] for word in settings.prices]
     if twice := next((model for model in models if models.count(model) > 1), None):
-        raise UsageError(f"--price: {quoted(twice)} has two prices")
+        raise UsageError(f"{option('prices')}: {quoted(twice)} has two prices")
 
 
 def _check_ruler(settings: Settings) -> None:
@@ -186,11 +188,14 @@ def _check_ruler(settings: Settings) -> None:
     if settings.judge != "ruler":
         return
     if settings.topology == "none":
-        raise UsageError("--topology none with --judge ruler: `none` judges nothing; give --topology arena")
+        raise UsageError(
+            f"{option('topology', 'none')} with {option('judge', 'ruler')}: `none` judges nothing; give "
+            f"{option('topology', 'arena')}"
+        )
     if settings.judge_when != "always":
         raise UsageError(
-            f"--judge-when {settings.judge_when} with --judge ruler: a whole group is scored at once; "
-            "give --judge-when always, or --judge pairwise"
+            f"{option('judge_when', settings.judge_when)} with {option('judge', 'ruler')}: a whole group is scored at "
+            f"once; give {option('judge_when', 'always')}, or {option('judge', 'pairwise')}"
         )
 
 
@@ -204,5 +209,5 @@ def _complaints(faults: ValidationError) -> str:
 def _complaint(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
     name = str(error["loc"][0])
-    value = "" if name in ADDRESSES else f" {quoted(error['input'])}"  # an address may hold a password
-    return f"{SETTINGS[name].flag}{value}: {message} (range and choices: `harness run --help`)"
+    value = "" if name in ADDRESSES else quoted(error["input"])  # an address may hold a password
+    return f"{joined(option(name), value)}: {message} (range and choices: `harness run --help`)"

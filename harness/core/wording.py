@@ -4,9 +4,12 @@ What the archive keeps names the options of the command line, whoever called.
 """
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
+
+from harness.core.settings import SETTINGS
 
 _PYTHON = ContextVar("harness_called_from_python", default=False)
 
@@ -22,16 +25,45 @@ def from_python() -> Generator[None]:
 
 
 def option(name: str, value: object = None) -> str:
-    """Return what sets a setting: `--max-cost 5`, or `max_cost=5` from Python; True is a flag without a value."""
+    """Return what sets a setting or names a parameter: `--max-cost 5`, or `max_cost=5` from Python.
+
+    Without `value`: `--max-cost`, or `max_cost=`.
+    """
+    if isinstance(value, float):
+        value = float(f"{value:g}")
     if _PYTHON.get():
-        return f"{name}=" if value is None else f"{name}={value!r}"
-    flag = "-n" if name == "n" else f"--{name.replace('_', '-')}"
-    return flag if value in (None, True) else f"{flag} {value}"
+        return f"{name}=" if value is None else f"{name}={_argument(name, value)}"
+    flag = SETTINGS[name].flag if name in SETTINGS else f"--{name.replace('_', '-')}"
+    return flag if value is None or value is True else f"{flag} {_words(value)}"
+
+
+def switch(name: str) -> str:
+    """Return what turns a setting on: `--offline`, or `offline=True`."""
+    return option(name, value=True)
+
+
+def joined(option_text: str, value: str) -> str:
+    """Return an option's text with a value as a message shows it; "" where the value is not shown."""
+    return f"{option_text}{value}" if option_text.endswith("=") else f"{option_text} {value}".rstrip()
 
 
 def call(function: str, *words: object, **arguments: object) -> str:
     """Return what to type: `harness resume RUN --rubric FILE`, or `harness.resume('RUN', rubric='FILE')`."""
-    options = [option(name, value) for name, value in arguments.items()]
     if _PYTHON.get():
+        options = [option(name, value) for name, value in arguments.items()]
         return f"`harness.{function}({', '.join([*(repr(str(word)) for word in words), *options])})`"
+    options = [
+        option(name, shlex.quote(value) if isinstance(value, str) else value) for name, value in arguments.items()
+    ]
     return f"`{' '.join(['harness', function, *(shlex.quote(str(word)) for word in words), *options])}`"
+
+
+def _argument(name: str, value: object) -> str:
+    several = name in SETTINGS and SETTINGS[name].repeatable and not SETTINGS[name].takes_one
+    return repr([value] if several and isinstance(value, str) else value)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={each}" for name, each in cast("Mapping[str, Any]", value).items())
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from harness.core.errors import UsageError
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
+from harness.core.wording import option
 from harness.endpoints.base_url import checked_base_url
 from harness.endpoints.credentials import AGENT_URL, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
 
@@ -75,7 +76,7 @@ def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     base_url = _agent_url(settings, credentials)
     if not base_url and not key_in(credentials.environ, AGENT_KEY):
         return None
-    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, "--base-url")
+    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, option("base_url"))
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
@@ -86,7 +87,7 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     """
     environ = credentials.environ
     agent_url, has_agent_key = _agent_url(settings, credentials), bool(key_in(environ, AGENT_KEY))
-    judge_url = _checked(_only(settings.judge_base_url, "--judge-base-url"), "--judge-base-url")
+    judge_url = _checked(_only(settings.judge_base_url, option("judge_base_url")), option("judge_base_url"))
     has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
     if not (has_agent or judge_url or has_judge_key):
         return None
@@ -94,11 +95,11 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     lends_key = has_agent and origin_of(base_url) in {origin_of(agent_url), OPENAI_ORIGIN}
     variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
     api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
-    return _endpoint(base_url, api, credentials, variable, "--judge-base-url")
+    return _endpoint(base_url, api, credentials, variable, option("judge_base_url"))
 
 
 def _agent_url(settings: Settings, credentials: Credentials) -> str | None:
-    flag = "--base-url" if settings.base_url else AGENT_URL
+    flag = option("base_url") if settings.base_url else AGENT_URL
     return _checked(settings.base_url or credentials.environ.get(AGENT_URL) or None, flag)
 
 
@@ -123,17 +124,18 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
     models = _several(settings.judge_model)
     urls = _several(settings.judge_base_url)
     if len(models) < 2:
-        url = _only(settings.judge_base_url, "--judge-base-url")
+        url = _only(settings.judge_base_url, option("judge_base_url"))
         return [(replace(settings, judge_base_url=url), credentials)]
     if len(urls) not in {1, len(models)}:
         raise UsageError(
-            f"{len(models)} --judge-model but {len(urls)} --judge-base-url: give one for all, or one for each"
+            f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}: give one for all, or "
+            "one for each"
         )
     addresses = urls * len(models) if len(urls) == 1 else urls
     keys = [key.strip() for key in credentials.environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
-        raise UsageError(f"{len(models)} --judge-model but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
-    servers = [origin_of(checked_base_url(url, "--judge-base-url")) if url else "" for url in addresses]
+        raise UsageError(f"{len(models)} {option('judge_model')} but {len(keys)} keys in HARNESS_JUDGE_API_KEY")
+    servers = [origin_of(checked_base_url(url, option("judge_base_url"))) if url else "" for url in addresses]
     if len(keys) == 1:
         first = next((server for server, model in zip(servers, models, strict=True) if model != OFFLINE_JUDGE), None)
         keys = [keys[0] if server == first else "" for server in servers]
@@ -153,7 +155,7 @@ def _several(value: str | tuple[str, ...] | None) -> list[str | None]:
 def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
     """Return the only value of a setting that a jury has several of. Raises UsageError for several."""
     if isinstance(value, tuple):
-        raise UsageError(f"{len(value)} {flag} for one judge; name as many with --judge-model")
+        raise UsageError(f"{len(value)} {flag} for one judge; name as many with {option('judge_model')}")
     return value
 
 

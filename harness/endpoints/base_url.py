@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 
 from harness.core.errors import UsageError
+from harness.core.wording import joined
 
 _LONGEST = 2048
 _LONGEST_SHOWN = 200
@@ -22,8 +23,8 @@ def checked_base_url(url: str, flag: str) -> str:
     url = url.strip()
     if fault := _fault(url):
         secret = any(character in url for character in "@?#%")
-        shown = "" if secret or len(url) > _LONGEST_SHOWN else f" {url!r}"
-        raise UsageError(f"{flag}{shown} {fault}")
+        shown = "" if secret or len(url) > _LONGEST_SHOWN else repr(url)
+        raise UsageError(f"{joined(flag, shown)} {fault}")
     return url.rstrip("/")
 
 

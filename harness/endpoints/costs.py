@@ -11,6 +11,7 @@ from typing import Literal
 import anyio
 
 from harness.core.records import Usage
+from harness.core.wording import option
 from harness.endpoints.prices import Priced
 
 _NO_BUDGET = 32_000
@@ -88,7 +89,7 @@ class Ceiling:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
             if not any(self._under_way.values()):
-                self.stopped = f"--max-cost {self._usd:g} is reached: ${self.spent:.4f} spent"
+                self.stopped = f"{option('max_cost', self._usd)} is reached: ${self.spent:.4f} spent"
                 break
             await self._ended.wait()
         if self.stopped:
@@ -101,7 +102,7 @@ class Ceiling:
         self._under_way[kind] -= 1
         if usd is None and self._usd is not None:
             self.stopped = (
-                f"--max-cost {self._usd:g} cannot be kept: a price is unknown (${self.spent:.4f} spent before)"
+                f"{option('max_cost', self._usd)} cannot be kept: a price is unknown (${self.spent:.4f} spent before)"
             )
         self.spent += usd or 0.0
         if usd is not None and usd > 0:

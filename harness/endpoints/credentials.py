@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from harness.core.errors import UsageError
 from harness.core.settings import without_credentials
+from harness.core.wording import joined, switch
 
 OPENAI_URL = "https://api.openai.com/v1"
 AGENT_URL = "OPENAI_BASE_URL"
@@ -92,7 +93,7 @@ class Credentials:
             shown = str(without_credentials(url))
             raise UsageError(
                 f"{secret} would go to {shown}, which the run's archive names and nobody else: to send it there, add "
-                f"{flag} {shlex.quote(shown)}, or --trust-archive for all addresses of the run"
+                f"{joined(flag, shlex.quote(shown))}, or {switch('trust_archive')} for all addresses of the run"
             )
         return SecretStr(_NO_KEY)
 

@@ -8,6 +8,7 @@ import openai
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
+from harness.core.wording import option
 from harness.endpoints.redirects import RedirectRefused
 from harness.endpoints.secrets import secrets_sent
 
@@ -20,7 +21,7 @@ _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 
 def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
     """Return the one-line error for a call refused for its key, model or address; None for any other trouble."""
-    who, flag = ("the judge's ", "--judge-model") if judge else ("", "--model")
+    who, flag = ("the judge's ", option("judge_model")) if judge else ("", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
@@ -41,10 +42,10 @@ def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool 
         case openai.APITimeoutError():
             return None
         case RedirectRefused():
-            flag = "--judge-base-url" if judge else "--base-url"
+            flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
         case openai.APIConnectionError():
-            address = "--judge-base-url" if judge else "--base-url or OPENAI_BASE_URL"
+            address = option("judge_base_url") if judge else f"{option('base_url')} or OPENAI_BASE_URL"
             return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address}")
         case _:
             return None

@@ -7,6 +7,7 @@ import anyio
 import openai
 
 from harness.core.errors import Refused
+from harness.core.wording import option, switch
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 
 _Reply = TypeVar("_Reply")
@@ -36,8 +37,8 @@ class RefusedSettings:
             return False
         if self._strict and name == "temperature":
             raise Refused(
-                f"model {model!r} refuses the setting temperature, and --strict-temperature is on "
-                f"({error.message}); leave that off to go on without, or name another --model"
+                f"model {model!r} refuses the setting temperature, and {switch('strict_temperature')} is on "
+                f"({error.message}); leave that off to go on without, or name another {option('model')}"
             )
         refused = self._by_model.setdefault(model, {})
         if name not in refused:

@@ -14,6 +14,7 @@ from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
+from harness.core.wording import option
 from harness.formats.json_values import JsonObject, parse_json, text_in
 from harness.formats.message_items import items_of_messages
 
@@ -55,7 +56,7 @@ def read_queries(source: str) -> Iterator[Query]:
         empty = False
         yield query
     if empty:
-        raise UsageError(f"--queries {name}: no query in it")
+        raise UsageError(f"{option('queries', name)}: no query in it")
 
 
 Asked = str | Query | Mapping[str, JsonValue] | Path
@@ -104,7 +105,7 @@ def _each_once(placed: Iterable[tuple[str, Query]]) -> Iterator[Query]:
 def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:
     """Yield the queries with their line numbers."""
     ending = Path(source).suffix.lower()
-    lines = text_lines(None if source == "-" else Path(source), f"--queries {name}")
+    lines = text_lines(None if source == "-" else Path(source), option("queries", name))
     if ending == ".csv":
         yield from _rows((line for _, line in lines), name)
         return

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line
 from harness.core.records import digest
+from harness.core.wording import option
 from harness.judging.list_reply import list_schema
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
@@ -90,10 +91,10 @@ def load_list_rubric(name: str | None) -> ListRubric:
         return ListRubric(LIST_RUBRIC, packaged_text("ruler.md").strip())
     if not is_file_name(name):
         raise UsageError(
-            f"--rubric {on_a_line(name)}: --judge ruler goes by {LIST_RUBRIC!r} or by a text FILE.md of your own"
-            f"{did_you_mean(name, [LIST_RUBRIC, *packaged_rubrics()])}"
+            f"{option('rubric', on_a_line(name))}: {option('judge', 'ruler')} goes by {LIST_RUBRIC!r} or by a text "
+            f"FILE.md of your own{did_you_mean(name, [LIST_RUBRIC, *packaged_rubrics()])}"
         )
-    return parse_list_rubric(text_of_file(name), Path(name).stem, f"--rubric {on_a_line(name)}")
+    return parse_list_rubric(text_of_file(name), Path(name).stem, option("rubric", on_a_line(name)))
 
 
 def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
@@ -104,7 +105,9 @@ def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
     if stray := re.search("[\0\ud800-\udfff]", text):
         raise UsageError(f"{where}:{text[: stray.start()].count(chr(10)) + 1}: it is no text: it holds {stray[0]!a}")
     if text.startswith("---\n"):
-        raise UsageError(f"{where}: front matter is for --judge pairwise; --judge ruler goes by plain text")
+        raise UsageError(
+            f"{where}: front matter is for {option('judge', 'pairwise')}, {option('judge', 'ruler')} goes by plain text"
+        )
     return ListRubric(name, text)
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.wording import option
 from harness.judging.rubric import Rubric, RubricFaults, read_by
 from harness.rubric_text import TRUSTED, Faulty, in_child
 
@@ -25,7 +26,7 @@ def load_rubric(name: str) -> Rubric:
     Raises UsageError for an unknown name, a missing file, or a file that is no rubric, saying what is wrong with it
     and on which line.
     """
-    return parse_rubric(rubric_source(name), f"--rubric {on_a_line(name)}")
+    return parse_rubric(rubric_source(name), option("rubric", on_a_line(name)))
 
 
 def rubric_source(name: str) -> str:
@@ -50,7 +51,11 @@ def usable(result: Rubric | RubricFaults, where: str) -> Rubric:
     if isinstance(result, Rubric):
         return result
     first, *others = result
-    more = f" (and {len(others)} more: see `harness rubric check {where.removeprefix('--rubric ')}`)" if others else ""
+    more = (
+        f" (and {len(others)} more: see `harness rubric check {where.removeprefix(option('rubric')).strip()}`)"
+        if others
+        else ""
+    )
     raise UsageError(f"{where}:{first.line}: {first.text}{more}")
 
 
@@ -107,7 +112,7 @@ def text_of_file(name: str) -> str:
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
         reason = getattr(exc, "strerror", None) or exc
-        raise UsageError(f"--rubric {on_a_line(name)}: cannot be read ({reason})") from None
+        raise UsageError(f"{option('rubric', on_a_line(name))}: cannot be read ({reason})") from None
 
 
 def _bytes_of_file(name: str) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.core.errors import UsageError, on_a_line
 from harness.core.user_files import is_folder
+from harness.core.wording import option
 from harness.offline.words import STOP_WORDS, split_words
 
 _ENDINGS = {".md", ".txt"}
@@ -63,7 +64,7 @@ def open_corpus(folder: Path | None = None) -> PassageIndex:
 
 
 def _passages(folder: Path) -> list[Passage]:
-    name = f"--corpus {on_a_line(folder)}"
+    name = option("corpus", on_a_line(folder))
     if not is_folder(folder):
         raise UsageError(f"{name}: no such folder")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.is_file())

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from harness.core.errors import UsageError
 from harness.core.settings import Settings
+from harness.core.wording import option, switch
 from harness.endpoints import (
     UNKNOWN_ADDRESS,
     Ceiling,
@@ -57,15 +58,15 @@ def _check_price(ceiling: float, who: str, at: Priced) -> None:
     if at.of(judge_tokens(0)[0].usage()) is None:
         where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
         raise UsageError(
-            f"--max-cost {ceiling:g} cannot be kept: the price of {who} ({at.model or 'one of its own'}{where}) is "
-            f"unknown; {_way_out(at)}, or leave --max-cost out"
+            f"{option('max_cost', ceiling)} cannot be kept: the price of {who} ({at.model or 'one of its own'}{where}) "
+            f"is unknown; {_way_out(at)}, or leave {option('max_cost')} out"
         )
 
 
 def _way_out(at: Priced) -> str:
-    name = f"name it with --price {shlex.quote(at.model or 'MODEL')}=IN/OUT, in USD a million tokens"
+    name = f"name it with {option('prices', {shlex.quote(at.model or 'MODEL'): 'IN/OUT'})}, in USD a million tokens"
     like = at.list_price
-    return f"{name}, or take {like.provider_name}'s list price with --price-by-name" if like else name
+    return f"{name}, or take {like.provider_name}'s list price with {switch('price_by_name')}" if like else name
 
 
 def ceiling_of(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:

@@ -11,6 +11,7 @@ from harness.archive import RankingHead, RunInfo, RunReader, checked, recorded_s
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.settings import OFFLINE_MODEL, Settings, without_credentials
 from harness.core.settings_sources import changed, load
+from harness.core.wording import call, option
 from harness.endpoints import (
     AGENT_URL,
     OPENAI_URL,
@@ -146,7 +147,7 @@ def _check_parts(reader: RunReader, settings: Settings) -> None:
     """Refuse an --include or --exclude that names no rollout of the run."""
     for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
         for word in words:
-            _check_part(reader, f"--{flag} {word}", word)
+            _check_part(reader, option(flag, word), word)
 
 
 def _check_part(reader: RunReader, option: str, word: str) -> None:
@@ -170,16 +171,17 @@ class NamedAddresses:
         """Refuse addresses that are not the run's: resuming goes on where the run was. Raises UsageError."""
         if self.base_url and not _same_place(self.base_url, agent_url):
             raise UsageError(
-                f"--base-url {without_credentials(self.base_url)}: the run's models are at {agent_url or OPENAI_URL}, "
-                "and `resume` goes on there"
+                f"{option('base_url', without_credentials(self.base_url))}: the run's models are at "
+                f"{agent_url or OPENAI_URL}, and `resume` goes on there"
             )
         named = (self.judge_base_url,) if isinstance(self.judge_base_url, str) else self.judge_base_url or ()
         urls = [member.base_url for member in judge.members]
         fits = len(named) in {1, len(urls)} and all(map(_same_place, named * len(urls), urls))
         if named and not fits:
+            addresses = ", ".join(str(without_credentials(url)) for url in named)
             raise UsageError(
-                f"--judge-base-url {', '.join(str(without_credentials(url)) for url in named)}: the run's judge is at "
-                f"{', '.join(url or OPENAI_URL for url in urls)}; `harness rescore` takes a judge elsewhere"
+                f"{option('judge_base_url', addresses)}: the run's judge is at "
+                f"{', '.join(url or OPENAI_URL for url in urls)}; {call('rescore')} takes a judge elsewhere"
             )
 
 

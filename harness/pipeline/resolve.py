@@ -13,6 +13,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
+from harness.core.wording import option, switch
 from harness.endpoints import (
     AGENT_KEY,
     UNKNOWN_ADDRESS,
@@ -114,7 +115,9 @@ async def resolve_agent(
     `Credentials.key`.
     """
     if settings.upload_traces and not credentials.environ.get(AGENT_KEY):
-        raise UsageError(f"--upload-traces sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}")
+        raise UsageError(
+            f"{switch('upload_traces')} sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}"
+        )
     endpoint = None if settings.offline else agent_endpoint(settings, credentials)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
@@ -124,8 +127,8 @@ async def resolve_agent(
     async with loaded.open(env) as agent:
         if endpoint is None and not offline and not has_own_model(agent):
             raise UsageError(
-                f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with --base-url "
-                "(or OPENAI_BASE_URL), or try it on the embedded model with --offline"
+                f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with "
+                f"{option('base_url')} (or OPENAI_BASE_URL), or try it on the embedded model with {switch('offline')}"
             )
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
@@ -143,10 +146,10 @@ def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str
     if len(specs) == 1:
         return specs[0]
     if settings.judge_label:
-        raise UsageError("--judge-label names one judge; the members of a jury are told apart as model@host")
+        raise UsageError(f"{option('judge_label')} names one judge; the members of a jury are told apart as model@host")
     identities = [spec.identity for spec in specs]
     if twice := next((name for name in identities if identities.count(name) > 1), None):
-        raise UsageError(f"--judge-model: {twice} sits in the jury twice, and would be asked only once")
+        raise UsageError(f"{option('judge_model')}: {twice} sits in the jury twice, and would be asked only once")
     return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))
 
 
@@ -159,12 +162,13 @@ def _resolve_juror(
     endpoint = judge_endpoint(settings, credentials)
     if endpoint is None:
         raise UsageError(
-            "there is no judge: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY), name a server with --judge-base-url, "
-            f"or take the embedded one with --judge-model {OFFLINE_JUDGE} (a self-test)"
+            "there is no judge: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY), name a server with "
+            f"{option('judge_base_url')}, or take the embedded one with {option('judge_model', OFFLINE_JUDGE)} (a "
+            "self-test)"
         )
     model = named or (None if offline else agent_model)
     if model is None:
-        raise UsageError("the judge's model cannot be told from the agent: name one with --judge-model")
+        raise UsageError(f"the judge's model cannot be told from the agent: name one with {option('judge_model')}")
     return JudgeSpec(
         model=model, base_url=without_credentials(endpoint.base_url), api=endpoint.api, label=settings.judge_label
     )

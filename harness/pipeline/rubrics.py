@@ -11,6 +11,7 @@ from harness.archive import RankingHead, RunInfo
 from harness.core.errors import UsageError
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
+from harness.core.wording import call, option
 from harness.tournament import METHODS, AnyRubric
 
 _QUOTED = 200
@@ -39,7 +40,7 @@ def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str
         return method.load_rubric(settings.rubric)
     raise UsageError(
         f"run {_id(info)} does not hold the text of its rubric, and a file that a run names is not read: name the "
-        "rubric with --rubric"
+        f"rubric with {option('rubric')}"
     )
 
 
@@ -62,13 +63,13 @@ def rubric_as_begun(info: RunInfo, like: RankingHead | None, settings: Settings,
     if word is None and not method.is_packaged(settings.rubric):
         raise UsageError(
             f"run {_id(info)} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a run "
-            f"names is not read: name the file with `harness resume {_id(info)} --rubric FILE`"
+            f"names is not read: name the file with {call('resume', _id(info), rubric='FILE')}"
         )
     rubric = method.load_rubric(word if word is not None else settings.rubric)
     if label not in (None, rubric.label):
         raise UsageError(
-            f"the rubric is no longer {label[:_QUOTED]}, but {rubric.label}: restore it, or judge anew with `harness "
-            "rescore`"
+            f"the rubric is no longer {label[:_QUOTED]}, but {rubric.label}: restore it, or judge anew with "
+            f"{call('rescore')}"
         )
     return rubric
 

@@ -3,7 +3,6 @@
 Read this first. Each stage is a room of its own; this file only passes their records on.
 """
 
-import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_o
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
+from harness.core.wording import call, switch
 from harness.endpoints import AGENT_URL, Credentials
 from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
@@ -243,7 +243,7 @@ async def replay_run(
         if next(_chosen(reader, query, rollout))[1].origin:
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
-        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), f"replay {folder}")
+        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = redactor_of(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):
@@ -268,7 +268,7 @@ def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) ->
     if lost := redacted_of(reader, missing):
         raise UsageError(
             f"query {lost.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
-            f"rollouts cannot be run; `harness rescore {shlex.quote(str(reader.folder))}` ranks those that are there"
+            f"rollouts cannot be run; {call('rescore', reader.folder)} ranks those that are there"
         )
 
 
@@ -294,8 +294,8 @@ async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None
     if not accept:
         raise UsageError(
             f"the agent is no longer the one of run {reader.info.id}: its instructions, tools, handoffs, output "
-            "schema, model or settings have changed (`harness replay` shows where a request first differs); restore "
-            "it, or go on with --accept-changed-agent"
+            f"schema, model or settings have changed ({call('replay')} shows where a request first differs); restore "
+            f"it, or go on with {switch('accept_changed_agent')}"
         )
     store.accept("changed agent")
 

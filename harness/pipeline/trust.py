@@ -4,7 +4,6 @@ A run folder is data from a stranger. It decides only what this machine's own re
 what today's user allows; and the name of an agent is looked up where any name is.
 """
 
-import shlex
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +26,7 @@ from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
+from harness.core.wording import call, option, switch
 from harness.endpoints import Credentials
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import LoadedAgent, is_plain_name, load_agent
@@ -48,12 +48,16 @@ class Trust:
 
         Raises UsageError for a power over this machine that only the archive gives the agent.
         """
-        given = [what for name, what in _POWERS.items() if getattr(settings, name) != SETTINGS[name].default]
+        given = [
+            f"{what} ({option(name)})"
+            for name, what in _POWERS.items()
+            if getattr(settings, name) != SETTINGS[name].default
+        ]
         if not given or self._trusted:
             return settings
         raise UsageError(
-            f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: --trust-archive "
-            "lets it"
+            f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: "
+            f"{switch('trust_archive')} lets it"
         )
 
     def replayed(self, settings: Settings) -> Settings:
@@ -77,10 +81,10 @@ class Trust:
 
 _PRICES = ("prices", "price_by_name")
 _POWERS = {
-    "corpus": "lets its agent read a folder (--corpus)",
-    "approve": "approves calls of its agent's tools (--approve)",
-    "upload_traces": "uploads traces (--upload-traces)",
-    "redact": "has regular expressions, which may take for ever (--redact)",
+    "corpus": "lets its agent read a folder",
+    "approve": "approves calls of its agent's tools",
+    "upload_traces": "uploads traces",
+    "redact": "has regular expressions, which may take for ever",
 }
 """Settings that give an agent something of this machine's: no archive decides them for whoever opens it."""
 
@@ -157,27 +161,29 @@ def addresses_of(info: RunInfo) -> list[str]:
     return list(dict.fromkeys(url for url in urls if isinstance(url, str) and url))
 
 
-def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, command: str) -> LoadedAgent:
+def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, asked: str, folder: Path) -> LoadedAgent:
     """Find the agent of an archived run: the one that made the run here, else one that `here` has under its name.
 
-    `command` is what the user typed, for the message. Raises UsageError for a path or a module that only the archive
-    names.
+    The user `asked` to resume or replay the run in `folder`. Raises UsageError for a path or a module that only the
+    archive names.
     """
     word = info.agent_word or (info.agent if info.agent_file else None)
-    to_type = f"`harness {command} --agent"
     if word is None:
-        raise UsageError(f"run {info.id} does not say where its agent is: name it with {to_type} NAME`")
+        raise UsageError(
+            f"run {info.id} does not say where its agent is: name it with {call(asked, folder, agent='NAME')}"
+        )
     try:
         if attestation and attestation.agent_word == word and attestation.here:
             return _made_here(attestation, word, attestation.here, here)
         if is_plain_name(word):
             return load_agent(word, here)
     except UsageError as exc:
-        raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type} path.py:attr`") from None
+        to_type = call(asked, folder, agent="path.py:attr")
+        raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type}") from None
     raise UsageError(
         f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
         "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
-        f"archive names it; if you know the agent, name it: {to_type} {_suggestion(word, here)}`"
+        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggestion(word, here))}"
     )
 
 
@@ -194,4 +200,4 @@ def _suggestion(word: str, here: Path) -> str:
     """Return what to type after --agent: the archive's word only where it names a file of the working folder's."""
     place = Path(word.rpartition(":")[0] or word)
     inside = not place.is_absolute() and ".." not in place.parts
-    return shlex.quote(word) if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"
+    return word if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"

@@ -10,11 +10,12 @@ from agents import Agent, FunctionTool, ToolApprovalItem
 
 from harness.core.errors import UsageError, quoted
 from harness.core.records import Step
+from harness.core.wording import option
 from harness.rollouts.graph import in_sight
 
 ALL, NONE = "all", "none"
 APPROVED, REFUSED = "approved", "refused"
-WAYS = "pass --approve NAME (or `all`, or `none`), or define approve(item, context) in the agent's file"
+_WAYS = "pass {} (or `all`, or `none`), or define approve(item, context) in the agent's file"
 """How a user says who decides."""
 SDK_REFUSAL = "Tool execution was not approved."
 """What the SDK tells a model of a refusal without a reason."""
@@ -89,7 +90,7 @@ class ChosenApprover:
     def __post_init__(self) -> None:
         """Raise UsageError where `all` or `none` does not stand alone."""
         if len(set(self.flags)) > 1 and {ALL, NONE} & {*self.flags}:
-            raise UsageError("--approve takes names of tools, or `all` alone, or `none` alone")
+            raise UsageError(f"{option('approve')} takes names of tools, or `all` alone, or `none` alone")
 
     def covers(self, tool: str) -> bool:
         """Return whether the flag or the agent's file says what becomes of calls of the tool."""
@@ -123,10 +124,10 @@ def check_approvals(agent: Agent[Any], approver: Approver) -> None:
                 if getattr(tool, "on_approval", None) is None:
                     raise UsageError(f"{what}, and nobody decides on it: give the tool an `on_approval`")
             elif not approver.covers(tool.name):
-                raise UsageError(f"{what}, and nobody decides on it: {WAYS}")
+                raise UsageError(f"{what}, and nobody decides on it: {_WAYS.format(option('approve', 'NAME'))}")
 
 
 def waits_for(interruptions: Iterable[Any]) -> str:
     """Return the message of a rollout that met tool calls which nobody decides on."""
     names = ", ".join(str(getattr(i, "name", None) or "a tool") for i in interruptions)
-    return f"waits for approval of {names}, and nobody decides on that: {WAYS}"
+    return f"waits for approval of {names}, and nobody decides on that: {_WAYS.format('--approve NAME')}"

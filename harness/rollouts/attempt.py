@@ -19,6 +19,7 @@ from harness.core.errors import Refused
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
+from harness.core.wording import option
 from harness.endpoints import UNKNOWN_ADDRESS, Ceiling, Endpoint, EndpointState, PriceList, agent_retries, price_list
 from harness.offline import OfflineModel
 from harness.rollouts.approvals import waits_for
@@ -259,7 +260,7 @@ class Attempt:
         self.run_context.overridden.add(agent.name)
         self.run_context.progress.note(
             f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {temperature:g} for the samples "
-            f"(--temperature), {ANCHOR_TEMPERATURE:g} for the anchor"
+            f"({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
         )
 
     def _env(self) -> AgentEnv:

@@ -7,6 +7,7 @@ from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] 
 from agents.models.chatcmpl_converter import Converter
 
 from harness.core.errors import UsageError
+from harness.core.wording import option
 from harness.endpoints import Endpoint
 from harness.rollouts.graph import in_sight
 
@@ -26,8 +27,8 @@ def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None)
                 raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
         elif _speaks_chat(endpoint):
             raise UsageError(
-                f"{what}: call the model with --api responses, if its server knows that API, or give the agent other "
-                "tools (`env.api` in `build(env)` says which API a run calls)"
+                f"{what}: call the model with {option('api', 'responses')}, if its server knows that API, or give the "
+                "agent other tools (`env.api` in `build(env)` says which API a run calls)"
             )
 
 

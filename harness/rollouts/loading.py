@@ -24,6 +24,7 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted, sho
 from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
+from harness.core.wording import option
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.examples import examples_folder, is_example
 
@@ -110,7 +111,7 @@ def load_agent(word: str, here: Path, *, file: Path | None = None) -> LoadedAgen
     file is inside of a run folder.
     """
     if valid_unicode(word) != word:
-        raise UsageError(f"--agent {quoted(word)}: holds a byte that is not UTF-8, which a run cannot keep")
+        raise UsageError(f"{option('agent')} {quoted(word)}: holds a byte that is not UTF-8, which a run cannot keep")
     return replace(_find(word, here, file), word=word, here=here)
 
 
@@ -125,7 +126,8 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
             raise UsageError(
-                f"no file {on_a_line(place)}{_near_file(path)}; --agent takes NAME, module:attr or path.py:attr"
+                f"no file {on_a_line(place)}{_near_file(path)}; {option('agent')} takes NAME, module:attr "
+                "or path.py:attr"
             )
         _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
@@ -158,7 +160,7 @@ def _refuse_in_run(path: Path) -> None:
     if run := _run_around(path):
         raise UsageError(
             f"{path} is inside of the run folder {run}, and nothing is loaded from there: if you trust the file, copy "
-            "it elsewhere and name the copy with --agent"
+            f"it elsewhere and name the copy with {option('agent')}"
         )
 
 

@@ -149,7 +149,7 @@ async def test_trajectories_made_elsewhere_are_imported_and_judged(tmp_path: Pat
         (({"query": f"{n}?", "id": f"{n}"} for n in range(3)), ["0", "1", "2"]),
         (None, 1),
     ],
-    ids=str,
+    ids=["text", "record", "mapping", "iterator", "none"],
 )
 async def test_queries_are_one_or_many_in_any_form(tmp_path: Path, queries: Any, ids: Any):
     run = await offline(tmp_path, queries, n=1)
@@ -166,7 +166,7 @@ async def test_queries_are_one_or_many_in_any_form(tmp_path: Path, queries: Any,
         ([{"query": ""}], "query 0: no text under"),
         (Path("none.jsonl"), "none.jsonl"),
     ],
-    ids=str,
+    ids=["twice", "blank", "no JSON", "a number", "no text", "no file"],
 )
 async def test_queries_that_cannot_be_used_are_refused_before_there_is_a_run(tmp_path: Path, queries: Any, fault: str):
     with pytest.raises(harness.UsageError, match=fault):
@@ -196,3 +196,22 @@ def test_the_sync_twins_make_and_read_a_run_without_a_loop(tmp_path: Path):
     assert harness.rescore_sync(run, estimator="margins").ranking().head.settings["estimator"] == "margins"
     assert not harness.validate_sync(run).findings
     assert [r.divergence for r in harness.replay_sync(run)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 0}, "^n=0: should be greater"),
+        ({"budget": 3, "topology": "swiss"}, r"^budget=3 with topology='swiss': "),
+        ({"judge": "ruler", "topology": "none"}, r"^topology='none' with judge='ruler'.*give topology='arena'$"),
+        ({"rubric": "none.md"}, r"^rubric='none.md': cannot be read"),
+        ({"judge_model": ["a", "a"], "judge_base_url": "http://localhost:1"}, "^judge_model=: a@localhost:1 sits"),
+        ({"base_url": "nope"}, "^base_url='nope' "),
+        ({"corpus": "nowhere"}, "^corpus='nowhere': no such folder"),
+    ],
+    ids=["bound", "budget", "ruler", "rubric", "jury", "address", "corpus"],
+)
+async def test_messages_name_arguments_and_no_options(tmp_path: Path, settings: Any, message: str):
+    with pytest.raises(harness.UsageError, match=message) as refused:
+        await offline(tmp_path, "Why?", **{"offline": "corpus" in settings} | settings)
+    assert not re.search(r"(?<!run )--[a-z]", str(refused.value))

@@ -41,7 +41,7 @@ def run(endpoint: FakeEndpoint, tmp_path: Path, mark: Path) -> Path:
 
 def agent_of(run: Path, environ: dict[str, str], here: Path) -> LoadedAgent:
     with RunReader(run) as reader:
-        return pipeline.agent_of_run(reader.info, attestation_of(reader, environ), here, f"resume {run}")
+        return pipeline.agent_of_run(reader.info, attestation_of(reader, environ), here, "resume", run)
 
 
 def words_of(run: Path) -> list[str]:

@@ -245,7 +245,7 @@ def of_form(form: str) -> Agent[Any]:
 async def test_where_nobody_decides_it_is_said_before_anything_is_spent(form: str):
     with FakeEndpoint(agent=lambda _: Say("Fine.")).serving() as endpoint:
         more: dict[str, Any] = {"n": 1, "model": "m", "base_url": endpoint.base_url}
-        with pytest.raises(UsageError, match=r"'holder' has the tool 'send'.*--approve.*approve\(item, context\)"):
+        with pytest.raises(UsageError, match=r"'holder' has the tool 'send'.*approve=\['NAME'\].*approve\(item"):
             await harness.rollout(of_form(form), "Do it.", approve=["burn"], **more)
         with pytest.raises(UsageError, match="alone"):
             await harness.rollout(of_form(form), "Do it.", approve=["send", "all"], **more)

@@ -214,7 +214,7 @@ async def test_that_an_agents_own_temperature_gives_way_is_said_once():
         known: dict[str, Any] = {"n": 4, "model": "m", "base_url": endpoint.base_url, "progress": listening}
         await harness.rollout(agent, "Do it.", **known)
         await harness.rollout(plain, "Do it.", **known)
-    gives_way = "gives way to the run's: 0.8 for the samples (--temperature), 0 for the anchor"
+    gives_way = "gives way to the run's: 0.8 for the samples (temperature=), 0 for the anchor"
     assert listening.notes == [
         f"the temperature 1.2 of agent 'outer' {gives_way}",
         f"the temperature 0.3 of agent 'inner' {gives_way}",

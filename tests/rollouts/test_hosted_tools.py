@@ -38,7 +38,7 @@ def of_form(form: str) -> Agent[Any]:
 @pytest.mark.parametrize("form", ["own", "handoff target", "handoff object", "tool"])
 async def test_on_chat_completions_a_hosted_tool_in_sight_is_refused_at_once(form: str, endpoint: FakeEndpoint):
     agent = of_form(form)
-    with pytest.raises(UsageError, match=r"searching.*web_search.*--api responses"):
+    with pytest.raises(UsageError, match=r"searching.*web_search.*api='responses'"):
         await harness.rollout(agent, "Do it.", n=2, model="m", base_url=endpoint.base_url)
     assert not endpoint.requests
 
