@@ -91,7 +91,6 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "tokens": rollout.usage.tokens,
         "cached": rollout.usage.cached,
         "price_usd": rollout.price_usd,
-        "duration_s": rollout.duration_s,
         "origin": rollout.origin,
         "origin_id": rollout.origin_id,
         "given_reward": rollout.given_reward,

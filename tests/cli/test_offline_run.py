@@ -149,6 +149,7 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
         "agent_at": "offline-extractive",
         "judge_at": "offline-features",
         "cost_usd": [0, 0],
+        "prices_by_name": [],
         "offline": True,
     }
     best = harness("best", "--dry-run", "--json")
