@@ -7,6 +7,7 @@ from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
 from harness.api.groups import rank, rollout
+from harness.api.message_tournament import TrajectoryRank, rank_messages
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
 from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
@@ -14,6 +15,7 @@ from harness.api.runs import import_run, quote, replay, rescore, resume, run, va
 from harness.api.twins import (
     best_of_sync,
     quote_sync,
+    rank_messages_sync,
     rank_sync,
     replay_sync,
     rescore_sync,
@@ -30,6 +32,7 @@ __all__ = [
     "Best",
     "RulerSettings",
     "Run",
+    "TrajectoryRank",
     "TrajectoryScore",
     "best_from",
     "best_of",
@@ -42,6 +45,8 @@ __all__ = [
     "quote",
     "quote_sync",
     "rank",
+    "rank_messages",
+    "rank_messages_sync",
     "rank_sync",
     "replay",
     "replay_sync",

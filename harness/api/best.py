@@ -1,7 +1,7 @@
 """The best of N answers in Python, picked as `harness best` picks."""
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
@@ -10,8 +10,9 @@ import anyio
 
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.door import door
+from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
-from harness.archive import MemoryStore, RunStore, Store
+from harness.archive import MemoryStore, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress
@@ -21,7 +22,6 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.core.turns import my_turn
-from harness.core.verdicts import AnyVerdict
 from harness.endpoints import Ceiling
 from harness.formats import queries_of
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
@@ -160,15 +160,7 @@ class _Work:
             why = str(error) if ours else f"the judge raised {type(error).__name__}: {error}"
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
             return None, why
-        return ranking, self._trouble(ranking)
-
-    def _trouble(self, ranking: GroupRanking) -> str | None:
-        """Return why verdicts are missing, as far as that is known."""
-        around, missing = self.surroundings, set(ranking.failed_verdicts)
-        failed = (v.failure.message for v in _verdicts(self.store) if v.status == "failed" and v.key in missing)
-        why = next(failed, None) if missing else None
-        late = "the deadline was over" if anyio.current_time() >= around.deadline.at else None
-        return why or late or around.gates.given_up or self.ceiling.stopped
+        return ranking, why_missing(ranking, self.store, self.surroundings, self.ceiling)
 
 
 async def _prepared(
@@ -197,12 +189,6 @@ def _deadline(seconds: float | None) -> Deadline:
     if not 0 < seconds < float("inf"):
         raise UsageError(f"deadline {quoted(seconds)}: give a number of seconds above 0")
     return Deadline.after(seconds, anyio.current_time())
-
-
-def _verdicts(store: Store) -> Iterable[AnyVerdict]:
-    if isinstance(store, MemoryStore):
-        return store.verdicts
-    return store.reader.verdicts() if isinstance(store, RunStore) else ()
 
 
 def _with_group(error: HarnessError, group: Group) -> HarnessError:

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from harness.api.door import door
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, Store
+from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
@@ -74,6 +75,11 @@ async def rank(
     With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
     by the embedded judge unless another is named. Raises UsageError.
     """
+    if not isinstance(group, Group):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
+        raise UsageError(
+            f"rank takes a Group, as rollout gives it, not a {type(group).__name__}; for lists of chat messages there "
+            "is harness.rank_messages(message_lists, judge_model=...)"
+        )
     chosen, surroundings = load({"n": max(1, len(group.rollouts)), **settings}), surroundings_of(progress)
     cache = VerdictCache(store or MemoryStore(), surroundings.progress, ceiling=Ceiling(chosen.max_cost))
     opening: AbstractAsyncContextManager[Ranker]

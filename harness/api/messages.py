@@ -1,19 +1,25 @@
 """RULER on plain chat messages: `await harness.ruler(message_lists, judge_model=...)`, no agent and no archive."""
 
-import json
 import random
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, TypedDict, Unpack
 
+from harness.api.chats import (
+    ChatMessage,
+    ChatTrajectory,
+    common_beginning,
+    json_lines,
+    parted_each,
+    request_in,
+    transcript_of,
+)
 from harness.api.door import door
 from harness.archive import MemoryStore
 from harness.core.clock import now
-from harness.core.errors import HarnessError, JudgeFailed, UsageError, did_you_mean, first_error, quoted
+from harness.core.errors import JudgeFailed, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
@@ -33,14 +39,7 @@ from harness.judging import (
 )
 from harness.pipeline import Surroundings, open_judge_models, resolve_judge
 from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.transcripts import Transcript, plain_text
-
-ChatMessage = Mapping[str, Any]
-ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
-"""Chat messages; or an object with `messages` and, where there is one, a `reward`."""
-
-_LINE_END = re.compile("[\x85\u2028\u2029]")
-"""Ends of lines that JSON leaves as they are in a string."""
+from harness.transcripts import Transcript
 
 
 class TrajectoryScore(Record):
@@ -85,13 +84,13 @@ async def ruler(
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
     (harness.tournament.list_scores says how they come to one scale). `debug` writes the judge's raw replies to stderr.
 
-    Raises UsageError for what cannot be used and JudgeFailed without a verdict; with `swallow_exceptions` it warns and
-    returns None instead.
+    Raises UsageError for what cannot be used and JudgeFailed without a verdict. With `swallow_exceptions` it warns and
+    returns None instead; the warning's `__cause__` is the error.
     """
     try:
         judge_settings = _judge_settings(judge_model, settings)
         list_rubric = load_list_rubric(None) if rubric is None else ListRubric("own", rubric.strip())
-        trajectories = [_parted(trajectory, number) for number, trajectory in enumerate(message_lists)]
+        trajectories = parted_each(message_lists)
         if not trajectories:
             return []
         material = _material([messages for messages, _ in trajectories], tools or ())
@@ -106,7 +105,10 @@ async def ruler(
     except Exception as exc:
         if not swallow_exceptions:
             raise
-        warnings.warn(f"ruler gives no scores: {exc}", stacklevel=3)
+        error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
+        warning = UserWarning(f"ruler gives no scores: {type(error).__name__}: {error}")
+        warning.__cause__ = error
+        warnings.warn(warning, stacklevel=3)
         return None
 
 
@@ -134,10 +136,10 @@ class _Material:
 
 
 def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, Any]]) -> _Material:
-    common = _common(chats)
+    common = common_beginning(chats)
     context = chats[0][:common]
-    about = ListTask(Task("ruler", _request(context)), _lines(context), _lines(tools))
-    return _Material(about, [_transcript(messages[common:]) for messages in chats])
+    about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools))
+    return _Material(about, [transcript_of(messages[common:]) for messages in chats])
 
 
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:
@@ -171,15 +173,10 @@ class _Judging:
         named = self.settings.base_url, self.settings.judge_base_url
         credentials = Credentials.naming(surroundings.environ, *named)
         spec = resolve_judge(self.settings, credentials, None, offline=False)
-        try:
-            async with open_judge_models(
-                spec, self.settings, credentials, self.store, surroundings, self.extra
-            ) as models:
-                jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
-                jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
-                scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)
-        except* HarnessError as errors:
-            raise first_error(errors) from None
+        async with open_judge_models(spec, self.settings, credentials, self.store, surroundings, self.extra) as models:
+            jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
+            jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
+            scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)
         if not scores.scores:
             failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
             raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
@@ -194,65 +191,3 @@ def _warn(notes: Iterable[str]) -> None:
     """Warn the caller of `ruler`, which is the caller of this."""
     for note in notes:
         warnings.warn(f"ruler: {note}", stacklevel=4)
-
-
-def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
-    """Return a trajectory's messages and the reward that came with it. Raises UsageError for anything else."""
-    reward = None
-    if isinstance(trajectory, Mapping):
-        members = cast("Mapping[str, Any]", trajectory)
-        trajectory, reward = members.get("messages"), members.get("reward")
-    if not isinstance(trajectory, list | tuple):
-        raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
-    messages = [_plain(m) for m in cast("Sequence[Any]", trajectory)]
-    if not all(isinstance(m, Mapping) for m in messages):
-        raise UsageError(f"trajectory {number} holds something that is no chat message")
-    return messages, None if reward is None else float(reward)
-
-
-def _plain(message: Any) -> Any:
-    """Take the client library's own message objects too."""
-    return message.model_dump(exclude_none=True) if hasattr(message, "model_dump") else message
-
-
-def _common(chats: Sequence[Sequence[ChatMessage]]) -> int:
-    """Return how many messages all begin with, each keeping one of its own; all the same: those before any reply."""
-    if all(chat == chats[0] for chat in chats):
-        return len(list(takewhile(lambda m: m.get("role") not in {"assistant", "tool"}, chats[0])))
-    same = takewhile(lambda at: all(chat[at] == chats[0][at] for chat in chats), range(min(map(len, chats)) - 1))
-    return len(list(same))
-
-
-def _transcript(messages: Sequence[ChatMessage]) -> Transcript:
-    """Return the closing text as the answer, and what leads to it as the path, a JSON object a line."""
-    answer = ""
-    if messages and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls"):
-        answer = _text(messages[-1])
-        messages = messages[:-1] if answer else messages
-    return Transcript(path=plain_text(_lines(messages)) or "(no steps)", answer=plain_text(answer))
-
-
-def _request(context: Sequence[ChatMessage]) -> str:
-    """Return what was asked: the last words of the user's that all have in common."""
-    return next((_text(m) for m in reversed(context) if m.get("role") == "user"), "")
-
-
-def _text(message: ChatMessage) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
-    texts = [str(cast("Mapping[str, Any]", p)["text"]) for p in parts if isinstance(p, Mapping) and "text" in p]
-    return "\n".join(texts) if len(texts) == len(parts) else ""
-
-
-def _lines(objects: Sequence[Mapping[str, Any]]) -> str:
-    try:
-        return "\n".join(_line(json.dumps(dict(o), ensure_ascii=False)) for o in objects)
-    except (TypeError, ValueError) as exc:
-        raise UsageError(f"a message or tool is no JSON: {exc}") from None
-
-
-def _line(text: str) -> str:
-    """Return JSON on one line, whatever is in its strings: no text can pose as an object then."""
-    return _LINE_END.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

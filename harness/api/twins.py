@@ -2,12 +2,14 @@
 
 from harness.api.best import best_of
 from harness.api.groups import rank, rollout
+from harness.api.message_tournament import rank_messages
 from harness.api.messages import ruler
 from harness.api.runs import quote, replay, rescore, resume, run, validate
 from harness.api.sync import in_step
 
 best_of_sync = in_step(best_of)
 quote_sync = in_step(quote)
+rank_messages_sync = in_step(rank_messages)
 rank_sync = in_step(rank)
 replay_sync = in_step(replay)
 rescore_sync = in_step(rescore)

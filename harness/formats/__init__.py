@@ -4,6 +4,7 @@ Here a file becomes records. This room judges nothing, ranks nothing and asks no
 """
 
 from harness.formats.imported import ImportedRun
+from harness.formats.messages import read_messages
 from harness.formats.queries import Asked, queries_of, query_from, read_queries
 from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
 
@@ -14,6 +15,7 @@ __all__ = [
     "ImportedRun",
     "queries_of",
     "query_from",
+    "read_messages",
     "read_queries",
     "read_trajectories",
 ]

@@ -5,6 +5,7 @@ import json
 import random
 from typing import Any
 
+import openai
 import pytest
 
 import harness
@@ -93,6 +94,20 @@ async def test_a_bad_reply_is_repaired_once_and_then_it_fails_or_gives_none(judg
     assert none is None
 
 
+async def test_what_went_wrong_at_the_judge_is_one_error_and_the_cause_of_the_warning(judge: FakeEndpoint):
+    judge.judge = lambda _: Refuse(401, "bad key")
+    chats = [chat(letter * 3000) for letter in "abc"]  # two lists, judged at the same time
+    with pytest.raises(harness.Refused, match="bad key") as raised:
+        await scored(judge, chats, budget=11_000)
+    assert isinstance(raised.value.__cause__, openai.AuthenticationError)
+    with pytest.warns(UserWarning, match="gives no scores: Refused: .*bad key") as caught:
+        await harness.ruler(chats, "j", base_url=judge.base_url, budget=11_000, swallow_exceptions=True)
+    (warning,) = caught
+    assert isinstance(warning.message, UserWarning)
+    assert isinstance(warning.message.__cause__, harness.Refused)
+    assert isinstance(warning.message.__cause__.__cause__, openai.AuthenticationError)
+
+
 async def test_the_request_carries_what_is_added_and_what_is_refused_is_left_out(judge: FakeEndpoint):
     fair = judge.judge
 
@@ -131,7 +146,17 @@ async def test_several_models_are_a_jury(judge: FakeEndpoint):
 
 
 @pytest.mark.parametrize(
-    "chats", [["Why?"], [None], [{"reward": 1}], [["Why?"]], [[{"role": "user", "content": object()}]]]
+    "chats",
+    [
+        None,
+        7,
+        [{"messages": [], "reward": "much"}],
+        ["Why?"],
+        [None],
+        [{"reward": 1}],
+        [["Why?"]],
+        [[{"role": "user", "content": object()}]],
+    ],
 )
 async def test_what_is_no_list_of_messages_is_refused(judge: FakeEndpoint, chats: Any):
     with pytest.raises(harness.UsageError):

@@ -1,0 +1,145 @@
+"""The tournament on plain chat messages: `await harness.rank_messages(message_lists, judge_model=...)`, no agent."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
+from harness.api.door import door
+from harness.api.missing_verdicts import why_missing
+from harness.api.outside import credentials_of, surroundings_of
+from harness.archive import MemoryStore, Store
+from harness.core.errors import JudgeFailed, UsageError, on_a_line, quoted
+from harness.core.progress import Progress
+from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.records import Group, Query, Record, Rollout
+from harness.core.settings import Settings
+from harness.core.settings_sources import load
+from harness.core.settings_types import CommonSettings
+from harness.formats import ImportedRun, read_messages
+from harness.judging import VerdictCache
+from harness.pipeline import (
+    JudgingPlan,
+    Surroundings,
+    ceiling_of,
+    check_prices,
+    open_ranker,
+    rank_part,
+    redactor_of,
+    resolve_judge,
+    rubric_of,
+)
+from harness.ranking import NEED_ANCHOR
+
+_NO_ANCHOR = "there is no anchor: ranked without it"
+_USUAL = {"topology": "cyclic", "estimator": "margins"}
+
+
+class TrajectoryRank(Record):
+    """One trajectory's place among all, beside the reward that came with it."""
+
+    rank: float
+    """0 is the best; ties share the average."""
+    score: float | None
+    """The estimator's, on its own scale: of `margins` the points above the mean, of `tiers` the mean mark, 0 to 10."""
+    reward: float | None
+    """1 - rank / (M - 1); with `reward="score"` the score."""
+    advantage: float | None
+    """The reward less its mean, by its standard deviation."""
+    uncertainty: float | None
+    """Posterior standard deviation, in score points."""
+    p_best: float | None
+    """Posterior probability of being the best. None where the judge saw no difference."""
+    explanation: str = ""
+    """Its matches: against whom, and the mean marks."""
+    independent_reward: float | None = None
+    """The reward that came with it."""
+
+
+@door
+async def rank_messages(
+    message_lists: Sequence[ChatTrajectory],
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    first_is_anchor: bool = False,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[CommonSettings],
+) -> list[TrajectoryRank]:
+    """Rank trajectories of one query by a tournament, and return their places in their order; they are not changed.
+
+    The first user message is the query, the same in all. `judge_model` names the judge, several a jury; `settings` are
+    those of `harness run` that concern judging (`topology`, `estimator`, `rubric`, `judge_base_url`, `max_cost`, ...).
+    Unless `topology`, `estimator` or `budget` is given, every pair meets once (`cyclic`, at most 4 (n - 1) calls), and
+    `margins` ranks. `arena` and `anchor` need `first_is_anchor`: the first was sampled at temperature 0. With a `store`
+    verdicts that it holds are not bought again.
+
+    Raises UsageError for what cannot be used, and JudgeFailed where verdicts that are missing leave nobody a place.
+    """
+    parts = parted_each(message_lists)
+    if not parts:
+        return []
+    picked = {} if settings.keys() & {*_USUAL, "budget"} else _USUAL
+    chosen = load({"n": len(parts), **picked, **settings})
+    surroundings = surroundings_of(progress)
+    redact = redactor_of(None, chosen, surroundings.environ)
+    importing = ImportedRun("", surroundings.clock(), first_is_anchor)
+    group = _group([messages for messages, _ in parts], tools or (), importing)
+    ranking = await _ranked(redact.record(group), chosen, surroundings, store or MemoryStore(redact))
+    for note in ranking.notes:
+        if chosen.topology in NEED_ANCHOR or note != _NO_ANCHOR:
+            warnings.warn(f"rank_messages: {note}", stacklevel=3)
+    rewards = [reward for _, reward in parts]
+    return [_place(row, ranking.matches, reward) for row, reward in zip(ranking.rollouts, rewards, strict=True)]
+
+
+async def _ranked(group: Group, settings: Settings, surroundings: Surroundings, store: Store) -> GroupRanking:
+    credentials = credentials_of(settings, surroundings)
+    judge = resolve_judge(settings, credentials, None, offline=settings.offline)
+    check_prices(settings, judge)
+    cache = VerdictCache(store, surroundings.progress, ceiling=ceiling_of(settings, judge))
+    plan = JudgingPlan(judge, rubric_of(settings), settings, credentials)
+    async with open_ranker(plan, cache, surroundings) as ranker:
+        ranking = await rank_part(ranker, group, settings)
+    if any(row.rank is None for row in ranking.rollouts):
+        why = why_missing(ranking, store, surroundings, cache.ceiling) or "; ".join(ranking.notes)
+        raise JudgeFailed(f"no ranking: {why or 'verdicts could not be had'}")
+    return ranking
+
+
+def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, Any]], importing: ImportedRun) -> Group:
+    """Return trajectories as rollouts of one query. Raises UsageError for what is none, and for several queries."""
+    queries, rollouts = list[Query](), list[Rollout]()
+    for number, messages in enumerate(chats):
+        try:
+            trajectory = read_messages(json.loads(json.dumps({"messages": messages, "tools": tools})))
+        except (ValueError, TypeError) as exc:
+            raise UsageError(f"trajectory {number}: {on_a_line(exc)}") from None
+        queries += filter(None, [importing.query(trajectory)])
+        if len(queries) > 1:
+            raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(trajectory.query)}")
+        rollouts.append(importing.rollout(trajectory))
+    return Group(query=queries[0], rollouts=tuple(rollouts))
+
+
+def _place(row: Ranked, matches: Sequence[Match], reward: float | None) -> TrajectoryRank:
+    return TrajectoryRank(
+        rank=row.rank or 0.0,
+        score=row.score,
+        reward=row.reward,
+        advantage=row.advantage,
+        uncertainty=row.uncertainty,
+        p_best=row.p_best,
+        explanation="; ".join(_result(row.index, match) for match in matches if row.index in {match.a, match.b}),
+        independent_reward=reward,
+    )
+
+
+def _result(index: int, match: Match) -> str:
+    """Return a match in words, as one side sees it."""
+    mine, other, theirs = match.score_a, match.b, match.score_b
+    if index == match.b:
+        mine, other, theirs = match.score_b, match.a, match.score_a
+    outcome = "level with" if match.winner is None else "beat" if match.winner == index else "lost to"
+    return f"{outcome} {other} ({mine:g} : {theirs:g})"
