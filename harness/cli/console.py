@@ -1,12 +1,13 @@
 """Tables and colours on a terminal, in which nothing is hidden and no text is taken for markup."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import click
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.segment import Segment
 from rich.text import Text
 
@@ -16,6 +17,8 @@ from harness.core.unicode import visible
 _NO_LIMIT = 100_000
 """The width of what has none."""
 _COLUMNS = re.compile("[1-9][0-9]{0,3}")
+_USUAL_WIDTH, _USUAL_HEIGHT = 80, 25
+"""Of a terminal that does not say how large it is."""
 
 
 def stdout() -> Console:
@@ -30,15 +33,26 @@ def _width(context: click.Context | None) -> int | None:
     """Return the characters of a line; None for those of the terminal."""
     if context and options.is_wide(context):
         return _NO_LIMIT
+    return _columns(context) or (None if sys.stdout.isatty() else _NO_LIMIT)
+
+
+def _columns(context: click.Context | None) -> int | None:
+    """Return what COLUMNS says; None where it says nothing."""
     environ = cast("Mapping[str, str]", (context and context.obj) or {})
-    if _COLUMNS.fullmatch(columns := environ.get("COLUMNS", "")):
-        return int(columns)
-    return None if sys.stdout.isatty() else _NO_LIMIT
+    return int(columns) if _COLUMNS.fullmatch(columns := environ.get("COLUMNS", "")) else None
 
 
 def stderr(*, quiet: bool = False) -> Console:
     """Return a console for what is not the result."""
     return _VisibleConsole(stderr=True, quiet=quiet)
+
+
+def terminal(descriptor: int) -> Console:
+    """Return a console on an open file descriptor, which is a terminal.
+
+    It is as wide as COLUMNS says, else as that terminal is at any time.
+    """
+    return _TerminalConsole(descriptor, _columns(click.get_current_context(silent=True)))
 
 
 class _VisibleConsole(Console):
@@ -47,12 +61,27 @@ class _VisibleConsole(Console):
     rich drops some control characters without a trace, so strings are marked before rich sees them.
     """
 
-    def __init__(self, *, width: int | None = None, stderr: bool = False, quiet: bool = False) -> None:
-        super().__init__(width=width, stderr=stderr, quiet=quiet, highlight=False, markup=False, emoji=False)
+    def __init__(
+        self, *, width: int | None = None, stderr: bool = False, quiet: bool = False, file: IO[str] | None = None
+    ) -> None:
+        super().__init__(width=width, stderr=stderr, quiet=quiet, file=file, highlight=False, markup=False, emoji=False)
         self.push_render_hook(_Marking())
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
+
+
+class _TerminalConsole(_VisibleConsole):
+    def __init__(self, descriptor: int, columns: int | None) -> None:
+        self._descriptor, self._columns = descriptor, columns
+        encoding = sys.stderr.encoding
+        super().__init__(file=open(descriptor, "w", encoding=encoding, errors="backslashreplace", closefd=False))  # noqa: SIM115 - as long as the console
+
+    @property
+    def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride] - nobody sets it here
+        """The size of that terminal; rich would ask those of the standard streams, which may be files."""
+        columns, lines = os.get_terminal_size(self._descriptor)
+        return ConsoleDimensions(self._columns or columns or _USUAL_WIDTH, lines or _USUAL_HEIGHT)
 
 
 class _Marking(RenderHook):

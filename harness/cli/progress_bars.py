@@ -1,14 +1,22 @@
 """Progress as people see it: bars on stderr where that is a terminal, otherwise a line now and then."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.ansi import AnsiDecoder
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
+from harness.cli.console import terminal
+from harness.cli.printed_lines import PrintedLines
 from harness.cli.progress_line import ProgressTally
 from harness.core.progress import Stage
 from harness.core.records import Usage
@@ -16,48 +24,49 @@ from harness.core.records import Usage
 _T = TypeVar("_T")
 LINE_EVERY_S = 30.0
 """Where there is no terminal: so that a log tells what happens, and is not filled."""
+_DRAWN_A_SECOND = 4
+_NAME, _WIDEST_BAR, _NARROWEST_BAR = 9, 40, 5
+_STDERR = 2
 
 
 class ProgressBars:
-    """Draws a bar a stage, and remembers the run's folder, which the message after an interruption names."""
+    """Draws a bar a stage, and remembers the run's folder, which the message after an interruption names.
+
+    At the end a line stays that says what was done. What others print meanwhile goes above the bars.
+    """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        """Draw on `console`."""
+        """Draw on `console`, or in its place on the terminal that it writes to."""
         self.folder: Path | None = None
-        self._bars = Progress(
-            TextColumn("{task.description:>9}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            disable=quiet or not console.is_terminal,
-            transient=True,
-        )
-        self._tasks: dict[Stage, TaskID] = {}
-        self._expected: dict[Stage, int] = {}
+        self._console, self._quiet = console, quiet or console.quiet
         self._tally = ProgressTally()
-        self._lines = not quiet and not console.is_terminal
+        self._drawn = not self._quiet and console.is_terminal
+        self._open = ExitStack()
+        self._above: Callable[[RenderableType], None] = console.print
 
     def opened(self, folder: Path) -> None:
         """Remember where the run is."""
         self.folder = folder
 
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        """Note how much work there is."""
+        self._tally.total(stage, low, high)
+
     def expect(self, stage: Stage, count: int) -> None:
-        """Make a stage's bar longer."""
+        """Note that work begins."""
         self._tally.expect(stage, count)
-        self._expected[stage] = self._expected.get(stage, 0) + count
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=count)
-        self._bars.update(self._tasks[stage], total=self._expected[stage])
 
     def done(self, stage: Stage, count: int = 1) -> None:
         """Move a stage's bar on."""
         self._tally.done(stage, count)
-        self._bars.advance(self._tasks[stage], count)
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
         """Count what a rollout or a verdict took."""
         self._tally.kept(stage, usage, usd, failed=failed)
+
+    def retried(self) -> None:
+        """Count a call that is made again."""
+        self._tally.retried()
 
     def waiting(self, place: str, calls: int) -> None:
         """Remember how many calls wait for an endpoint."""
@@ -65,7 +74,8 @@ class ProgressBars:
 
     async def around(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `work` gives; where there is no terminal, print a line of progress every LINE_EVERY_S."""
-        printing = asyncio.create_task(self._print_lines()) if self._lines else None
+        in_lines = not self._quiet and not self._drawn
+        printing = asyncio.create_task(self._print_lines()) if in_lines else None
         try:
             return await work()
         finally:
@@ -73,22 +83,87 @@ class ProgressBars:
                 printing.cancel()
 
     async def _print_lines(self) -> None:
-        began = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(LINE_EVERY_S)
-            self._bars.console.print(self._tally.line(asyncio.get_running_loop().time() - began), markup=False)
+            self._console.print(self._tally.line(), markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bars.console.print(f"note: {text}")
+        if not self._quiet:
+            self._above(f"note: {text}")
 
     def __enter__(self) -> Self:
         """Begin to draw."""
-        self._bars.start()
+        if self._drawn:
+            self._draw()
         return self
+
+    def _draw(self) -> None:
+        console = self._console
+        if os.isatty(_STDERR) and _writes_to_stderr(console):
+            printed = PrintedLines()
+            console = terminal(printed.terminal)
+            self._open.enter_context(printed.printed_by(_printing_on(console)))
+        self._above = console.print
+        live = Live(
+            get_renderable=lambda: _drawing(self._tally, console.width),
+            console=console,
+            refresh_per_second=_DRAWN_A_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._open.enter_context(live)
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bars away."""
-        self._bars.stop()
+        """Take the bars away, and leave a line that says what was done."""
+        self._open.close()
+        self._above = self._console.print
+        if self._tally.any_done and not self._quiet:
+            self._console.print(self._tally.summary(), soft_wrap=True)
+
+
+def _writes_to_stderr(console: Console) -> bool:
+    try:
+        return console.file.fileno() == _STDERR
+    except (OSError, ValueError):
+        return False
+
+
+def _printing_on(console: Console) -> Callable[[str], None]:
+    """Return what prints a line of others: their colours stay, all else that a terminal would obey is marked."""
+    decoder = AnsiDecoder()
+    return lambda line: console.print(decoder.decode_line(line), soft_wrap=True)
+
+
+def _drawing(tally: ProgressTally, width: int) -> RenderableType:
+    """Return a line a stage with its bar, and a line for all; each fits the width."""
+    texts: list[tuple[Stage, str]] = [
+        (stage, "  ".join(filter(None, (tally.count(stage), tally.rate(stage))))) for stage in tally.stages
+    ]
+    bar = min(_WIDEST_BAR, width - _NAME - 2 - max((len(text) for _, text in texts), default=0))
+    grid = Table.grid(padding=(0, 1))
+    for _ in range(3):
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+    for stage, text in texts:
+        drawn = _bar(tally.share(stage), bar) if bar >= _NARROWEST_BAR else ""
+        grid.add_row(Text(f"{stage:>{_NAME}}"), drawn, text)
+    took = [tally.took(), *filter(None, [tally.left()])]
+    return Group(grid, Text(_fitting([", ".join(took), *tally.spent()], width), no_wrap=True, overflow="ellipsis"))
+
+
+def _bar(share: float | None, width: int) -> ProgressBar:
+    if share is None:
+        return ProgressBar(total=None, width=width, pulse=True)
+    return ProgressBar(total=1.0, completed=share, width=width)
+
+
+def _fitting(parts: list[str], width: int) -> str:
+    """Return as many of the parts, from the first on, as fit on a line."""
+    line = " " * (_NAME + 1) + parts[0]
+    for part in parts[1:]:
+        if len(line) + 2 + len(part) <= width:
+            line += f"  {part}"
+    return line

@@ -1,6 +1,9 @@
-"""Progress as a line of text, for a log: how far the work is, what failed, what waits, what was spent."""
+"""How far the work is, as numbers and in words: what is done of how much, how fast, for how long, at what price."""
 
+import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from harness.core.progress import Stage
 from harness.core.records import Usage
@@ -8,19 +11,59 @@ from harness.core.records import Usage
 _NAMES: dict[Stage, str] = {"rollouts": "rollouts", "judging": "verdicts"}
 
 
-class ProgressTally:
-    """Counts what a run tells while it goes on."""
+@dataclass(frozen=True)
+class StageTotal:
+    """How many pieces a stage takes in all. `high` None: nobody knows yet."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    low: int
+    high: int | None
+    first_high: int | None
+    """The first bound from above that was told."""
+
+    def narrowed(self, low: int, high: int | None) -> "StageTotal":
+        """Return the total as it is told now."""
+        return StageTotal(low, high, high if self.first_high is None else self.first_high)
+
+    def left(self, done: int) -> float | None:
+        """Return how many pieces are expected to be left; None where nobody knows.
+
+        What is still open of a bound is expected to come as that part of it which was settled already did.
+        """
+        if self.high is None or self.first_high is None:
+            return None
+        settled = self.low + max(0, self.first_high - self.high)
+        share = self.low / settled if settled else 1.0
+        return max(0.0, share * (self.high - self.low) - max(0, done - self.low))
+
+    def words(self) -> str:
+        """Return ` of N`, ` of at most N`, or nothing where nobody knows."""
+        if self.high is None:
+            return ""
+        return f" of {'' if self.low == self.high else 'at most '}{self.high:,}"
+
+
+class ProgressTally:
+    """Counts what a run tells while it goes on. It is told by the event loop, and read by what draws."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing, now by `clock`, which is in seconds."""
+        self._clock, self._began = clock, clock()
         self._expected, self._done, self._failed = Counter[Stage](), Counter[Stage](), Counter[Stage]()
+        self._totals = dict[Stage, StageTotal]()
+        self._stage_began = dict[Stage, float]()
         self._waiting = dict[str, int]()
+        self._retries = 0
         self._usage = Usage()
         self._usd: float = 0.0
         self._unpriced = False
 
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        """Note how much work there is in all."""
+        self._totals[stage] = self._totals.get(stage, StageTotal(0, None, None)).narrowed(low, high)
+
     def expect(self, stage: Stage, count: int) -> None:
-        """Count work that is now known of."""
+        """Count work that begins."""
+        self._stage_began.setdefault(stage, self._clock())
         self._expected[stage] += count
 
     def done(self, stage: Stage, count: int) -> None:
@@ -34,21 +77,96 @@ class ProgressTally:
         self._usd += usd or 0.0
         self._unpriced |= usd is None and usage.requests > 0
 
+    def retried(self) -> None:
+        """Count a call that is made again."""
+        self._retries += 1
+
     def waiting(self, place: str, calls: int) -> None:
         """Note how many calls wait for an endpoint."""
         self._waiting[place] = calls
 
-    def line(self, seconds: float) -> str:
-        """Return it all in a line; `seconds` is how long the work has taken."""
-        minutes, rest = divmod(round(seconds), 60)
-        stages = [self._stage(stage) for stage in _NAMES if self._expected[stage]]
-        waits = [f"{calls} calls wait for {place}" for place, calls in self._waiting.items() if calls]
-        tokens = f"{self._usage.tokens:,} tokens" if self._usage.tokens is not None else "tokens unknown"
-        money = f"${self._usd:.4f}" + (" and more (a price is unknown)" if self._unpriced else "")
-        return f"progress after {minutes}:{rest:02}: " + "; ".join(
-            [*(stages or ["nothing yet"]), *waits, money, tokens]
-        )
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages that have work."""
+        return [stage for stage in _NAMES if self._expected[stage] or (self._of(stage).high or 0) > 0]
 
-    def _stage(self, stage: Stage) -> str:
-        failed = f" ({self._failed[stage]} failed)" if self._failed[stage] else ""
-        return f"{self._done[stage]:,} of {self._expected[stage]:,} {_NAMES[stage]}{failed}"
+    @property
+    def any_done(self) -> bool:
+        """Whether any work ended."""
+        return self._done.total() > 0
+
+    def share(self, stage: Stage) -> float | None:
+        """Return which part of a stage is done, 0 to 1; None where nobody knows how much there is."""
+        left, done = self._of(stage).left(self._done[stage]), self._done[stage]
+        return None if left is None else done / (done + left) if done + left else 1.0
+
+    def count(self, stage: Stage) -> str:
+        """Return what is done of how much, and how many pieces failed."""
+        failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
+        return f"{self._done[stage]:,}{self._of(stage).words()}{failed}"
+
+    def rate(self, stage: Stage) -> str:
+        """Return how fast a stage goes, in words; nothing before a piece is done."""
+        a_second = self._rate(stage)
+        if not a_second:
+            return ""
+        return f"{a_second:.1f}/s" if a_second >= 1 else f"{a_second * 60:.1f}/min"
+
+    def took(self) -> str:
+        """Return for how long the work has gone on."""
+        return _minutes(self._seconds())
+
+    def left(self) -> str:
+        """Return for how long the work is likely to go on; nothing where that cannot be told."""
+        times: list[float] = []
+        for stage in self.stages:
+            pieces, rate = self._of(stage).left(self._done[stage]), self._rate(stage)
+            if pieces is None or (pieces and not rate):
+                return ""
+            times.append(pieces / rate if pieces else 0.0)
+        return f"about {_minutes(max(times))} left" if any(times) else ""
+
+    def spent(self) -> list[str]:
+        """Return what waits, what it cost, what was tried again, and the tokens, the most important first."""
+        waits = [f"{calls:,} calls wait for {place}" for place, calls in [*self._waiting.items()] if calls]
+        money = f"${self._usd:.4f}" + (" and more (a price is unknown)" if self._unpriced else "")
+        retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []
+        tokens = f"{self._usage.tokens:,} tokens" if self._usage.tokens is not None else "tokens unknown"
+        return [*waits, money, tokens, *retries]
+
+    def line(self) -> str:
+        """Return it all in a line, for a log."""
+        rates = {stage: self.rate(stage) for stage in self.stages}
+        stages = [f"{self._named(stage)}{f', {rates[stage]}' if rates[stage] else ''}" for stage in self.stages] or [
+            "nothing yet"
+        ]
+        left = [self.left()] if self.left() else []
+        return f"progress after {self.took()}: " + "; ".join([*stages, *left, *self.spent()])
+
+    def summary(self) -> str:
+        """Return in a line what was done, once the work has ended."""
+        done = [self._named(stage) for stage in self.stages]
+        self._waiting.clear()
+        return f"took {self.took()}: " + "; ".join([*done, *self.spent()])
+
+    def _named(self, stage: Stage) -> str:
+        failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
+        return f"{self._done[stage]:,}{self._of(stage).words()} {_NAMES[stage]}{failed}"
+
+    def _of(self, stage: Stage) -> StageTotal:
+        """Return a stage's total: as told, else what was expected."""
+        expected = self._expected[stage]
+        return self._totals.get(stage) or StageTotal(expected, expected, expected)
+
+    def _rate(self, stage: Stage) -> float:
+        seconds = self._clock() - self._stage_began.get(stage, self._began)
+        return self._done[stage] / seconds if seconds > 0 else 0.0
+
+    def _seconds(self) -> float:
+        return self._clock() - self._began
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

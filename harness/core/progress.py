@@ -1,4 +1,7 @@
-"""What long work tells whoever watches. The rim decides how it looks; the default watcher says nothing."""
+"""What long work tells whoever watches. The rim decides how it looks; the default watcher says nothing.
+
+All calls come from the event loop's thread, but for those of an agent's tools that run in threads of their own.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +27,17 @@ class Progress(Protocol):
         """The run's folder is there: from now on nothing that was paid for is lost."""
         ...
 
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        """A stage takes from `low` to `high` pieces of work in all; `high` is None while nobody knows.
+
+        Of rollouts both are the same, and told once: queries times n, less what is kept; for a stream of queries once
+        the stream has ended. Of verdicts they close in on each other as queries are ranked. Where nothing is told of
+        a stage (harness.rollout, harness.rank), what `expect` told is all.
+        """
+        ...
+
     def expect(self, stage: Stage, count: int) -> None:
-        """`count` more pieces of work (rollouts, or verdicts) are now known of."""
+        """`count` pieces of work (rollouts, or verdicts) begin, or wait for their turn."""
         ...
 
     def done(self, stage: Stage, count: int = 1) -> None:
@@ -34,6 +46,10 @@ class Progress(Protocol):
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
         """A rollout or a verdict was kept: what it took, its price where that is known, whether it failed."""
+        ...
+
+    def retried(self) -> None:
+        """A call to a model failed and is made again. A wait for a rate limit is no such failure."""
         ...
 
     def waiting(self, place: str, calls: int) -> None:
@@ -51,6 +67,9 @@ class Silent:
     def opened(self, folder: Path) -> None:
         """Do nothing."""
 
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        """Do nothing."""
+
     def expect(self, stage: Stage, count: int) -> None:
         """Do nothing."""
 
@@ -58,6 +77,9 @@ class Silent:
         """Do nothing."""
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
+        """Do nothing."""
+
+    def retried(self) -> None:
         """Do nothing."""
 
     def waiting(self, place: str, calls: int) -> None:

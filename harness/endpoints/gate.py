@@ -102,6 +102,10 @@ class Gate:
                 if tries:
                     self._breaker.tried()
 
+    def retried(self) -> None:
+        """Note that a call failed and is made again."""
+        self._progress.retried()
+
     def heard(self, headers: Mapping[str, str]) -> None:
         """Note what the headers of a reply say of the room that is left."""
         self._pace.heard(headers)

@@ -41,12 +41,14 @@ def retry_after_s(error: BaseException) -> float | None:
     return _until_date(headers) if seconds is None else seconds
 
 
-def agent_retries(retries: int, rng: random.Random, has_answered: Callable[[], bool]) -> ModelRetrySettings:
+def agent_retries(
+    retries: int, rng: random.Random, has_answered: Callable[[], bool], retried: Callable[[], None]
+) -> ModelRetrySettings:
     """Return the SDK's settings for up to `retries` further attempts of a run's agent calls.
 
     A Retry-After is honoured. Otherwise the wait doubles from half a second and is spread by `rng`, so that rollouts
     that failed together do not come back together. While no model `has_answered`, an address that cannot be reached is
-    tried once more only: the address is more likely wrong than its server resting.
+    tried once more only: the address is more likely wrong than its server resting. `retried` hears of each.
     """
 
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
@@ -59,6 +61,7 @@ def agent_retries(retries: int, rng: random.Random, has_answered: Callable[[], b
             return False
         backoff_s = _FIRST_WAIT_S * 2 ** (context.attempt - 1) * rng.uniform(0.5, 1.5)
         wished_s = retry_after_s(context.error) or error.retry_after  # the latter: advice of a model of the agent's own
+        retried()
         return RetryDecision(retry=True, delay=min(wished_s or backoff_s, LONGEST_WAIT_S))
 
     return ModelRetrySettings(max_retries=retries, policy=policy)

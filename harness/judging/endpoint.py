@@ -128,6 +128,8 @@ class EndpointAsk:
         send: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
         async for attempt in judge_retries(self._retries):
             with attempt:
+                if attempt.num > 1:
+                    self._gate.retried()
                 return await self._gate.send(lambda: send(prompt, form, options), clock)
         raise AssertionError("stamina either returns or raises")
 

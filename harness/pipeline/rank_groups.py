@@ -18,6 +18,7 @@ from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking import TOPOLOGIES
 from harness.tournament import Ranker
 
@@ -35,18 +36,22 @@ class OpenRanking:
     settings: Settings
     writer: _Writer
     surroundings: Surroundings
+    calls: JudgeCalls
     judge_may_fail: bool = False
     """A judge that turns the first call down leaves a group unranked, and is no error."""
 
     async def rank(self, group: Group) -> None:
         """Rank a group and write that down."""
+        most = self.calls.begin(taking_part(group, self.settings))
         try:
             ranking = await rank_part(self.ranker, group, self.settings)
+            self.calls.end(most, ranking)
             self.writer.add(ranking.model_copy(update={"basis": group.basis}))
         except* (Refused, JudgeFailed) as errors:
             if not self.judge_may_fail:
                 raise
-            self.leave(group, str(first_error(errors)))
+            self.calls.end(most)
+            self._add_unranked(group, str(first_error(errors)))
 
     async def rank_or_leave(self, group: Group) -> None:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
@@ -66,19 +71,25 @@ class OpenRanking:
 
     def leave(self, group: Group, why: str) -> None:
         """Write a group down as not ranked, for the reason given."""
+        self.calls.leave()
+        self._add_unranked(group, why)
+
+    def _add_unranked(self, group: Group, why: str) -> None:
         self.writer.add(_unranked(group, self.ranker, why).model_copy(update={"status": "incomplete"}))
 
 
 @asynccontextmanager
 async def open_ranking(
-    plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings
+    plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings, size: Size
 ) -> AsyncGenerator[OpenRanking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
     head = _head(plan, store, cache, surroundings)
     async with open_ranker(plan, cache, surroundings) as ranker:
+        calls = JudgeCalls(surroundings.progress, ranker, size, cache.free)
+        calls.tell()
         writer = store.open_ranking(head)
         try:
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, plan.judge_may_fail)
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, plan.judge_may_fail)
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked):
                 writer.finish()
         finally:

@@ -38,6 +38,7 @@ from harness.pipeline.resolve import AgentSpec, redactor_of, replay_env, resolve
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.totals import Size, counted_stream
 from harness.pipeline.trust import agent_of_run, attest_judge, attested, trust_in, trust_in_changed
 from harness.rollouts import (
     Engine,
@@ -80,6 +81,7 @@ async def run_queries(
     ceiling = ceiling_of(settings, prepared.judge, agent)
     redact = redactor_of(agent.loaded, settings, surroundings.environ)
     listed = queries if isinstance(queries, Sequence) else ()
+    size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
     info = new_run_info(prepared, surroundings.clock, len(listed) or None, redact)
     with (
         open_lenders(reuse) as lenders,
@@ -90,13 +92,21 @@ async def run_queries(
         stop, deadline = surroundings.stop, surroundings.deadline
         cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=stop, deadline=deadline)
         with one_error(store, new=True):
-            async with _open_stages(prepared, agent, store, cache, surroundings) as stages:
+            async with _open_stages(prepared, agent, store, cache, surroundings, size) as stages:
 
                 async def work(query: Query) -> None:
                     store.add_query(query)
                     await stages.roll_out_and_rank(query)
 
-                await for_each(queries, work, _GROUPS_AT_ONCE)
+                def learn(count: int) -> None:
+                    surroundings.progress.total("rollouts", count * settings.n, count * settings.n)
+                    stages.ranking.calls.learn(count)
+
+                if size.queries is None:
+                    surroundings.progress.total("rollouts", 0, None)
+                else:
+                    learn(size.queries)
+                await for_each(counted_stream(queries, learn), work, _GROUPS_AT_ONCE)
         given_up = surroundings.gates.given_up
         return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
@@ -144,9 +154,11 @@ async def resume_run(
             spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)
-            async with _open_stages(plan, spec, store, cache, surroundings) as stages:
+            size = Size(len(store.reader.index.queries), plan.settings.n)
+            async with _open_stages(plan, spec, store, cache, surroundings, size) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
+                surroundings.progress.total("rollouts", missing.count, missing.count)
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await for_each(store.reader.queries(), work, _GROUPS_AT_ONCE)
         given_up = surroundings.gates.given_up
@@ -177,7 +189,12 @@ class _Stages:
 
 @asynccontextmanager
 async def _open_stages(
-    plan: JudgingPlan, agent: AgentSpec | None, store: RunStore, cache: VerdictCache, surroundings: Surroundings
+    plan: JudgingPlan,
+    agent: AgentSpec | None,
+    store: RunStore,
+    cache: VerdictCache,
+    surroundings: Surroundings,
+    size: Size,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking."""
     async with AsyncExitStack() as opened:
@@ -186,7 +203,7 @@ async def _open_stages(
             run_id, ceiling = store.reader.info.id, cache.ceiling
             opening = open_engine(agent, plan.settings, store, surroundings, run_id=run_id, ceiling=ceiling)
             engine = await opened.enter_async_context(opening)
-        ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings))
+        ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings, size))
         yield _Stages(engine, ranking)
 
 
@@ -216,12 +233,18 @@ async def rescore_run(
             surroundings.progress.opened(folder)
             cache = VerdictCache(store, surroundings.progress, lenders, ceiling, options.free, surroundings.stop)
             with one_error(store, new=False):
-                async with open_ranking(plan, store, cache, surroundings) as ranking:
+                async with open_ranking(plan, store, cache, surroundings, _size_of(store.reader)) as ranking:
                     for query in store.reader.queries():
                         await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                         await ranking.rank(store.reader.group(query))
             given_up = surroundings.gates.given_up
             return RunResult(folder, ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+
+
+def _size_of(reader: RunReader) -> Size:
+    """Return how many queries there are to rank, and of how many rollouts that ended well the largest is."""
+    groups = [reader.index.rollouts.get(query, {}) for query in reader.index.queries]
+    return Size(len(groups), max((sum(r.status == "ok" for r in places.values()) for places in groups), default=0))
 
 
 async def replay_run(

@@ -329,7 +329,8 @@ def outcome_of(result: RunResult) -> AgentOutcome:
 
 def _run_config(run_context: RunContext, sampling: Sampling) -> RunConfig:
     rng = random.Random(f"{run_context.settings.seed}/retries")
-    retries = agent_retries(run_context.settings.retries, rng, run_context.models.state.has_answered)
+    has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
+    retries = agent_retries(run_context.settings.retries, rng, has_answered, retried)
     return RunConfig(
         model=sampling.model,
         trace_include_sensitive_data=True,

@@ -59,7 +59,7 @@ def test_what_may_succeed_later_is_tried_again(status: int | None, no_reply: boo
 
 
 def decided(error: openai.APIError, attempt: int = 1, *, answered: bool = True, seed: int = 1) -> Any:
-    settings = agent_retries(RETRIES, random.Random(seed), lambda: answered)
+    settings = agent_retries(RETRIES, random.Random(seed), lambda: answered, lambda: None)
     assert settings.policy
     normalized = ModelRetryNormalizedError(
         status_code=getattr(error, "status_code", None),
