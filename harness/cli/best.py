@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import options
+from harness.core.errors import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,12 @@ def best(
     even if other runs or the judge failed (without verdicts it is the answer of run 0, the anchor); 3 without.
     """
     began = time.monotonic()
+    from harness.cli.first_line import say_first
+    from harness.core.settings_sources import load, merge_sources
+
+    values = merge_sources({**flags, "sure": sure}, environ, config)
+    n = load(values).n
+    say_first(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=quiet)
     from harness import pipeline
     from harness.cli import announce, cost_lines, process
     from harness.cli.console import stderr
@@ -76,7 +83,7 @@ def best(
     from harness.core.deadline import NO_DEADLINE, Deadline
 
     process.silence_logs(verbose=verbose)
-    settings = _settings(flags, sure, environ, config, hurried=deadline is not None)
+    settings = _settings(values, n, sure, hurried=deadline is not None)
     queries, prepared = prepare_run(agent, query, None, settings, environ)
     console = stderr(quiet=quiet)
     if dry_run:
@@ -130,20 +137,12 @@ def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late
     return next(iter(reasons), None) or ("the deadline was over" if late else result.given_up or result.stopped)
 
 
-def _settings(
-    flags: Mapping[str, Any],
-    sure: float | None,
-    environ: Mapping[str, str],
-    config: Path | None,
-    *,
-    hurried: bool,
-) -> Settings:
+def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bool) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
     from harness.api import for_best
-    from harness.core.settings_sources import load, merge_sources
+    from harness.core.settings_sources import load
 
-    values = merge_sources({**flags, "sure": sure}, environ, config)
-    design = for_best(load(values).n, hurried=hurried)
+    design = for_best(n, hurried=hurried)
     if sure is not None and design["topology"] == "cyclic":
         design["sure"] = sure
     return load(values | {"order": None, "budget": None, "sure": None} | design)

@@ -47,12 +47,12 @@ def stderr(*, quiet: bool = False) -> Console:
     return _VisibleConsole(stderr=True, quiet=quiet)
 
 
-def terminal(descriptor: int) -> Console:
+def terminal(descriptor: int, encoding: str) -> Console:
     """Return a console on an open file descriptor, which is a terminal.
 
     It is as wide as COLUMNS says, else as that terminal is at any time.
     """
-    return _TerminalConsole(descriptor, _columns(click.get_current_context(silent=True)))
+    return _TerminalConsole(descriptor, encoding, _columns(click.get_current_context(silent=True)))
 
 
 class _VisibleConsole(Console):
@@ -72,9 +72,8 @@ class _VisibleConsole(Console):
 
 
 class _TerminalConsole(_VisibleConsole):
-    def __init__(self, descriptor: int, columns: int | None) -> None:
+    def __init__(self, descriptor: int, encoding: str, columns: int | None) -> None:
         self._descriptor, self._columns = descriptor, columns
-        encoding = sys.stderr.encoding
         super().__init__(file=open(descriptor, "w", encoding=encoding, errors="backslashreplace", closefd=False))  # noqa: SIM115 - as long as the console
 
     @property

@@ -8,8 +8,12 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Self
+
+from harness.cli.output import say
 
 _STDERR = 2
 _PART_AFTER_S = 0.2
@@ -53,7 +57,7 @@ class PrintedLines:
             os.close(self.terminal)
 
     def _read(self, reading: int) -> None:
-        """Print what comes. A child process may hold the descriptor for longer than the bars: that goes on as it is."""
+        """Print what comes; also what comes after the bars, from a child process that still holds the descriptor."""
         while not self._ending.is_set():
             ready = select.select([reading], [], [], _PART_AFTER_S)[0]
             if ready and not self._take(os.read(reading, _CHUNK)):
@@ -63,9 +67,10 @@ class PrintedLines:
         while select.select([reading], [], [], 0)[0] and self._take(os.read(reading, _CHUNK)):
             pass
         self._flush()
+        self._print = partial(say, err=True)
         self._drained.set()
-        while chunk := os.read(reading, _CHUNK):
-            os.write(_STDERR, chunk)
+        while self._take(os.read(reading, _CHUNK)):
+            pass
         os.close(reading)
 
     def _take(self, chunk: bytes) -> bool:
@@ -73,6 +78,8 @@ class PrintedLines:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             self._show(line)
+        if len(self._rest) > _CHUNK:
+            self._flush()
         return bool(chunk)
 
     def _flush(self) -> None:
@@ -83,4 +90,5 @@ class PrintedLines:
     def _show(self, line: bytes) -> None:
         """Print a line; of one that was written over, as progress bars do, its last state."""
         written = line.rstrip(b"\r").rpartition(b"\r")[2]
-        self._print(written.decode("utf-8", "backslashreplace"))
+        with suppress(OSError):  # the terminal has gone: whoever prints must not wait for it
+            self._print(written.decode("utf-8", "backslashreplace"))

@@ -13,7 +13,6 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from harness.cli.console import terminal
 from harness.cli.printed_lines import PrintedLines
@@ -102,7 +101,7 @@ class ProgressBars:
         console = self._console
         if os.isatty(_STDERR) and _writes_to_stderr(console):
             printed = PrintedLines()
-            console = terminal(printed.terminal)
+            console = terminal(printed.terminal, console.encoding)
             self._open.enter_context(printed.printed_by(_printing_on(console)))
         self._above = console.print
         live = Live(
@@ -144,14 +143,22 @@ def _drawing(tally: ProgressTally, width: int) -> RenderableType:
         (stage, "  ".join(filter(None, (tally.count(stage), tally.rate(stage))))) for stage in tally.stages
     ]
     bar = min(_WIDEST_BAR, width - _NAME - 2 - max((len(text) for _, text in texts), default=0))
-    grid = Table.grid(padding=(0, 1))
-    for _ in range(3):
-        grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid = _grid(3)
     for stage, text in texts:
         drawn = _bar(tally.share(stage), bar) if bar >= _NARROWEST_BAR else ""
-        grid.add_row(Text(f"{stage:>{_NAME}}"), drawn, text)
+        grid.add_row(f"{stage:>{_NAME}}", drawn, text)
     took = [tally.took(), *filter(None, [tally.left()])]
-    return Group(grid, Text(_fitting([", ".join(took), *tally.spent()], width), no_wrap=True, overflow="ellipsis"))
+    below = _grid(1)
+    below.add_row(_fitting([", ".join(took), *tally.spent()], width))
+    return Group(grid, below)
+
+
+def _grid(columns: int) -> Table:
+    """Return a table whose lines are cut where they do not fit: never wrapped."""
+    grid = Table.grid(padding=(0, 1))
+    for _ in range(columns):
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+    return grid
 
 
 def _bar(share: float | None, width: int) -> ProgressBar:

@@ -27,10 +27,12 @@ class StageTotal:
     def left(self, done: int) -> float | None:
         """Return how many pieces are expected to be left; None where nobody knows.
 
-        What is still open of a bound is expected to come as that part of it which was settled already did.
+        `low` pieces are settled. Of what is open up to `high`, that share is expected to come which came of the rest.
         """
         if self.high is None or self.first_high is None:
             return None
+        if self.low == self.high:
+            return max(0.0, self.high - done)
         settled = self.low + max(0, self.first_high - self.high)
         share = self.low / settled if settled else 1.0
         return max(0.0, share * (self.high - self.low) - max(0, done - self.low))
@@ -131,8 +133,9 @@ class ProgressTally:
         waits = [f"{calls:,} calls wait for {place}" for place, calls in [*self._waiting.items()] if calls]
         money = f"${self._usd:.4f}" + (" and more (a price is unknown)" if self._unpriced else "")
         retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []
-        tokens = f"{self._usage.tokens:,} tokens" if self._usage.tokens is not None else "tokens unknown"
-        return [*waits, money, tokens, *retries]
+        known = self._usage.tokens is not None
+        tokens = [f"{self._usage.tokens:,} tokens" if known else "tokens unknown"] if self._usage.requests else []
+        return [*waits, money, *tokens, *retries]
 
     def line(self) -> str:
         """Return it all in a line, for a log."""
@@ -145,13 +148,14 @@ class ProgressTally:
 
     def summary(self) -> str:
         """Return in a line what was done, once the work has ended."""
-        done = [self._named(stage) for stage in self.stages]
         self._waiting.clear()
+        done = [self._named(stage, ended=True) for stage in self.stages]
         return f"took {self.took()}: " + "; ".join([*done, *self.spent()])
 
-    def _named(self, stage: Stage) -> str:
+    def _named(self, stage: Stage, *, ended: bool = False) -> str:
         failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
-        return f"{self._done[stage]:,}{self._of(stage).words()} {_NAMES[stage]}{failed}"
+        whole = ended and self._done[stage] == self._of(stage).high
+        return f"{self._done[stage]:,}{'' if whole else self._of(stage).words()} {_NAMES[stage]}{failed}"
 
     def _of(self, stage: Stage) -> StageTotal:
         """Return a stage's total: as told, else what was expected."""

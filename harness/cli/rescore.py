@@ -72,19 +72,22 @@ def rescore(
     ranking, and --max-cost holds for all together. Only options and --config change the
     settings, not HARNESS_* in the environment.
     """
-    from harness import pipeline
     from harness.archive import find_run
-    from harness.cli import process
     from harness.cli.archived_run import runs_folder
-    from harness.cli.console import stderr
-    from harness.cli.progress_bars import ProgressBars
-    from harness.cli.run_result import deliver
+    from harness.cli.first_line import say_first
     from harness.core.settings_sources import merge_sources
 
-    process.silence_logs(verbose=verbose)
     parent = runs_folder(runs_dir, environ)
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     several = len(folders) > 1
+    say_first(f"loading {f'{len(folders)} runs' if several else f'run {folders[0].name}'}", quiet=quiet)
+    from harness import pipeline
+    from harness.cli import process
+    from harness.cli.console import stderr
+    from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_result import deliver
+
+    process.silence_logs(verbose=verbose)
     lenders = [find_run(word, parent) for word in reuse]
     how = pipeline.RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
     job = _Job(merge_sources(flags, {}, config), environ, how)

@@ -61,17 +61,11 @@ def resume(
     that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
     that it names as its agent is loaded only with --agent.
     """
-    from harness import pipeline
     from harness.archive import find_run, last_unfinished, missing_of
-    from harness.cli import process
     from harness.cli.archived_run import open_folder, runs_folder
-    from harness.cli.console import stderr
+    from harness.cli.first_line import say_first
     from harness.cli.output import say
-    from harness.cli.progress_bars import ProgressBars
-    from harness.cli.run_result import deliver
-    from harness.report import counted
 
-    process.silence_logs(verbose=verbose)
     parent = runs_folder(runs_dir, environ)
     folder = find_run(run, parent) if run else last_unfinished(parent, _say_passed_over)
     if folder is None:
@@ -81,6 +75,15 @@ def resume(
     missing = missing_of(reader, retry_failed=retry_failed)
     if missing.nothing:
         return _already_finished(reader, as_json=as_json)
+    say_first(f"loading what run {folder.name} needs", quiet=quiet)
+    from harness import pipeline
+    from harness.cli import process
+    from harness.cli.console import stderr
+    from harness.cli.progress_bars import ProgressBars
+    from harness.cli.run_result import deliver
+    from harness.report import counted
+
+    process.silence_logs(verbose=verbose)
     console = stderr(quiet=quiet)
     to_run = counted(missing.count, "rollout")
     places = pipeline.places_of_begun(reader.info, missing.like)

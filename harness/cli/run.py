@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from harness.cli import options
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, quoted
 
 
 @click.command()
@@ -61,6 +61,12 @@ def run(
     Keys come from OPENAI_API_KEY (and HARNESS_JUDGE_API_KEY for a judge elsewhere). With neither a key nor an
     address the packaged example agents run on an embedded model and judge, as a self-test.
     """
+    from harness.cli.first_line import say_first
+    from harness.core.settings_sources import load, merge_sources
+
+    values = merge_sources(flags, environ, config)
+    settings = load(values)
+    say_first(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=quiet)
     from harness import pipeline
     from harness.archive import find_run
     from harness.cli import announce, cost_lines, process
@@ -68,11 +74,8 @@ def run(
     from harness.cli.prepared_run import prepare_run
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
-    from harness.core.settings_sources import load, merge_sources
 
     process.silence_logs(verbose=verbose)
-    values = merge_sources(flags, environ, config)
-    settings = load(values)
     asked, prepared = prepare_run(agent, query, queries, settings, environ)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)

@@ -1,4 +1,4 @@
-"""Where nobody watches a terminal, a line every half minute tells how far the work is."""
+"""How far the work is, in words: of how much, how fast, for how long; where nobody watches, a line now and then."""
 
 import anyio
 import pytest
@@ -10,22 +10,73 @@ from harness.cli.progress_line import ProgressTally
 from harness.core.records import Usage
 
 
-def test_a_line_tells_how_far_the_work_is_what_failed_what_waits_and_what_was_spent() -> None:
-    tally = ProgressTally()
+class Clock:
+    """Time that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_what_was_spent() -> None:
+    clock = Clock()
+    tally = ProgressTally(clock)
+    tally.total("rollouts", 24, 24)
+    tally.total("judging", 0, 12)
+    assert tally.line() == "progress after 0:00: 0 of 24 rollouts; 0 of at most 12 verdicts; $0.0000"
     tally.expect("rollouts", 24)
+    clock.now += 100
     tally.done("rollouts", 10)
     tally.kept("rollouts", Usage(requests=3, input=1000, output=200), 0.25, failed=True)
     tally.kept("rollouts", Usage(requests=2, input=500, output=100), 0.5, failed=False)
     tally.expect("judging", 6)
     tally.waiting("api.example.com", 5)
+    tally.retried()
+    clock.now += 25
+    tally.done("judging", 3)
     assert tally.line() == (
-        "progress after 2:31: 10 of 24 rollouts (1 failed); 0 of 6 verdicts; 5 calls wait for api.example.com; "
-        "$0.7500; 1,800 tokens"
+        "progress after 2:05: 10 of 24 rollouts (1 failed), 4.8/min; 3 of at most 12 verdicts, 7.2/min; "
+        "about 2:55 left; 5 calls wait for api.example.com; $0.7500; 1,800 tokens; 1 retry"
     )
     tally.waiting("api.example.com", 0)
     tally.kept("judging", Usage(requests=1), None, failed=False)
-    assert "wait" not in tally.line(1)
-    assert "$0.7500 and more (a price is unknown)" in tally.line(1)
+    assert "wait" not in tally.line()
+    assert "$0.7500 and more (a price is unknown)" in tally.line()
+    tally.done("rollouts", 14)
+    tally.done("judging", 5)
+    tally.total("judging", 8, 8)
+    assert "left" not in tally.line()
+    assert tally.summary().startswith("took 2:05: 24 rollouts (1 failed); 8 verdicts; $0.7500")
+
+
+def test_without_a_total_none_is_shown_and_no_time_is_guessed() -> None:
+    clock = Clock()
+    tally = ProgressTally(clock)
+    assert tally.line() == "progress after 0:00: nothing yet; $0.0000"
+    tally.total("rollouts", 0, None)
+    tally.expect("rollouts", 8)
+    clock.now += 4000
+    tally.done("rollouts", 2)
+    assert tally.line() == "progress after 1:06:40: 2 rollouts, 0.0/min; $0.0000"
+    assert tally.share("rollouts") is None
+    tally.total("rollouts", 8, 8)
+    assert "2 of 8 rollouts" in tally.line()
+    assert "about 3:20:00 left" in tally.line()
+
+
+def test_open_bounds_are_expected_to_come_as_those_that_were_settled() -> None:
+    clock = Clock()
+    tally = ProgressTally(clock)
+    tally.total("judging", 0, 100)
+    tally.expect("judging", 5)
+    clock.now += 10
+    tally.done("judging", 5)
+    tally.total("judging", 5, 95)  # a query that could have taken 10 took 5
+    assert tally.count("judging") == "5 of at most 95"
+    assert tally.share("judging") == 5 / 50
+    assert tally.left() == "about 1:30 left"
 
 
 @pytest.mark.parametrize("quiet", [False, True])
