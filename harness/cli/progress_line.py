@@ -133,8 +133,7 @@ class ProgressTally:
         waits = [f"{calls:,} calls wait for {place}" for place, calls in [*self._waiting.items()] if calls]
         money = f"${self._usd:.4f}" + (" and more (a price is unknown)" if self._unpriced else "")
         retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []
-        known = self._usage.tokens is not None
-        tokens = [f"{self._usage.tokens:,} tokens" if known else "tokens unknown"] if self._usage.requests else []
+        tokens = [f"{self._usage.tokens:,} tokens"] if self._usage.tokens is not None else []
         return [*waits, money, *tokens, *retries]
 
     def line(self) -> str:
