@@ -87,6 +87,24 @@ def test_no_line_of_a_screen_is_wider_than_the_terminal_and_nothing_is_left_out_
         assert [line for line in shown if cell_len(line) > int(width)] == []
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_run_ends_with_what_show_shows_of_it(width: str, tmp_path: Path):
+    room = Room.make(tmp_path / "room")
+    environ = room.environ({"COLUMNS": width} if width != "piped" else {})
+    if width == "piped":
+        del environ["COLUMNS"]
+    (room.work / "q.txt").write_text("Why?\nHow?\nWhere?\nWhen?\n")
+    run, show = (
+        attempt(argv, room.work, environ, piped=width == "piped").out_text
+        for argv in (("run", "--offline", "-n", "2", "-q", "--queries", "q.txt"), ("show",))
+    )
+    assert run.startswith(show)
+    assert run.removeprefix(show).split()[0] == "next:"
+    if width != "piped":
+        wide = [line for line in show.splitlines() if cell_len(line) > int(width)]
+        assert all(line.startswith(("run: ", "page: ")) for line in wide)
+
+
 def on_a_terminal(argv: tuple[str, ...], cwd: Path, environ: dict[str, str], width: int) -> str:
     """Run a command on a terminal of its own that is `width` characters wide; return what it wrote there."""
     parent, child = pty.openpty()

@@ -76,6 +76,11 @@ def _list_scores(best: Sequence[PlacedRollout]) -> tuple[float, float] | None:
     return (scores[0], scores[1]) if len(scores) == 2 else None
 
 
+def last_meeting(ranking: GroupRanking, first: int, second: int) -> Match | None:
+    """Return the latest match of two rollouts; None if they never met."""
+    return next((m for m in reversed(ranking.matches) if {m.a, m.b} == {first, second}), None)
+
+
 def _deciding_match(
     best: Sequence[PlacedRollout], ranking: GroupRanking, verdicts: VerdictLookup
 ) -> DecidingMatch | None:
@@ -83,7 +88,7 @@ def _deciding_match(
     if len(best) < 2:
         return None
     first, second = (p.rollout.index for p in best[:2])
-    match = next((m for m in reversed(ranking.matches) if {m.a, m.b} == {first, second}), None)
+    match = last_meeting(ranking, first, second)
     if match is None:
         return None
     leads = _leads(match, first, verdicts)

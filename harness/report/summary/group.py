@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -22,8 +22,15 @@ from harness.report.summary.figures import (
     sum_reported,
     tallies,
 )
+from harness.report.summary.first_two import last_meeting
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
-from harness.report.summary.placed_rollouts import samples_above_anchor, score_name, sharing_first_place, with_a_rank
+from harness.report.summary.placed_rollouts import (
+    PlacedRollout,
+    samples_above_anchor,
+    score_name,
+    sharing_first_place,
+    with_a_rank,
+)
 
 TimeSpan = tuple[datetime, datetime]
 _TITLE = 300
@@ -57,6 +64,8 @@ class QueryLine:
     """The rollouts that share first place."""
     first_role: Role | None
     """The role of the first of them."""
+    by_tie: bool
+    """Whether one rollout is first though its match with the second was a tie: its seed decided."""
     score: float | None
     """Of the first of them, and what it is a score of."""
     score_name: str
@@ -163,6 +172,7 @@ def _query_line(number: int, group: Group, ranking: GroupRanking, totals: _Total
         complete=ranking.status == "complete",
         first=tuple(r.index for r in sharing_first_place(placed)),
         first_role=placed[0].rollout.role if placed else None,
+        by_tie=_by_tie(placed, ranking),
         score=placed[0].ranked.score if placed else None,
         score_name=score_name(ranking),
         p_best=placed[0].ranked.p_best if placed else None,
@@ -175,6 +185,13 @@ def _query_line(number: int, group: Group, ranking: GroupRanking, totals: _Total
         runs=agents.runs,
         failed=agents.failed.total(),
     )
+
+
+def _by_tie(placed: Sequence[PlacedRollout], ranking: GroupRanking) -> bool:
+    if len(placed) < 2 or ranking.estimator != "tiers" or placed[0].ranked.rank == placed[1].ranked.rank:
+        return False
+    match = last_meeting(ranking, placed[0].rollout.index, placed[1].rollout.index)
+    return match is not None and match.winner is None
 
 
 def _brief(value: JsonValue) -> float | str:

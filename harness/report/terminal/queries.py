@@ -1,5 +1,6 @@
 """Many queries of a ranking: a row for each, in the order that was asked for."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from harness.report.text import dollars, fixed, probability, seconds
 
 _LISTED = 20
 """Queries that a table of many lists unless it is to list all."""
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _KEYS: Mapping[str, Callable[[QueryLine], Any]] = {
     "number": lambda line: line.number,
     "id": lambda line: line.id,
@@ -92,7 +94,7 @@ def _winner(line: QueryLine) -> str:
     if line.first_role is None:
         return "–" if line.complete else "incomplete"
     if len(line.first) == 1:
-        return f"{line.first_role} {line.first[0]}"
+        return f"{line.first_role} {line.first[0]}{', by a tie' if line.by_tie else ''}"
     return f"tie: {', '.join(map(str, line.first))}" if len(line.first) <= 3 else f"tie of {len(line.first)}"
 
 
@@ -111,15 +113,19 @@ def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list
 
 
 def _by_field(name: str) -> Callable[[QueryLine], Any]:
-    """Return what a field sorts by: numbers before texts."""
+    """Return what a field sorts by: numbers, those in texts too, before texts."""
 
     def value_of(line: QueryLine) -> tuple[bool, float, str] | None:
         value = line.metadata.get(name)
-        return value if value is None else (True, 0.0, value) if isinstance(value, str) else (False, value, "")
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            return False, value, ""  # as it is: a whole number may be too large for a float
+        return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
 
     return value_of
 
 
 def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
-    there_are = f"; there are: {', '.join(names)}" if names else "; the queries have no metadata"
-    return UsageError(f"{option}: there is no {quoted(name)}{did_you_mean(name, names)}{there_are}")
+    there_are = f"There are: {', '.join(names)}" if names else "The queries have no metadata"
+    return UsageError(f"{option}: there is no {quoted(name)}{did_you_mean(name, names) or '.'} {there_are}")
