@@ -3,16 +3,17 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from harness.cli.app import app
 from tests.conftest import ROOT, Harness
-from tests.nursery import Nursery
 
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-COMMANDS = "run best resume rescore replay import validate rank show stats ls report doctor agents".split()
 _VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|\S*python -m harness|\s+")
 
 
@@ -49,16 +50,23 @@ def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
         assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
 
 
+def helps_of(command: click.Command) -> Iterator[str]:
+    """Yield what `--help` prints of a command and of the commands in it."""
+    yield command.get_help(click.Context(command))
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from helps_of(inner)
+
+
 @pytest.fixture(scope="module")
-def helps(nursery: Nursery) -> str:
+def helps() -> str:
     """What `--help` prints of every command, and of the ranking benchmark."""
-    commands = [nursery.wait(nursery.start([command, "--help"], ROOT)).out for command in COMMANDS]
     benchmark = subprocess.run(
         [sys.executable, "benchmarks/ranking.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return "".join([*commands, benchmark.stdout])
+    return "".join([*helps_of(app), benchmark.stdout])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.name)
 def test_every_option_that_the_docs_name_exists(page: Path, helps: str):
     for option in set(re.findall(r"`(?:[^`]* )?(--[a-z][a-z-]+)", page.read_text("utf-8"))):

@@ -54,6 +54,8 @@ class RunInfo(Record):
     """The rubric's label when the run began."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
     """The way in which transcripts were written when the run began (harness.transcripts); 0.1.0 did not say."""
+    instructions: str | None = None
+    """The text of --instructions; None without that, and where a key or a pattern of --redact stands in it."""
     queries: int | None = None
     """How many queries were known, and written down, when the run began; None where they came as a stream."""
     accepted: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
     *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
     *("retries", "repairs", "max_turns", "approve", "max_cost", "prices", "price_by_name"),
-    *("seed", "upload_traces", "offline", "corpus", "runs_dir"),
+    *("seed", "upload_traces", "offline", "instructions", "corpus", "runs_dir"),
 )
 @click.option(
     "--deadline",

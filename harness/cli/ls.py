@@ -37,7 +37,9 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         try:
             with RunReader(path) as reader:
                 rows.append(run_line(reader))
-                infos.append(reader.info.model_dump(mode="json", exclude={"rubric_text"}) | rows[-1].figures)
+                infos.append(
+                    reader.info.model_dump(mode="json", exclude={"rubric_text", "instructions"}) | rows[-1].figures
+                )
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})

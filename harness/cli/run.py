@@ -30,6 +30,7 @@ from harness.core.errors import ExitCode, quoted
         "redact",
         "upload_traces",
         "offline",
+        "instructions",
         "corpus",
         "runs_dir",
     ),

@@ -23,6 +23,7 @@ EstimatorName = Literal["tiers", "wins", "margins", "bt"]
 OrderPolicy = Literal["both", "balanced", "single"]
 """The orders in which a match is judged: both; one, with the sides balanced; or always `a` first."""
 RewardFrom = Literal["rank", "score"]
+DEFAULT_RUBRIC = "writing"
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
 JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
@@ -157,7 +158,10 @@ class Settings:
             default_text="unknown there",
         ),
     ] = False
-    rubric: Annotated[str, Setting("A packaged rubric's name, or your own FILE.md.")] = "writing"
+    rubric: Annotated[
+        str | None,
+        Setting("A packaged rubric's name, or your own FILE.md.", default_text="the agent file's RUBRIC, else writing"),
+    ] = None
     show_instructions: Annotated[
         bool, Setting("Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions")
     ] = True
@@ -293,6 +297,14 @@ class Settings:
         Setting("Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"),
     ] = False
     offline: Annotated[bool, Setting("Use the embedded model and judge: a self-test.", default_text="")] = False
+    instructions: Annotated[
+        Path | None,
+        Setting(
+            "Give the starting agent the text of this file as its instructions.",
+            default_text="the agent's own",
+            metavar="FILE",
+        ),
+    ] = None
     corpus: Annotated[
         Path | None,
         Setting("Search the .txt and .md files of this folder.", default_text="the packaged ones", metavar="DIR"),

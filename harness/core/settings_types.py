@@ -53,8 +53,8 @@ class CommonSettings(TypedDict, total=False):
     price_by_name: bool
     """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
     unknown there]"""
-    rubric: str
-    """A packaged rubric's name, or your own file. [default: writing]"""
+    rubric: str | None
+    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
     show_instructions: bool
     """Show the judge the agent's instructions. [default: show]"""
     topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
@@ -112,6 +112,8 @@ class CommonSettings(TypedDict, total=False):
     """Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY. [default: do not]"""
     offline: bool
     """Use the embedded model and judge: a self-test."""
+    instructions: str | Path | None
+    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
     corpus: str | Path | None
     """Search the .txt and .md files of this folder. [default: the packaged ones]"""
     runs_dir: str | Path
@@ -130,8 +132,8 @@ class RunSettings(CommonSettings, total=False):
 class ResumeSettings(TypedDict, total=False):
     """The settings that may be named when a run goes on."""
 
-    rubric: str
-    """A packaged rubric's name, or your own file. [default: writing]"""
+    rubric: str | None
+    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
     base_url: str | None
     """The OpenAI-compatible address of the model. [default: OPENAI_BASE_URL, else OpenAI's]"""
     judge_base_url: str | Sequence[str] | None
@@ -145,3 +147,5 @@ class ResumeSettings(TypedDict, total=False):
     price_by_name: bool
     """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
     unknown there]"""
+    instructions: str | Path | None
+    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""

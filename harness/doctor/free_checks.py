@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import UsageError
+from harness.core.settings import DEFAULT_RUBRIC
 from harness.doctor.agent_checks import CheckedAgent, check_agent
 from harness.doctor.checks import Check, failed_check, fit_to_print
 from harness.doctor.endpoint_checks import endpoint_check, judge_checks, key_check, run_check
@@ -40,7 +41,7 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     else:
         agent, of_agent = await check_agent(request, Path.cwd())
         judge, of_judge = judge_checks(request, agent)
-        rubric, of_rubric = _check_rubric(request)
+        rubric, of_rubric = _check_rubric(request, agent)
         checks += [*of_agent, tracing_check(), endpoint_check(request, endpoint), key_check(request, endpoint)]
         checks += [*of_judge, of_rubric]
     failed = [check.name for check in checks if check.status == "fail"]
@@ -50,9 +51,10 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)
 
 
-def _check_rubric(request: DoctorRequest) -> tuple[Rubric | None, Check]:
+def _check_rubric(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Rubric | None, Check]:
+    of_agent = agent.spec.loaded.rubric if agent else None
     try:
-        rubric = load_rubric(request.settings.rubric)
+        rubric = load_rubric(request.settings.rubric or of_agent or DEFAULT_RUBRIC)
     except UsageError as exc:
         return None, failed_check("rubric", exc)
     return rubric, Check("rubric", "ok", rubric.label)

@@ -27,6 +27,7 @@ from harness.endpoints import (
     jurors,
     secrets_in,
 )
+from harness.pipeline.instructions import with_instructions
 from harness.rollouts import (
     AgentEnv,
     ChosenApprover,
@@ -118,6 +119,7 @@ async def resolve_agent(
         raise UsageError(
             f"{switch('upload_traces')} sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}"
         )
+    loaded = with_instructions(loaded, settings)
     endpoint = None if settings.offline else agent_endpoint(settings, credentials)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"

@@ -8,7 +8,7 @@ from harness.core.clock import Clock
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written, without_credentials
 from harness.pipeline.plan import Prepared
-from harness.pipeline.rubrics import text_to_keep
+from harness.pipeline.rubrics import text_to_keep, whole_text
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
@@ -37,6 +37,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: 
         rubric=prepared.rubric.label,
         rendering=prepared.rendering,
         rubric_text=text_to_keep(prepared.rubric, redact),
+        instructions=whole_text(loaded.instructions, redact),
         queries=queries,
         versions=package_versions(),
     )

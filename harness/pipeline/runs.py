@@ -22,6 +22,7 @@ from harness.judging import VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.instructions import with_recorded_instructions
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
     RUNS_OWN,
@@ -140,7 +141,7 @@ async def resume_run(
         trust = trust_in(before, surroundings.environ, *urls, trust_archive=trust_archive)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
     if missing.rollouts:
-        plan = replace(plan, settings=trust.checked(plan.settings))
+        plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = redactor_of(agent, trust.without_patterns(plan.settings), surroundings.environ)
     with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
@@ -151,6 +152,8 @@ async def resume_run(
         check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
+            if at_work and not (changes or {}).get("instructions"):
+                at_work = with_recorded_instructions(at_work, info, plan.settings)
             spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)
@@ -267,6 +270,7 @@ async def replay_run(
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
         loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
+        loaded = replace(loaded, instructions=reader.info.instructions)
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = redactor_of(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):

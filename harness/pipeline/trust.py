@@ -4,7 +4,7 @@ A run folder is data from a stranger. It decides only what this machine's own re
 what today's user allows; and the name of an agent is looked up where any name is.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -43,15 +43,15 @@ class Trust:
     trust_archive: bool
     """Whether today's user trusts what the archive names, its code excepted (--trust-archive)."""
 
-    def checked(self, settings: Settings) -> Settings:
-        """Return settings out of the run under which its agent may be run.
+    def checked(self, settings: Settings, changes: Collection[str] = ()) -> Settings:
+        """Return settings out of the run under which its agent may be run; `changes` are those of today's user.
 
         Raises UsageError for a power over this machine that only the archive gives the agent.
         """
         given = [
             f"{what} ({option(name)})"
             for name, what in _POWERS.items()
-            if getattr(settings, name) != SETTINGS[name].default
+            if name not in changes and getattr(settings, name) != SETTINGS[name].default
         ]
         if not given or self._trusted:
             return settings
@@ -81,6 +81,7 @@ class Trust:
 
 _PRICES = ("prices", "price_by_name")
 _POWERS = {
+    "instructions": "gives its agent other instructions",
     "corpus": "lets its agent read a folder",
     "approve": "approves calls of its agent's tools",
     "upload_traces": "uploads traces",

@@ -3,6 +3,7 @@
 Nothing is loaded from inside of a run folder: whoever made the run wrote what lies there.
 """
 
+import copy
 import hashlib
 import importlib
 import importlib.util
@@ -55,6 +56,10 @@ class LoadedAgent:
     """`redact(text)` returns a text without what must not be kept; applied to all that is written or judged."""
     shared_mcp: bool = False
     """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
+    rubric: str | None = None
+    """`RUBRIC = "research"`: what a run is judged by where its user names nothing; a file's path is absolute."""
+    instructions: str | None = None
+    """What the starting agent is told in place of its own instructions (--instructions)."""
     word: str | None = None
     """What the user typed after --agent: enough to load the agent again from the folder `here`."""
     here: Path | None = None
@@ -93,7 +98,11 @@ class LoadedAgent:
                 f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
                 "define `agent = Agent(...)` or `build()` returning one"
             )
-        return made  # pyright: ignore[reportUnknownVariableType]
+        agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
+        if self.instructions is not None:
+            agent = copy.copy(agent)  # whoever made it may give the same object again
+            agent.instructions = self.instructions
+        return agent
 
 
 def from_object(agent: Any) -> LoadedAgent:
@@ -279,7 +288,18 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         approve=_hook(module, "approve"),
         redact=_hook(module, "redact"),
         shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
+        rubric=_rubric(module, file),
     )
+
+
+def _rubric(module: ModuleType, file: Path | None) -> str | None:
+    """Return what RUBRIC names: a packaged rubric, or a file beside the agent's. Raises UsageError."""
+    word: Any = getattr(module, "RUBRIC", None)
+    if word is None or (isinstance(word, str) and word and not (Path(word).suffix or "/" in word)):
+        return word
+    if not isinstance(word, str) or not word or file is None or "\0" in word:
+        raise UsageError(f"{file or module.__name__}: RUBRIC must be the name of a rubric, or of a FILE.md beside it")
+    return os.path.normpath(file.parent / word)
 
 
 def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:
