@@ -82,6 +82,10 @@ def stdout_for_results() -> Generator[None]:
 
 def silence_logs(*, verbose: bool = False) -> None:
     """Keep the SDK's and the retry library's own log off stderr: what matters of it is in the records."""
-    if not verbose:
-        for name in _LOGGERS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+    if verbose:
+        logging.getLogger("arena-harness").setLevel(logging.INFO)
+        if logging.lastResort:
+            logging.lastResort.setLevel(logging.INFO)
+        return
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -4,18 +4,23 @@ Agent calls are retried by the SDK's runner and judge calls by stamina; what is 
 may make a caller wait, is decided here for both.
 """
 
+import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
+from typing import Self
 
 import openai
 import stamina
 from agents import ModelRetrySettings, RetryDecision, RetryPolicyContext
+from stamina.instrumentation import RetryDetails, RetryHook
 
 LONGEST_WAIT_S = 60.0
 """A server that asks for more is asked again after this long."""
 _FIRST_WAIT_S = 0.5
 _TRANSIENT = {408, 409}
+_OURS = ContextVar("retry_of_a_judge_call", default=False)
 
 
 def may_succeed_later(status: int | None, *, no_reply: bool) -> bool:
@@ -70,9 +75,41 @@ def agent_retries(
 def judge_retries(retries: int) -> AsyncIterator[stamina.Attempt]:
     """Return the first and up to `retries` further attempts of one judge call, for `async for`.
 
-    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds.
+    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds. Retries go to the log `arena-harness`.
     """
-    return stamina.retry_context(on=_judge_wait, attempts=retries + 1, timeout=None).__aiter__()
+    attempts = stamina.retry_context(on=_judge_wait, attempts=retries + 1, timeout=None)
+    return _LoggedByUs(attempts.__aiter__())
+
+
+class _LoggedByUs:
+    """Attempts whose retries are logged here, and not by what logs the user's own retries with stamina."""
+
+    def __init__(self, attempts: AsyncIterator[stamina.Attempt]) -> None:
+        self._attempts = attempts
+        hooks = stamina.instrumentation.get_on_retry_hooks()
+        if _log_retry not in hooks:  # not yet, or the user has set others since
+            stamina.instrumentation.set_on_retry_hooks([*map(_of_others, hooks), _log_retry])
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> stamina.Attempt:
+        token = _OURS.set(True)
+        try:
+            return await anext(self._attempts)
+        finally:
+            _OURS.reset(token)
+
+
+def _log_retry(details: RetryDetails) -> None:
+    if _OURS.get():
+        log = logging.getLogger("arena-harness")
+        log.info("a judge call is tried again in %.1f s: %s", details.wait_for, details.caused_by)
+
+
+def _of_others(hook: RetryHook) -> RetryHook:
+    """Return a hook that hears of all retries but ours."""
+    return lambda details: None if _OURS.get() else hook(details)
 
 
 def _judge_wait(error: Exception) -> bool | float:

@@ -1,6 +1,7 @@
 """One policy says which calls are made again and after how long, for agent calls and judge calls alike."""
 
 import random
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -133,3 +134,24 @@ def test_a_judges_call_waits_as_long_as_the_server_asks() -> None:
         return anyio.current_time() - started
 
     assert 0.08 <= anyio.run(ask) < 1.0
+
+
+def test_a_judges_retries_go_to_our_log_and_the_users_own_stay_where_they_were(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+
+    async def twice(attempts: AsyncIterator[stamina.Attempt]) -> None:
+        async for attempt in attempts:
+            with attempt:
+                if attempt.num == 1:
+                    raise refusal(503, retry_after_ms="1")
+
+    def users_own() -> AsyncIterator[stamina.Attempt]:
+        return stamina.retry_context(on=openai.APIStatusError, attempts=2, wait_initial=0, wait_jitter=0).__aiter__()
+
+    for attempts in (lambda: judge_retries(RETRIES), users_own, lambda: judge_retries(RETRIES)):
+        anyio.run(twice, attempts())
+    assert [(record.name, record.levelname) for record in caplog.records] == [
+        ("arena-harness", "INFO"),
+        ("stamina", "WARNING"),
+        ("arena-harness", "INFO"),
+    ]
