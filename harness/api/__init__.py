@@ -11,9 +11,10 @@ from harness.api.message_tournament import TrajectoryRank, rank_messages
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
 from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
-from harness.api.runs import import_run, quote, replay, rescore, resume, run, validate
+from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, resume, run, validate
 from harness.api.twins import (
     best_of_sync,
+    plan_sync,
     quote_sync,
     rank_messages_sync,
     rank_sync,
@@ -32,6 +33,7 @@ __all__ = [
     "Best",
     "RulerSettings",
     "Run",
+    "RunPlan",
     "TrajectoryRank",
     "TrajectoryScore",
     "best_from",
@@ -41,6 +43,8 @@ __all__ = [
     "import_run",
     "list_of_runs",
     "open_archive",
+    "plan",
+    "plan_sync",
     "preload",
     "quote",
     "quote_sync",

@@ -1,6 +1,7 @@
 """The main job in Python: make a run, go on with it, judge it again, replay it, check it."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -16,6 +17,7 @@ from harness.core.progress import Progress
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
+from harness.endpoints import CostBounds
 from harness.formats import Asked, Format, queries_of
 from harness.pipeline import (
     NamedAddresses,
@@ -38,6 +40,24 @@ from harness.pipeline import (
 from harness.report import write_page
 from harness.rollouts import LoadedAgent, Replayed
 from harness.transcripts import RENDERING
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What a run would take."""
+
+    queries: int
+    agent_runs: int
+    judge_calls: tuple[int, int]
+    """The fewest and the most, repair turns aside."""
+    judge: str
+    agent_at: str
+    judge_at: str
+    """Where agent and judge would be asked: model@host."""
+    cost: CostBounds | None
+    """USD, from an estimate of the tokens; None where a price is unknown."""
+    offline: bool
+    """Whether the embedded model or judge is used."""
 
 
 @door
@@ -66,6 +86,29 @@ async def run(
     lenders = [folder_of(lender, chosen.runs_dir) for lender in reuse]
     asked = queries_of(_example(loaded) if queries is None else queries)
     return _delivered(await run_queries(prepared, asked, surroundings, reuse=lenders))
+
+
+@door
+async def plan(
+    agent: AnyAgent, queries: Asked | Iterable[Asked] | None = None, **settings: Unpack[RunSettings]
+) -> RunPlan:
+    """Check everything that can be checked for free and return what `run` would take, as `harness run --dry-run` does.
+
+    Raises UsageError as `run`.
+    """
+    loaded = loaded_agent(agent)
+    prepared = await prepare(loaded, load(settings), environment())
+    count = len(list(queries_of(_example(loaded) if queries is None else queries)))
+    return RunPlan(
+        queries=count,
+        agent_runs=prepared.settings.n * count,
+        judge_calls=prepared.judge_calls(count),
+        judge=prepared.judge.model,
+        agent_at=prepared.agent.place,
+        judge_at=prepared.judge.places,
+        cost=prepared.cost(count),
+        offline=prepared.offline,
+    )
 
 
 @door

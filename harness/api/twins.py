@@ -4,10 +4,11 @@ from harness.api.best import best_of
 from harness.api.groups import rank, rollout
 from harness.api.message_tournament import rank_messages
 from harness.api.messages import ruler
-from harness.api.runs import quote, replay, rescore, resume, run, validate
+from harness.api.runs import plan, quote, replay, rescore, resume, run, validate
 from harness.api.sync import in_step
 
 best_of_sync = in_step(best_of)
+plan_sync = in_step(plan)
 quote_sync = in_step(quote)
 rank_messages_sync = in_step(rank_messages)
 rank_sync = in_step(rank)
