@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
-from harness.report.summary.placed_rollouts import certainty, places_by_margins
+from harness.report import probability
+from harness.report.summary.placed_rollouts import certainty, places_by_margins, score_name
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])
@@ -53,3 +56,20 @@ def test_where_they_disagree_the_likelier_rollout_and_the_number_of_places_are_t
 )
 def test_nothing_is_claimed_without_signal_ranks_or_margins(ranking: GroupRanking) -> None:
     assert certainty(GROUP, ranking) is None
+
+
+@given(st.floats(0, 1))
+def test_a_probability_is_never_called_nothing_or_everything(p: float) -> None:
+    words = probability(p)
+    assert words not in {"0 %", "100 %"}
+    assert (words == "> 99 %") == (p > 0.99)
+    assert (words == "< 1 %") == (p < 0.01)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [("tiers", "score 0–10"), ("wins", "share of wins"), ("margins", "margin"), ("bt", "logit")],
+)
+def test_the_heading_of_the_scores_says_what_they_are(estimator: str, name: str) -> None:
+    assert score_name(a_ranking([0], [1.0], estimator=estimator)) == name
+    assert score_name(a_ranking([0], [1.0], estimator=estimator, verdicts=("key",))) == "score 0–1"

@@ -19,7 +19,7 @@ from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import MatchDetails, detail_matches
 from harness.report.summary.match_verdicts import MATCH_FLAGS
 from harness.report.summary.notes import jury_lines, notes
-from harness.report.summary.placed_rollouts import certainty
+from harness.report.summary.placed_rollouts import certainty, score_name
 from harness.report.summary.ranking import group_of, ranked_queries
 from harness.transcripts import TranscriptForm, recorded_form
 
@@ -51,6 +51,8 @@ class QuerySection:
     shown: list[tuple[Rollout, Excerpt]]
     """Each rollout as it stands alone."""
     anchors: frozenset[int]
+    score_name: str
+    """What the scores of the rollouts are, with their scale."""
     able: int
     """How many rollouts ended well."""
     explanations: dict[int, str]
@@ -123,6 +125,7 @@ def _section(number: int, group: Group, ranking: GroupRanking, shared: _Shared) 
         missing=failed_verdicts(group, ranking, shared.failures, shared.form),
         shown=[(r, excerpt(r.trajectory, shared.room_alone)) for r in group.rollouts],
         anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
+        score_name=score_name(ranking),
         able=sum(r.status == "ok" for r in group.rollouts),
         brief=next((r.instructions for r in group.rollouts if r.instructions), None),
     )
