@@ -121,7 +121,7 @@ class ProgressBars:
         self._open.close()
         self._above = self._console.print
         if self._tally.any_done and not self._quiet:
-            self._console.print(self._tally.summary(), soft_wrap=True)
+            self._console.print(self._tally.summary(), soft_wrap=not self._console.is_terminal)
 
 
 def _writes_to_stderr(console: Console) -> bool:

@@ -50,7 +50,8 @@ class ProgressTally:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing, now by `clock`, which is in seconds."""
         self._clock, self._began = clock, clock()
-        self._expected, self._done, self._failed = Counter[Stage](), Counter[Stage](), Counter[Stage]()
+        self._expected, self._done = Counter[Stage](), Counter[Stage]()
+        self._kept, self._failed = Counter[Stage](), Counter[Stage]()
         self._totals = dict[Stage, StageTotal]()
         self._stage_began = dict[Stage, float]()
         self._waiting = dict[str, int]()
@@ -69,11 +70,12 @@ class ProgressTally:
         self._expected[stage] += count
 
     def done(self, stage: Stage, count: int) -> None:
-        """Count work that ended."""
+        """Count work that ended, or that is not begun any more."""
         self._done[stage] += count
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
         """Count what a rollout or a verdict took."""
+        self._kept[stage] += 1
         self._failed[stage] += failed
         self._usage += usage
         self._usd += usd or 0.0
@@ -95,17 +97,17 @@ class ProgressTally:
     @property
     def any_done(self) -> bool:
         """Whether any work ended."""
-        return self._done.total() > 0
+        return self._kept.total() > 0
 
     def share(self, stage: Stage) -> float | None:
         """Return which part of a stage is done, 0 to 1; None where nobody knows how much there is."""
-        left, done = self._of(stage).left(self._done[stage]), self._done[stage]
+        left, done = self._of(stage).left(self._kept[stage]), self._kept[stage]
         return None if left is None else done / (done + left) if done + left else 1.0
 
     def count(self, stage: Stage) -> str:
         """Return what is done of how much, and how many pieces failed."""
         failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
-        return f"{self._done[stage]:,}{self._of(stage).words()}{failed}"
+        return f"{self._kept[stage]:,}{self._of(stage).words()}{failed}"
 
     def rate(self, stage: Stage) -> str:
         """Return how fast a stage goes, in words; nothing before a piece is done."""
@@ -153,8 +155,8 @@ class ProgressTally:
 
     def _named(self, stage: Stage, *, ended: bool = False) -> str:
         failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
-        whole = ended and self._done[stage] == self._of(stage).high
-        return f"{self._done[stage]:,}{'' if whole else self._of(stage).words()} {_NAMES[stage]}{failed}"
+        whole = ended and self._kept[stage] == self._of(stage).high
+        return f"{self._kept[stage]:,}{'' if whole else self._of(stage).words()} {_NAMES[stage]}{failed}"
 
     def _of(self, stage: Stage) -> StageTotal:
         """Return a stage's total: as told, else what was expected."""
@@ -163,7 +165,7 @@ class ProgressTally:
 
     def _rate(self, stage: Stage) -> float:
         seconds = self._clock() - self._stage_began.get(stage, self._began)
-        return self._done[stage] / seconds if seconds > 0 else 0.0
+        return self._kept[stage] / seconds if seconds > 0 else 0.0
 
     def _seconds(self) -> float:
         return self._clock() - self._began

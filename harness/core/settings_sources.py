@@ -178,9 +178,11 @@ def _check_budget(settings: Settings) -> None:
 
 
 def _check_prices(settings: Settings) -> None:
-    models = [word.rpartition("=")[0] for word in settings.prices]
-    if twice := next((model for model in models if models.count(model) > 1), None):
-        raise UsageError(f"{option('prices')}: {quoted(twice)} has two prices")
+    priced = set[str]()
+    for model in (word.rpartition("=")[0] for word in settings.prices):
+        if model in priced:
+            raise UsageError(f"{option('prices')}: {quoted(model)} has two prices")
+        priced.add(model)
 
 
 def _check_ruler(settings: Settings) -> None:

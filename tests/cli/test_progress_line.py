@@ -7,7 +7,15 @@ from rich.console import Console
 from harness.cli import progress_bars
 from harness.cli.progress_bars import ProgressBars
 from harness.cli.progress_line import ProgressTally
+from harness.core.progress import Stage
 from harness.core.records import Usage
+
+
+def keep(tally: ProgressTally, stage: Stage, count: int) -> None:
+    """Tell of pieces that ended well and took nothing."""
+    for _ in range(count):
+        tally.kept(stage, Usage(), 0.0, failed=False)
+        tally.done(stage, 1)
 
 
 class Clock:
@@ -28,14 +36,15 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
     assert tally.line() == "progress after 0:00: 0 of 24 rollouts; 0 of at most 12 verdicts; $0.0000"
     tally.expect("rollouts", 24)
     clock.now += 100
-    tally.done("rollouts", 10)
+    keep(tally, "rollouts", 8)
+    tally.done("rollouts", 2)
     tally.kept("rollouts", Usage(requests=3, input=1000, output=200), 0.25, failed=True)
     tally.kept("rollouts", Usage(requests=2, input=500, output=100), 0.5, failed=False)
     tally.expect("judging", 6)
     tally.waiting("api.example.com", 5)
     tally.retried()
     clock.now += 25
-    tally.done("judging", 3)
+    keep(tally, "judging", 3)
     assert tally.line() == (
         "progress after 2:05: 10 of 24 rollouts (1 failed), 4.8/min; 3 of at most 12 verdicts, 7.2/min; "
         "about 2:55 left; 5 calls wait for api.example.com; $0.7500; 1,800 tokens; 1 retry"
@@ -44,8 +53,9 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
     tally.kept("judging", Usage(requests=1), None, failed=False)
     assert "wait" not in tally.line()
     assert "$0.7500 and more (a price is unknown)" in tally.line()
-    tally.done("rollouts", 14)
-    tally.done("judging", 5)
+    tally.done("judging", 1)
+    keep(tally, "judging", 4)
+    keep(tally, "rollouts", 14)
     tally.total("judging", 8, 8)
     assert "left" not in tally.line()
     assert tally.summary().startswith("took 2:05: 24 rollouts (1 failed); 8 verdicts; $0.7500")
@@ -58,7 +68,7 @@ def test_without_a_total_none_is_shown_and_no_time_is_guessed() -> None:
     tally.total("rollouts", 0, None)
     tally.expect("rollouts", 8)
     clock.now += 4000
-    tally.done("rollouts", 2)
+    keep(tally, "rollouts", 2)
     assert tally.line() == "progress after 1:06:40: 2 rollouts, 0.0/min; $0.0000"
     assert tally.share("rollouts") is None
     tally.total("rollouts", 8, 8)
@@ -72,11 +82,24 @@ def test_open_bounds_are_expected_to_come_as_those_that_were_settled() -> None:
     tally.total("judging", 0, 100)
     tally.expect("judging", 5)
     clock.now += 10
-    tally.done("judging", 5)
+    keep(tally, "judging", 5)
     tally.total("judging", 5, 95)  # a query that could have taken 10 took 5
     assert tally.count("judging") == "5 of at most 95"
     assert tally.share("judging") == 5 / 50
     assert tally.left() == "about 1:30 left"
+
+
+def test_what_is_not_begun_any_more_is_not_waited_for_and_not_counted_as_done() -> None:
+    clock = Clock()
+    tally = ProgressTally(clock)
+    tally.total("rollouts", 10, 10)
+    tally.expect("rollouts", 10)
+    clock.now += 10
+    keep(tally, "rollouts", 2)
+    tally.done("rollouts", 8)
+    assert tally.count("rollouts") == "2 of 10"
+    assert tally.left() == ""
+    assert tally.summary() == "took 0:10: 2 of 10 rollouts; $0.0000"
 
 
 @pytest.mark.parametrize("quiet", [False, True])
