@@ -1,7 +1,8 @@
 """The gate of an endpoint: every call to the endpoint, the agent's and the judge's, goes through here."""
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -69,7 +70,7 @@ class Gate:
         An attempt that takes longer than `request_s` ends as openai.APITimeoutError. Raises what `call` raises:
         a RateLimitError only where no reply came for `give_up_s`; EndpointDown once the endpoint is given up.
         """
-        began = anyio.current_time()
+        began, refused = anyio.current_time(), 0
         while True:
             tries = not self.open and await self._wait(clock)
             await my_turn()
@@ -89,7 +90,8 @@ class Gate:
                     self._breaker.give_up(_short(exc))
                     self._pace.end()
                     raise
-                self._pace.refused(sent_at, retry_after_s(exc), left_s)
+                rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)
+                refused += 1
             except (openai.APIConnectionError, openai.InternalServerError) as exc:
                 self._breaker.failed(_short(exc))
                 if self.given_up:
@@ -101,6 +103,8 @@ class Gate:
             finally:
                 if tries:
                     self._breaker.tried()
+            with self._waits(clock):
+                await self._pace.rest(rest_s)
 
     def retried(self) -> None:
         """Note that a call failed and is made again."""
@@ -113,11 +117,17 @@ class Gate:
     async def _wait(self, clock: Stoppable) -> bool:
         """Wait for this call's turn; return whether the call is the one that tries an endpoint that is down."""
         self._breaker.raise_if_down()
+        with self._waits(clock):
+            await self._pace.wait()
+            return await self._breaker.wait()
+
+    @contextmanager
+    def _waits(self, clock: Stoppable) -> Generator[None]:
+        """Count a call as waiting; its `clock` stands still."""
         self._count_waiting(1)
         try:
             with clock.stopped():
-                await self._pace.wait()
-                return await self._breaker.wait()
+                yield
         finally:
             self._count_waiting(-1)
 

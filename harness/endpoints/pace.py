@@ -1,7 +1,9 @@
 """How fast calls may be sent to an endpoint, learnt from what the endpoint refuses.
 
-Additive increase, multiplicative decrease (Chiu and Jain, 1989): a 429 lowers the rate by a third, each reply raises it
-a little. Callers who wait are let in one after another, so that they do not come back at one instant.
+There is no pace until a clear share of the calls is refused; of a 429 here and there, that call alone waits. Then
+additive increase, multiplicative decrease (Chiu and Jain, 1989): a 429 lowers the rate by a fifth, each call raises
+it a little. Callers who wait are let in one after another, so that they do not come back at one instant. After a while
+the old rate is tried again: 429s that come at any pace must not slow the calls for ever.
 """
 
 import random
@@ -11,16 +13,26 @@ from contextlib import suppress
 
 import anyio
 
+from harness.endpoints.refused_share import RefusedShare
+
 LONGEST_PAUSE_S = 60.0
 """A server that asks for more is asked again after this long."""
 _FIRST_PAUSE_S = 0.5
+_FIRST_REST_S = 0.1
+"""For so long a refused call rests, unless the server wishes otherwise; twice as long after each further 429."""
 _DECREASE = 0.8
 _DOUBLING = 0.7
-"""By so much each call raises the rate until the second 429: the rate doubles in a second."""
+"""By so much each call raises the rate until the next 429: the rate doubles in a second."""
 _INCREASE = 0.05
 """The part of the rate at the last 429 by which the rate grows in a second from then on."""
+_PROBE_AFTER_S = 15.0
+_PROBE_BELOW = 3.0
+"""The old rate is tried again after so long, or when the rate has fallen by so much: 429s as before mean that it helps
+nothing. Each trial that fails makes both larger."""
+_PROVEN = 100
+"""Replies after which a trial has not failed."""
 _WINDOW_S = 1.0
-"""Calls of so many seconds tell the rate at the first 429."""
+"""Calls of so many seconds tell the first rate."""
 _FASTEST = 1000.0
 """Calls a second from which on the pace is no limit any more."""
 
@@ -34,10 +46,20 @@ class Pace:
         self._rate: float | None = None
         self._gain: float | None = None
         """Calls a second by which the rate grows in a second; None while it doubles."""
+        self._share: RefusedShare | None = RefusedShare()
+        """Tells when the calls become too fast; None while every 429 says that they are."""
+        self._before = 0.0
+        """The calls a second that were let in when they became too fast."""
+        self._probe_at = 0.0
+        self._probes = 0
+        """How often in a row the old rate was tried in vain."""
+        self._replies = 0
+        """Replies since the last trial."""
         self._next_at = 0.0
         self._old_until = 0.0
         """What was sent before was sent at a rate that has been lowered since."""
-        self._refusals = 0
+        self._lowered = 0
+        """How often the rate was lowered with no reply between."""
         self._let_in: deque[float] = deque(maxlen=1024)
         """When the latest calls were sent that were not refused."""
         self._queue = anyio.Lock()
@@ -51,13 +73,18 @@ class Pace:
     async def wait(self) -> None:
         """Wait for this call's turn. Callers come through in the order in which they came."""
         async with self._queue:
-            # a 429 during the wait may put the next call off again
             while (now := anyio.current_time()) < self._next_at and not self._ended.is_set():
-                with anyio.move_on_after(self._next_at - now):
-                    await self._ended.wait()
+                await self.rest(self._next_at - now)  # meanwhile the next call may be put off again
+            if self._share is None:
+                self._probe(now)
             if self._rate is not None:
                 self._next_at = now + 1 / self._rate
                 self._raise_rate(self._rate)
+
+    async def rest(self, seconds: float) -> None:
+        """Sleep, but not beyond the end."""
+        with anyio.move_on_after(seconds):
+            await self._ended.wait()
 
     def end(self) -> None:
         """Hold nobody back any more: nothing more is sent."""
@@ -67,32 +94,62 @@ class Pace:
         """Note a call that is sent now; return the time, for `refused`."""
         now = anyio.current_time()
         self._let_in.append(now)
+        if self._share:
+            self._share.sent()
         return now
 
     def replied(self) -> None:
         """Note a reply."""
-        self._refusals = 0
+        self._lowered = 0
+        self._replies += 1
 
-    def refused(self, sent_at: float, wished_s: float | None, most_s: float = LONGEST_PAUSE_S) -> None:
-        """Note a 429 to a call that was sent at `sent_at`, with the pause that the server wishes, if it says so.
+    def refused(
+        self, sent_at: float, wished_s: float | None, before: int = 0, most_s: float = LONGEST_PAUSE_S
+    ) -> float:
+        """Note a 429 to a call that was sent at `sent_at`; return for how many seconds that call rests.
 
-        Nobody pauses for more than `most_s`. The 429s to calls that were under way together lower the rate once.
+        `wished_s` is the pause that the server wishes, if it says so, `before` how often it has refused this call.
+        Nobody pauses for more than `most_s`. The 429s to calls that were under way together lower the rate once, and
+        then all calls pause.
         """
         now, most_s = anyio.current_time(), min(most_s, LONGEST_PAUSE_S)
         with suppress(ValueError):  # so long ago that it is no longer counted
             self._let_in.remove(sent_at)
-        if sent_at >= self._old_until:
-            self._refusals += 1
-            pause_s = min(wished_s or _FIRST_PAUSE_S * 2 ** min(self._refusals - 1, 10), most_s)
-            self._put_off(now, pause_s)
-            self._old_until = now + pause_s
-            if self._rate is not None:
-                self._gain, self._rate = _INCREASE * self._rate, _DECREASE * self._rate
-                return
-        elif wished_s:
-            self._put_off(now, min(wished_s, most_s))
-        if self._gain is None:  # of the calls that went together, it turns out only now how many were let in
-            self._rate = _DECREASE * max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
+        if sent_at < self._old_until:
+            if wished_s:
+                self._put_off(now, min(wished_s, most_s))
+            if (
+                self._share is None and self._gain is None
+            ):  # of the calls that went together, it turns out only now how many were let in
+                self._rate = _DECREASE * self._let_in_a_second(now)
+        elif self._share and not self._share.refused():
+            return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
+        else:
+            self._slow_down(now, wished_s, most_s)
+        return 0.0
+
+    def _slow_down(self, now: float, wished_s: float | None, most_s: float) -> None:
+        self._lowered += 1
+        pause_s = min(wished_s or _FIRST_PAUSE_S * 2 ** min(self._lowered - 1, 10), most_s)
+        self._put_off(now, pause_s)
+        self._old_until = now + pause_s
+        if self._share or self._rate is None:
+            self._share, self._before = None, self._let_in_a_second(now)
+            self._gain, self._rate = None, _DECREASE * self._before
+            self._probes = 0 if self._replies >= _PROVEN else self._probes + 1
+            self._probe_at = self._old_until + _PROBE_AFTER_S * 2 ** min(self._probes, 20)
+        else:
+            self._gain, self._rate = _INCREASE * self._rate, _DECREASE * self._rate
+
+    def _probe(self, now: float) -> None:
+        """Try the rate of before again, if it is time to."""
+        fallen = self._rate is not None and self._rate * _PROBE_BELOW ** (self._probes + 1) < self._before
+        if now >= self._probe_at or fallen:
+            self._share, self._gain, self._rate = RefusedShare(), None, self._before
+            self._replies, self._old_until = 0, now
+
+    def _let_in_a_second(self, now: float) -> float:
+        return max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
 
     def heard(self, headers: Mapping[str, str]) -> None:
         """Note what a reply's headers say: with no request left, the next call waits for the next place."""

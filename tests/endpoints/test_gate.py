@@ -96,6 +96,41 @@ def test_a_rate_limit_fails_nobody_and_costs_half_of_the_limits_own_time_at_most
     assert seconds <= 1.5 * ((calls * turns - 6) / 6 + server.latency_s)
 
 
+@pytest.mark.parametrize("retry_after", [None, "0.2"])
+@pytest.mark.parametrize("in_flight", [4, 16, 64])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_429s_at_random_slow_the_whole_by_a_fifth_at_most(in_flight: int, retry_after: str | None, seed: int) -> None:
+    rng, at, calls = random.Random(seed), gate(), iter(range(20 * in_flight))
+    sound, full = Bucket(1e6, 1e6), Bucket(0, 0, retry_after)
+
+    async def server() -> str:
+        return await (full if rng.random() < 0.06 else sound)()
+
+    async def caller() -> None:
+        for _ in calls:
+            await at.send(server)
+
+    assert run_virtually(all_at_once, in_flight, caller) <= 1.2 * 20 * sound.latency_s
+
+
+def test_after_an_outage_of_429s_the_calls_are_soon_as_fast_as_before_though_some_are_refused() -> None:
+    rng, at, ends = random.Random(1), gate(), list[float]()
+    sound, full = Bucket(1e6, 1e6), Bucket(0, 0)
+
+    async def server() -> str:
+        outage = 5 <= anyio.current_time() < 8
+        return await (full if outage or rng.random() < 0.06 else sound)()
+
+    async def caller() -> None:
+        while anyio.current_time() < 40:
+            await at.send(server)
+            ends.append(anyio.current_time())
+
+    run_virtually(all_at_once, 16, caller)
+    before, after = (sum(begin <= end < begin + 5 for end in ends) for begin in (0, 35))
+    assert after >= before / 1.2
+
+
 @given(
     rate=st.floats(0.2, 100),
     burst=st.integers(1, 30),
