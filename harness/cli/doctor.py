@@ -13,7 +13,7 @@ from harness.core.errors import ExitCode, UsageError
 @click.command()
 @options.agent_option
 @options.setting_options(
-    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric")
+    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline")
 )
 @options.config_option
 @click.option("--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell.")
@@ -23,8 +23,9 @@ from harness.core.errors import ExitCode, UsageError
 @click.option(
     "--pairs",
     type=options.FILE,
-    metavar="FILE.jsonl",
-    help="With --judge: your own pairs (query, a, b, label a|b|tie). [default: packaged]",
+    metavar="FILE",
+    help="With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected. "
+    "[default: packaged]",
 )
 @click.option(
     "--ports",

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 
+from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.calibration import Calibration, ClassResult, Trial
 from harness.report import beginning, first_wins_meaning, share_json, share_words, signed
+
+_LISTED = 10
+"""Wrong pairs that are listed one by one."""
 
 
 def calibration_lines(calibration: Calibration) -> list[str]:
@@ -38,8 +42,35 @@ def _weaknesses(calibration: Calibration) -> Iterator[str]:
     wrong = [_wrong(row) for row in calibration.classes() if row.pairs_right.part < row.pairs_right.whole]
     if wrong:
         yield f"wrong on: {', '.join(wrong)}"
+        yield from _wrong_pairs(calibration)
     for reason, times in calibration.failures.most_common(3):
         yield f"{times} x failed verdict: {beginning(reason, 200)}"
+
+
+def _wrong_pairs(calibration: Calibration) -> Iterator[str]:
+    """Yield each pair that the judge got wrong, with what the judge said of it in each order."""
+    trials = [trial for trial in calibration.trials if trial.judged_label and not trial.is_right]
+    for trial in trials[:_LISTED]:
+        a, b = trial.scores or (0, 0)
+        pair = trial.pair
+        yield (
+            f'- {pair.group}, "{beginning(pair.query, 60)}": labelled {pair.label}, judged {trial.judged_label} '
+            f"({float(a):g} v {float(b):g})"
+        )
+        for first, second, verdict in (("a", "b", trial.a_first), ("b", "a", trial.b_first)):
+            if remarks := _remarks(verdict, first, second):
+                yield f"    {first} shown first: {beginning(remarks, 300)}"
+    if len(trials) > _LISTED:
+        yield f"- and {len(trials) - _LISTED} more; --json has all"
+
+
+def _remarks(verdict: Judged | Unjudged, first: str, second: str) -> str:
+    """Return the judge's analysis; what it says of the side shown first, A, is said of `first`."""
+    if isinstance(verdict, Unjudged):
+        return ""
+    sides = {"A": first, "B": second}
+    named = ((*name.rpartition("_")[::2], text) for name, text in verdict.analysis.items())
+    return "; ".join(f"{what} of {sides[side]}: {text}" if side in sides else text for what, side, text in named)
 
 
 def _wrong(row: ClassResult) -> str:
@@ -85,4 +116,6 @@ def _trial_json(trial: Trial) -> dict[str, object]:
         "said": trial.judged_label,
         "scores": [float(s) for s in trial.scores] if trial.scores else None,
         "by_order": list(trial.labels_by_order),
+        "right": trial.is_right if trial.judged_label else None,
+        "analyses": [v.analysis if isinstance(v, Judged) else None for v in (trial.a_first, trial.b_first)],
     }

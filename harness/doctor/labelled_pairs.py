@@ -1,7 +1,7 @@
 """Pairs of answers with the known better one: the pairs that come with the harness, or a user's own."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, cast
@@ -10,9 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import text_lines
+from harness.doctor.preferences import as_labelled, is_preference
+from harness.formats import csv_rows
 from harness.transcripts import Transcript, legible, plain_text
 
 Label = Literal["a", "b", "tie"]
+_EXPECTED = "query, a, b and label (a, b or tie); or query, chosen and rejected"
 
 
 class LabelledAnswer(BaseModel):
@@ -58,33 +61,55 @@ def bundled_pairs() -> list[LabelledPair]:
 
 
 def read_pairs(path: Path) -> list[LabelledPair]:
-    """Read a user's own pairs, one JSON object a line. Raises UsageError naming line and fault."""
+    """Read a user's own pairs: one JSON object a line, or a CSV file (by its ending) with the same names.
+
+    Raises UsageError naming line and fault.
+    """
     name = f"--pairs {on_a_line(path)}"
-    pairs = _read((line for _, line in text_lines(path, name)), name)
+    lines = (line for _, line in text_lines(path, name))
+    pairs = _read_csv(lines, name) if path.suffix.lower() == ".csv" else _read(lines, name)
     if not pairs:
-        raise UsageError(f"{name}: there is no pair in it; expected one JSON object a line, with query, a, b, label")
+        raise UsageError(f"{name}: there is no pair in it; expected {_EXPECTED}")
     return pairs
 
 
 def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
-    return [_pair(line, f"{where}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    return [
+        _pair(_object(line, f"{where}, line {number}"), f"{where}, line {number}", number)
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
 
 
-def _pair(line: str, where: str) -> LabelledPair:
+def _read_csv(lines: Iterator[str], where: str) -> list[LabelledPair]:
+    rows = enumerate(csv_rows(lines, where), 1)
+    return [_pair(row, f"{where}, line {line}", number) for number, (line, row) in rows]
+
+
+def _object(line: str, where: str) -> Mapping[str, object]:
     try:
         entry: object = json.loads(line)
     except (ValueError, RecursionError) as exc:
         raise UsageError(f"{where}: no JSON ({on_a_line(exc)})") from None
     if not isinstance(entry, dict):
-        raise UsageError(f"{where}: expected an object with query, a, b and label")
+        raise UsageError(f"{where}: expected an object with {_EXPECTED}")
+    return cast("dict[str, object]", entry)
+
+
+def _pair(entry: Mapping[str, object], where: str, number: int) -> LabelledPair:
+    if is_preference(entry):
+        try:
+            entry = as_labelled(entry, number)
+        except ValueError as exc:
+            raise UsageError(f"{where}: {exc}") from None
     missing = [name for name in ("query", "a", "b", "label") if name not in entry]
     if missing:
         raise UsageError(
-            f"{where}: {' and '.join(missing)} missing; expected query, a, b (a text, or an object with "
-            "answer and path) and label (a, b or tie)"
+            f"{where}: {' and '.join(missing)} missing; expected {_EXPECTED}, where an answer is a text, or an object "
+            "with answer and path"
         )
     try:
-        return LabelledPair.model_validate(cast("dict[str, object]", entry))
+        return LabelledPair.model_validate(entry)
     except ValidationError as exc:
         fault = max(exc.errors(), key=lambda e: len(e["loc"]))  # the nearer of the two forms: text or object
         place = ".".join(str(p) for p in fault["loc"] if p not in {"LabelledAnswer", "str"})

@@ -61,7 +61,7 @@ class DoctorRequest:
         words = [verb, "--agent", self.agent]
         for name, value in {**kept, **changes}.items():
             for item in _items(value):
-                words += [_flag(name), with_placeholder(str(item)) if name in ADDRESSES else str(item)]
+                words += [_flag(name), *_words(name, item)]
         return f"{self.program} {shlex.join(words)}"
 
 
@@ -70,6 +70,13 @@ def _items(value: object) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return cast("Sequence[object]", value)
     return () if value is None else (value,)
+
+
+def _words(name: str, item: object) -> Sequence[str]:
+    """Return what stands after an option."""
+    if item is True:
+        return ()
+    return (with_placeholder(str(item)) if name in ADDRESSES else str(item),)
 
 
 def _flag(name: str) -> str:

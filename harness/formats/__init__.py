@@ -3,6 +3,7 @@
 Here a file becomes records. This room judges nothing, ranks nothing and asks no model.
 """
 
+from harness.formats.csv_table import csv_rows
 from harness.formats.imported import ImportedRun
 from harness.formats.messages import read_messages
 from harness.formats.queries import Asked, queries_of, query_from, read_queries
@@ -13,6 +14,7 @@ __all__ = [
     "Asked",
     "Format",
     "ImportedRun",
+    "csv_rows",
     "queries_of",
     "query_from",
     "read_messages",

@@ -1,10 +1,8 @@
 """Queries from the outside: one text, or a file of them (JSONL, CSV, plain lines, or `-` for standard input)."""
 
-import csv
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,14 +13,13 @@ from harness.core.records import Query
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.core.wording import option
+from harness.formats.csv_table import csv_rows
 from harness.formats.json_values import JsonObject, parse_json, text_in
 from harness.formats.message_items import items_of_messages
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer")
 _LONGEST_ID = 200
-_LONGEST_FIELD = 256 << 20
-"""Characters of a CSV file's field; Python's own limit is 128 Ki."""
 
 
 def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002
@@ -107,37 +104,12 @@ def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:
     ending = Path(source).suffix.lower()
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
     if ending == ".csv":
-        yield from _rows((line for _, line in lines), name)
+        for number, row in csv_rows((line for _, line in lines), name):
+            yield number, _from_object(dict(row), f"{name}:{number}")
         return
     for number, line in lines:
         if line.strip():
             yield number, _from_line(line.strip(), f"{name}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
-
-
-def _rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, Query]]:
-    rows = csv.DictReader(lines, restkey="")
-    while True:
-        try:
-            with _long_fields():
-                row = next(rows, None)
-        except csv.Error as exc:
-            raise UsageError(f"{name}:{rows.line_num + 1}: {exc}") from None
-        if row is None:
-            return
-        place = f"{name}:{rows.line_num}"
-        if isinstance(row.get(""), list):
-            raise UsageError(f"{place}: more fields than the first line names; a text with commas needs quotes")
-        yield rows.line_num, _from_object({name: field for name, field in row.items() if field}, place)
-
-
-@contextmanager
-def _long_fields() -> Generator[None]:
-    """Let a field be as long as a line may be; the limit is the whole process's, so it is put back."""
-    before = csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 def _from_line(line: str, place: str, *, jsonl: bool) -> Query:

@@ -130,5 +130,28 @@ def test_the_json_holds_every_trial_and_what_is_not_defined_is_null():
     assert (summary["pairs"], summary["judged"], summary["kappa"], summary["first_side"]) == (1, 1, None, None)
     trial = summary["trials"]
     assert trial == [
-        {"class": "c", "query": "q", "label": "a", "said": "a", "scores": [8.0, 4.0], "by_order": ["a", "a"]}
+        {
+            "class": "c",
+            "query": "q",
+            "label": "a",
+            "said": "a",
+            "scores": [8.0, 4.0],
+            "by_order": ["a", "a"],
+            "right": True,
+            "analyses": [{}, {}],
+        }
     ]
+
+
+def test_pairs_that_the_judge_got_wrong_are_listed_with_what_it_said_of_each_side():
+    remarks = {"path_A": "Thorough.", "answer_B": "Thin.", "verdict": "Close."}
+    said = scored("k1", 8, 5).model_copy(update={"analysis": remarks})
+    wrong, right = a_trial("b", said, an_unjudged("k2")), a_trial("a", scored("k3", 8, 4), scored("k4", 4, 8))
+    assert not any(line.startswith("- ") for line in calibration_lines(calibrated(wrong, right))), "a failed pair"
+    wrong = a_trial("b", said, scored("k2", 4, 8).model_copy(update={"analysis": remarks}))
+    lines = calibration_lines(calibrated(*[wrong] * 11, right))
+    assert lines[lines.index('- c, "q": labelled b, judged a (8 v 4.5)') + 1 :][:2] == [
+        "    a shown first: path of a: Thorough.; answer of b: Thin.; Close.",
+        "    b shown first: path of b: Thorough.; answer of a: Thin.; Close.",
+    ]
+    assert lines[-1] == "- and 1 more; --json has all"

@@ -67,3 +67,52 @@ def test_a_file_without_a_pair_or_that_cannot_be_read_is_a_usage_error(tmp_path:
     ):
         with pytest.raises(UsageError, match=complaint):
             read_pairs(tmp_path / f"{name}.jsonl")
+
+
+def test_a_csv_file_has_the_same_names_in_its_first_line(tmp_path: Path):
+    path = tmp_path / "p.CSV"
+    path.write_text('query,a,b,label,class\n"q, or r?","x\nx",y,b,mine\n')
+    (pair,) = read_pairs(path)
+    assert (pair.query, pair.a, pair.b, pair.label, pair.group) == ("q, or r?", "x\nx", "y", "b", "mine")
+    path.write_text("query,a,b,label\nq,x,y,c\n")
+    with pytest.raises(UsageError, match=r"p\.CSV, line 2: label 'c'"):
+        read_pairs(path)
+
+
+def chat(*contents: str) -> list[dict[str, str]]:
+    return [{"role": ("user", "assistant")[at % 2], "content": content} for at, content in enumerate(contents)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"prompt": "q", "chosen": "good", "rejected": "bad"},
+        {"question": "q", "chosen": {"answer": "good"}, "rejected": {"answer": "bad"}, "score_chosen": 9},
+        {"prompt": chat("hello", "hi", "q"), "chosen": chat("q", "good")[1:], "rejected": chat("q", "bad")[1:]},
+        {"chosen": chat("hello", "hi", "q", "good"), "rejected": chat("hello", "hi", "q", "bad")},
+    ],
+)
+def test_chosen_and_rejected_answers_take_turns_as_the_first_side(tmp_path: Path, entry: dict[str, object]):
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"{json.dumps(entry)}\n{json.dumps(entry | {'class': 'c'})}\n")
+    pairs = read_pairs(path)
+    assert [(p.query, p.label, p.group) for p in pairs] == [("q", "a", "chosen"), ("q", "b", "c")]
+    assert [[side.answer for side in p.sides] for p in pairs] == [["good", "bad"], ["bad", "good"]]
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        ({"chosen": "x", "rejected": "y"}, "line 1: no query under query or prompt"),
+        ({"prompt": "q", "chosen": chat("q"), "rejected": "y"}, "line 1: chosen: its messages end with no text"),
+        ({"prompt": "q", "chosen": 3, "rejected": "y"}, "line 1: a"),
+        ({"prompt": "q", "chosen": "x"}, "query and a and b and label missing; expected .* or query, chosen"),
+    ],
+)
+def test_a_preference_that_cannot_be_read_is_named_by_its_line(
+    tmp_path: Path, entry: dict[str, object], complaint: str
+):
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(entry))
+    with pytest.raises(UsageError, match=complaint):
+        read_pairs(path)
