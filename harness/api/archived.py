@@ -10,6 +10,7 @@ from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
+from harness.core.wording import from_python
 from harness.pipeline import RunResult
 from harness.report import judge_qualities, quality_json, run_json, summarize, write_page
 
@@ -67,6 +68,7 @@ class Run:
         """Yield each query with its rollouts; one group at a time is in memory."""
         return (self._reader.group(query) for query in self._reader.queries())
 
+    @from_python()
     def rollouts(self, query: Query | str | None = None) -> Sequence[Rollout]:
         """Return the rollouts of a query (a Query, its id, or its text) in index order; None: of the only query.
 
@@ -74,6 +76,7 @@ class Run:
         """
         return self._reader.group(self._query(query)).rollouts
 
+    @from_python()
     def ranking(self, id: str | None = None) -> RankingFile:  # noqa: A002 - the field's word
         """Return a ranking by its id; without one the ranking made just now, else the newest.
 
@@ -86,6 +89,7 @@ class Run:
         """All rankings, oldest first."""
         return self._reader.rankings()
 
+    @from_python()
     def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
         """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
 
@@ -125,6 +129,7 @@ AnyRun = Run | Path | str
 """A run in Python: a Run, its folder, its id, a prefix of its id, or `last`."""
 
 
+@from_python()
 def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Run:
     """Open an archived run: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
 
@@ -133,6 +138,7 @@ def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Ru
     return Run(folder_of(run, runs_dir))
 
 
+@from_python()
 def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
     return list_runs(parent_of(runs_dir))

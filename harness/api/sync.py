@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -45,5 +46,6 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
             return ended.result()
         except KeyboardInterrupt:
             for cancel in under_way:
-                cancel()
+                with suppress(RuntimeError):  # its loop has just ended
+                    cancel()
             raise

@@ -12,6 +12,8 @@ from typing import Any, cast
 from harness.core.settings import SETTINGS
 
 _PYTHON = ContextVar("harness_called_from_python", default=False)
+_FUNCTIONS = {"ls": "runs"}
+"""The functions that are not named as their commands are."""
 
 
 @contextmanager
@@ -51,7 +53,8 @@ def call(function: str, *words: object, **arguments: object) -> str:
     """Return what to type: `harness resume RUN --rubric FILE`, or `harness.resume('RUN', rubric='FILE')`."""
     if _PYTHON.get():
         options = [option(name, value) for name, value in arguments.items()]
-        return f"`harness.{function}({', '.join([*(repr(str(word)) for word in words), *options])})`"
+        inside = ", ".join([*(repr(str(word)) for word in words), *options])
+        return f"`harness.{_FUNCTIONS.get(function, function)}({inside})`"
     options = [
         option(name, shlex.quote(value) if isinstance(value, str) else value) for name, value in arguments.items()
     ]

@@ -198,6 +198,16 @@ def test_the_sync_twins_make_and_read_a_run_without_a_loop(tmp_path: Path):
     assert [r.divergence for r in harness.replay_sync(run)] == [None, None]
 
 
+async def test_a_run_that_is_not_there_is_one_error_that_names_what_to_call(tmp_path: Path):
+    with pytest.raises(harness.UsageError, match=r"make one with `harness\.run\(agent='search'\)`$"):
+        harness.open("last", tmp_path)
+    run = await offline(tmp_path, "Why?", n=1, topology="none")
+    with pytest.raises(harness.UsageError, match=r"`harness\.runs\(\)` lists them$"):
+        harness.open("1999", tmp_path)
+    with pytest.raises(harness.UsageError, match="has no ranking 'x'; there are: "):
+        run.ranking("x")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +35,27 @@ async def test_a_sync_twin_works_where_a_loop_is_running_in_a_thread_of_its_own(
     assert thread is not threading.current_thread()
     with pytest.raises(LookupError, match="here"):
         in_step(where)("here", wrong=True)
+
+
+def test_ctrl_c_in_a_notebook_cancels_what_runs_in_the_thread_and_is_raised():
+    ended: list[str] = []
+
+    async def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def cell() -> None:
+        in_step(interrupted)()
+
+    loop = asyncio.new_event_loop()  # a notebook's has no handler of Ctrl-C of its own, as asyncio.run has
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(cell())
+    loop.close()
+    assert ended == ["cancelled"]
 
 
 PRELOADED = """
