@@ -179,7 +179,7 @@ async def measure(urls: dict[str, str], rounds: int) -> None:
     async with bare.ticking():
         await asyncio.sleep(2)
     print(f"{'an idle loop':34}{bare.figures}")
-    transport = httpx2.ASGITransport(app=app_at(urls))
+    transport = httpx2.ASGITransport(app=app_at(urls), raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://server", timeout=120) as client:
         for judge in JUDGES:
             for deadline in (None, DEADLINE_S):

@@ -3,14 +3,24 @@
 A loop runs everything that is ready before it looks at its timers and sockets again. A hundred replies that come in
 together, at some milliseconds each, would keep a server's other tasks waiting for most of a second. Work that takes a
 turn first is spread: in each of its rounds the loop begins so much of it as takes a few milliseconds.
+
+Where there is more work than time, what is under way goes on before more is begun, and the first rollouts of all
+groups begin before the second: many groups then have some rollouts that ended, instead of many that have not.
 """
 
 import asyncio
-from collections import deque
+import heapq
+from itertools import count
 from weakref import WeakKeyDictionary
 
 SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""
+MOST_IN_A_ROUND = 4
+"""So many begin in a round at most: what each does after it has waited for something takes time as well."""
+UNDER_WAY = 0
+"""The rank of work that goes on with something; rollout k of a group begins with rank k + 1."""
+JUDGING = 3
+"""The rank of a verdict that begins: two rollouts come before it."""
 
 
 class Turns:
@@ -19,26 +29,33 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nobody waits."""
         self._loop = loop
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = count()
         self._round_began: float | None = None
+        self._begun = 0
 
-    async def take(self) -> None:
-        """Return when it is the caller's turn: at once, if this round of the loop has time left and nobody waits."""
+    async def take(self, rank: int) -> None:
+        """Return when it is the caller's turn: at once, if this round of the loop has time left and nobody waits.
+
+        Of those that wait the lowest rank comes first, and of one rank whoever came first.
+        """
         if self._round_began is None:
             self._begin_round()
-        elif self._waiting or self._loop.time() - self._round_began >= SLICE_S:
+        elif self._waiting or self._begun == MOST_IN_A_ROUND or self._loop.time() - self._round_began >= SLICE_S:
             turn = self._loop.create_future()
-            self._waiting.append(turn)
+            heapq.heappush(self._waiting, (rank, next(self._numbers), turn))
             await turn
+        else:
+            self._begun += 1
 
     def _begin_round(self) -> None:
-        self._round_began = self._loop.time()
+        self._round_began, self._begun = self._loop.time(), 1
         self._loop.call_soon(self._next_round)
 
     def _next_round(self) -> None:
         self._round_began = None
         while self._waiting:
-            turn = self._waiting.popleft()
+            *_, turn = heapq.heappop(self._waiting)
             if not turn.done():  # else whoever waited was cancelled
                 turn.set_result(None)
                 self._begin_round()
@@ -48,9 +65,9 @@ class Turns:
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
 
 
-async def my_turn() -> None:
+async def my_turn(rank: int = UNDER_WAY) -> None:
     """Wait for a turn on the running loop."""
     loop = asyncio.get_running_loop()
     if (turns := _TURNS.get(loop)) is None:
         turns = _TURNS[loop] = Turns(loop)
-    await turns.take()
+    await turns.take(rank)

@@ -16,7 +16,7 @@ from harness.archive import RunReader, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
-from harness.core.turns import my_turn
+from harness.core.turns import JUDGING, my_turn
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
 from harness.judging.judge import Judge
@@ -139,7 +139,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache, usd = self._cache, 0.0
         cache.progress.expect("judging", 1)
         try:
-            await my_turn()
+            await my_turn(JUDGING)
             verdict = await self._judge(*material)
             if _was_unasked(verdict):
                 return None

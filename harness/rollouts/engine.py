@@ -146,7 +146,7 @@ class Engine:
         return recorder.fingerprint
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
-        await my_turn()
+        await my_turn(index + 1)
         seed = sampling_seed(self.run_context, query, index)
         recorder = Recorder(
             on_reply=on_this_thread(self.first_call.reply),

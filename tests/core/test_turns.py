@@ -77,3 +77,20 @@ def test_whoever_is_cancelled_while_waiting_keeps_nobody_waiting():
         return done
 
     assert run_virtually(work) == [0, 2, 4]
+
+
+def test_what_is_under_way_goes_on_before_more_is_begun():
+    async def work() -> list[int]:
+        done = list[int]()
+
+        async def piece(rank: int) -> None:
+            await my_turn(rank)
+            computing(SLICE_S)
+            done.append(rank)
+
+        async with anyio.create_task_group() as tasks:
+            for rank in (9, 2, 3, 1, 2, 0):
+                tasks.start_soon(piece, rank)
+        return done
+
+    assert run_virtually(work) == [9, 0, 1, 2, 2, 3]
