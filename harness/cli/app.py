@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from harness.cli import completion
 from harness.cli.groups import LazyCommands, OrderedGroup
 from harness.cli.output import guard_output, say
 from harness.core.errors import ExitCode, HarnessError, short_message
@@ -43,6 +44,14 @@ _EPILOG = (
 
 @click.group(cls=OrderedGroup, commands=LazyCommands(__package__, _COMMANDS), epilog=_EPILOG)
 @click.version_option(package_name="arena-harness", message="%(package)s %(version)s", help="Print the version.")
+@click.option(
+    "--install-completion",
+    type=click.Choice(completion.SHELLS),
+    is_eager=True,
+    expose_value=False,
+    callback=completion.install,
+    help="Let a shell complete commands, options, agents and runs, and exit.",
+)
 def app() -> None:
     """Run an LLM agent many times, find out which runs were really better, keep the evidence."""
 

@@ -1,4 +1,4 @@
-"""Files that a command writes for a user to edit: never over one that is there, unless the user says so."""
+"""Files of the user's own that a command writes: never over one that is there, unless the user says so."""
 
 from pathlib import Path
 
@@ -18,3 +18,17 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
         if isinstance(exc, FileExistsError) and path.exists():
             raise UsageError(f"{on_a_line(path)} is there already; --force writes over it") from None
         raise CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+
+
+def add_line(path: Path, line: str) -> bool:
+    """Add a line to a file that may not be there; False if the line stands in it. Raises CannotWrite."""
+    try:
+        text = path.read_text("utf-8") if path.exists() else ""
+        if line in text.splitlines():
+            return False
+        break_before = "" if not text or text.endswith("\n") else "\n"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{break_before}{line}\n")
+    except (OSError, ValueError) as exc:
+        raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+    return True

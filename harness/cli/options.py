@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from harness.cli import completion
 from harness.core.setting import Setting
 from harness.core.settings import SETTINGS
 
@@ -22,19 +23,25 @@ run_argument = click.argument(
     "run",
     metavar="[RUN]",
     default="last",
+    shell_complete=completion.run_ids,
     help="A run's id, a prefix of one, a run's folder, or `last`. [default: last]",
 )
 agent_option = click.option(
     "--agent",
     "-a",
     default="search",
+    shell_complete=completion.agent_names,
     help="NAME (agents_config/NAME.py), module:attr or path.py:attr. [default: search]",
 )
 config_option = click.option(
     "--config", type=FILE, metavar="FILE", help="A YAML file of settings, named as the options here."
 )
 reuse_option = click.option(
-    "--reuse", multiple=True, metavar="RUN", help="Take verdicts with the same key from this run. Repeatable."
+    "--reuse",
+    multiple=True,
+    metavar="RUN",
+    shell_complete=completion.run_ids,
+    help="Take verdicts with the same key from this run. Repeatable.",
 )
 trust_option = click.option(
     "--trust-archive",
@@ -85,6 +92,7 @@ def setting_option(name: str, *, default: str | None = None) -> Decorator:
         multiple=setting.repeatable,
         default=None,
         metavar=setting.metavar or (f"[{'|'.join(setting.choices)}]" if setting.choices else None),
+        shell_complete=completion.among(*setting.choices) if setting.choices else None,
         help=_help(setting, default),
     )
 

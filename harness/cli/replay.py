@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli import options
+from harness.cli import completion, options
 from harness.core.errors import ExitCode, Interrupted
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--rollout", "-r", type=int, help="Only this rollout of each query. [default: all]")
 @click.option("--query", metavar="ID", help="Only this query, by its id. [default: all]")
 @click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]")
-@click.option("--agent", "-a", help="The agent, or a changed one, as for run. [default: the run's own]")
+@click.option(
+    "--agent",
+    "-a",
+    shell_complete=completion.agent_names,
+    help="The agent, or a changed one, as for run. [default: the run's own]",
+)
 @options.trust_option
 @options.setting_option("runs_dir")
 @options.json_option

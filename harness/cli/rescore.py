@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli import options
+from harness.cli import completion, options
 from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", metavar="[RUN]...", nargs=-1, help="Ids, prefixes of ids, folders, or `last`. [default: last]")
+@click.argument(
+    "runs",
+    metavar="[RUN]...",
+    nargs=-1,
+    shell_complete=completion.run_ids,
+    help="Ids, prefixes of ids, folders, or `last`. [default: last]",
+)
 @options.setting_options(
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
     *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli import options
+from harness.cli import completion, options
 from harness.core.errors import ExitCode, HarnessError
 from harness.core.settings import ADDRESSES
 
@@ -23,9 +23,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument(
-    "run", metavar="[RUN]", required=False, help="As for the other commands. [default: the last unfinished]"
+    "run",
+    metavar="[RUN]",
+    required=False,
+    shell_complete=completion.run_ids,
+    help="As for the other commands. [default: the last unfinished]",
 )
-@click.option("--agent", "-a", help="Where the run's agent is now. [default: where it was]")
+@click.option(
+    "--agent",
+    "-a",
+    shell_complete=completion.agent_names,
+    help="Where the run's agent is now. [default: where it was]",
+)
 @click.option("--retry-failed", is_flag=True, help="Run failed rollouts again, too.")
 @click.option(
     "--accept-changed-agent", is_flag=True, help="Go on although the agent has changed; the archive notes the change."

@@ -20,5 +20,10 @@ def _folder(environ: Mapping[str, str], variable: str, usual: str) -> Path:
     named = Path(environ.get(variable, ""))
     if named.is_absolute():  # the XDG Base Directory Specification: a relative path is to be ignored
         return named / _NAME
+    return home_folder(environ) / usual / _NAME
+
+
+def home_folder(environ: Mapping[str, str]) -> Path:
+    """Return the user's own folder. Raises RuntimeError for a user without one."""
     home = environ.get("HOME")
-    return (Path(home) if home else Path.home()) / usual / _NAME
+    return Path(home) if home else Path.home()

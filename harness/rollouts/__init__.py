@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.rollouts.agent_folders import agent_files
     from harness.rollouts.approvals import ChosenApprover, check_approvals
     from harness.rollouts.attempt import ModelSource, RunContext
     from harness.rollouts.capture import check_tracing
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from harness.rollouts.examples import copy_of_example
     from harness.rollouts.graph import connect, reachable, servers_to_connect
     from harness.rollouts.hosted_tools import check_tools
-    from harness.rollouts.loading import LoadedAgent, agent_files, from_object, is_plain_name, load_agent
+    from harness.rollouts.loading import LoadedAgent, from_object, is_plain_name, load_agent
     from harness.rollouts.loop_watch import LoopWatch
     from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
     from harness.rollouts.nested import LoopModels
@@ -38,7 +39,8 @@ else:
             "examples": "copy_of_example",
             "graph": "connect reachable servers_to_connect",
             "hosted_tools": "check_tools",
-            "loading": "LoadedAgent agent_files from_object is_plain_name load_agent",
+            "agent_folders": "agent_files",
+            "loading": "LoadedAgent from_object is_plain_name load_agent",
             "loop_watch": "LoopWatch",
             "models": "RecordedProvider has_own_model provider_for recorded",
             "nested": "LoopModels",

@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -26,8 +26,9 @@ from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.core.wording import option
+from harness.rollouts.agent_folders import agent_files, agent_folders, run_around
 from harness.rollouts.environment import AgentEnv
-from harness.rollouts.examples import examples_folder, is_example
+from harness.rollouts.examples import is_example
 
 _ENTRY_POINTS = "harness.agents"
 
@@ -142,7 +143,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
         return _from_module(_import_name(place, here, file), attr, None, name=attr)
-    for folder in _folders(here):
+    for folder in agent_folders(here):
         if is_file(folder / f"{word}.py"):
             path = folder / f"{word}.py"
             _refuse_in_run(path)
@@ -158,7 +159,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
 
 def _passed_over(here: Path) -> str:
     folder = here / "agents_config"
-    if not (folder.is_dir() and _run_around(folder)):
+    if not (folder.is_dir() and run_around(folder)):
         return ""
     return (
         ". agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
@@ -166,27 +167,11 @@ def _passed_over(here: Path) -> str:
 
 
 def _refuse_in_run(path: Path) -> None:
-    if run := _run_around(path):
+    if run := run_around(path):
         raise UsageError(
             f"{path} is inside of the run folder {run}, and nothing is loaded from there: if you trust the file, copy "
             f"it elsewhere and name the copy with {option('agent')}"
         )
-
-
-def _run_around(path: Path) -> str | None:
-    """Return the run folder that a path is in; the packaged examples are ours, wherever they are installed."""
-    return None if path.resolve().is_relative_to(examples_folder()) else enclosing_run(path)
-
-
-def agent_files(here: Path) -> Iterator[Path]:
-    """Yield the files that `--agent NAME` finds, those in `here` first."""
-    for folder in _folders(here):
-        yield from sorted(p for p in folder.glob("*.py") if not (p.name.startswith("_") or _run_around(p)))
-
-
-def _folders(here: Path) -> list[Path]:
-    folders = (here / "agents_config", examples_folder())
-    return [folder for folder in folders if folder.is_dir() and not _run_around(folder)]
 
 
 def _near_file(path: Path) -> str:

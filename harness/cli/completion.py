@@ -1,0 +1,96 @@
+"""Completion in a shell: what `--agent` and RUN may be, and the file that makes a shell ask."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+SHELLS = ("bash", "zsh", "fish")
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def among(*words: str) -> Complete:
+    """Return what completes a word by those of `words` that begin so."""
+    return lambda _context, _parameter, begun: _beginning(words, begun)
+
+
+def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of an agent. No agent is loaded for that."""
+    from importlib.metadata import entry_points
+
+    from harness.rollouts import agent_files
+
+    names = [path.stem for path in agent_files(Path.cwd())]
+    names += [entry.name for entry in entry_points(group="harness.agents")]
+    return _beginning(names, begun) or [CompletionItem(begun, type="file")]
+
+
+def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a run, the newest first."""
+    environ: Mapping[str, str] = context.obj or {}
+    runs = Path(context.params.get("runs_dir") or environ.get("HARNESS_RUNS_DIR") or "runs")
+    return _beginning(["last", *_newest_first(runs)], begun) or [CompletionItem(begun, type="dir")]
+
+
+def _newest_first(runs: Path) -> Iterator[str]:
+    try:
+        yield from sorted((path.parent.name for path in runs.glob("*/run.json")), reverse=True)
+    except OSError:  # no folder, or one that may not be read: there is nothing to offer
+        return
+
+
+def _beginning(words: Any, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in dict.fromkeys(words) if word.startswith(begun) and word.isprintable()]
+
+
+def install(context: click.Context, _parameter: click.Parameter, shell: str | None) -> None:
+    """Write the file that makes a shell ask for completions, let the shell read it, and end."""
+    if shell is None or context.resilient_parsing:
+        return
+    from harness.cli.output import say
+
+    environ: Mapping[str, str] = context.obj or {}
+    for line in _installed(context.command, shell, environ):
+        say(line)
+    context.exit()
+
+
+def _installed(app: click.Command, shell: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Write what `shell` needs; yield what was done, a line each."""
+    from harness.cli.new_files import add_line, write_new
+    from harness.core.user_folders import home_folder, state_folder
+
+    script, home = _script(app, shell), home_folder(environ)
+    if shell == "fish":
+        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+        file = config / "fish" / "completions" / "harness.fish"
+        write_new(file, script, force=True)
+        yield f"{file}: written; fish reads it by itself"
+        return
+    file = state_folder(environ) / f"completion.{shell}"
+    write_new(file, script, force=True)
+    yield f"{file}: written"
+    start = home / ".bashrc" if shell == "bash" else Path(environ.get("ZDOTDIR") or home) / ".zshrc"
+    added = add_line(start, _STARTS[shell].format(file=shlex.quote(str(file))))
+    yield f"{start}: {'reads it from now on; open a new terminal' if added else 'reads it already'}"
+
+
+_STARTS = {
+    "bash": "[ -r {file} ] && . {file}  # completion of arena-harness",
+    "zsh": "(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}; "
+    "[ -r {file} ] && . {file}  # completion of arena-harness",
+}
+"""The line by which a shell reads the file when it starts."""
+
+
+def _script(app: click.Command, shell: str) -> str:
+    """Return click's own script for a shell. Asking the shell for its version is left out: click needs bash 4.4."""
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion, shell  # noqa: S101 - for the type checker: click knows the three shells
+    made = completion(app, {}, "harness", "_HARNESS_COMPLETE")
+    return made.source_template % made.source_vars()
