@@ -131,7 +131,8 @@ def test_no_kind_of_archive_is_shown_as_anything_but_text(archive: str, tmp_path
         outcome = attempt(line, room.work, room.environ(TERMINAL if terminal else {}))
         assert not faults(outcome, terminal=terminal)
         if outcome.code == 0 and line[-1] != "--json":
-            assert "<U+001B>]0;pwned<U+0007>" in outcome.out_text or "pwned" not in outcome.out_text
+            # A table may cut what comes after.
+            assert "<U+001B>]0;pwned" in outcome.out_text or "pwned" not in outcome.out_text
 
 
 def test_the_json_of_hostile_texts_is_read_back_as_it_was(tmp_path: Path):
