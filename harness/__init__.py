@@ -71,11 +71,13 @@ if TYPE_CHECKING:
     from harness.core.settings import Settings
     from harness.core.settings_types import CommonSettings, ResumeSettings, RunSettings
     from harness.core.verdicts import Judged, Unjudged
+    from harness.doctor import Check, check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints import CostBounds
     from harness.formats import Asked
     from harness.judging import Judge, Task
     from harness.pipeline import Quote, Validation
     from harness.ranking import RankedScores, Sampler, rank_scores
+    from harness.report import RankingChange
     from harness.rollouts import AgentEnv, Divergence, Replayed
     from harness.transcripts import Transcript
 
@@ -88,6 +90,7 @@ __all__ = [
     "Asked",
     "Best",
     "CannotWrite",
+    "Check",
     "CommonSettings",
     "CostBounds",
     "Divergence",
@@ -109,6 +112,7 @@ __all__ = [
     "Quote",
     "Ranked",
     "RankedScores",
+    "RankingChange",
     "RankingFile",
     "RankingHead",
     "Refused",
@@ -139,6 +143,10 @@ __all__ = [
     "__version__",
     "best_of",
     "best_of_sync",
+    "check_judge",
+    "check_judge_sync",
+    "check_setup",
+    "check_setup_sync",
     "import_run",
     "open",
     "plan",
@@ -177,6 +185,7 @@ _HOMES = {
     "Asked": "harness.formats:Asked",
     "Best": "harness.api:Best",
     "CannotWrite": "harness.core.errors:CannotWrite",
+    "Check": "harness.doctor:Check",
     "CommonSettings": "harness.core.settings_types:CommonSettings",
     "CostBounds": "harness.endpoints:CostBounds",
     "Divergence": "harness.rollouts:Divergence",
@@ -198,6 +207,7 @@ _HOMES = {
     "Quote": "harness.pipeline:Quote",
     "Ranked": "harness.core.rankings:Ranked",
     "RankedScores": "harness.ranking:RankedScores",
+    "RankingChange": "harness.report:RankingChange",
     "RankingFile": "harness.archive:RankingFile",
     "RankingHead": "harness.archive:RankingHead",
     "Refused": "harness.core.errors:Refused",
@@ -227,6 +237,10 @@ _HOMES = {
     "Validation": "harness.pipeline:Validation",
     "best_of": "harness.api:best_of",
     "best_of_sync": "harness.api:best_of_sync",
+    "check_judge": "harness.doctor:check_judge",
+    "check_judge_sync": "harness.doctor:check_judge_sync",
+    "check_setup": "harness.doctor:check_setup",
+    "check_setup_sync": "harness.doctor:check_setup_sync",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",
     "plan": "harness.api:plan",

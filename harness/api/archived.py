@@ -12,7 +12,15 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.wording import from_python
 from harness.pipeline import RunResult
-from harness.report import judge_qualities, quality_json, run_json, summarize, write_page
+from harness.report import (
+    RankingChange,
+    change_against_earlier,
+    judge_qualities,
+    quality_json,
+    run_json,
+    summarize,
+    write_page,
+)
 
 
 class Run:
@@ -108,6 +116,10 @@ class Run:
         of_run = self.ranking(ranking)
         qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
         return [quality_json(quality) for quality in qualities]
+
+    def change(self, ranking: str | None = None) -> RankingChange | None:
+        """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""
+        return change_against_earlier(self._reader, self.ranking(ranking))
 
     def write_page(self, ranking: str | None = None, path: Path | None = None) -> Path:
         """Write the page of a ranking, by default to `run.page`, and return its path."""

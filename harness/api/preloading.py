@@ -3,15 +3,15 @@
 import gc
 import importlib
 import pkgutil
+from pathlib import Path
 
 from agents import Agent
 from pydantic import SecretStr
 
-import harness
 from harness.api.best import best_of
-from harness.api.sync import in_step
 from harness.core.records import build_records
 from harness.core.settings import OFFLINE_JUDGE
+from harness.core.sync import in_step
 from harness.endpoints import Endpoint, Priced, agent_tokens, openai_client
 from harness.transcripts import counter_for
 
@@ -27,7 +27,7 @@ def preload() -> None:
     nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`): a walk over all
     the modules would block a loop for longer than any request.
     """
-    for room in pkgutil.iter_modules(harness.__path__):
+    for room in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         if room.name not in _NOT_NEEDED:
             door = importlib.import_module(f"harness.{room.name}")
             for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):

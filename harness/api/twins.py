@@ -5,7 +5,7 @@ from harness.api.groups import rank, rollout
 from harness.api.message_tournament import rank_messages
 from harness.api.messages import ruler
 from harness.api.runs import plan, quote, replay, rescore, resume, run, validate
-from harness.api.sync import in_step
+from harness.core.sync import in_step
 
 best_of_sync = in_step(best_of)
 plan_sync = in_step(plan)

@@ -9,31 +9,27 @@ from rich.text import Text
 from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
 from harness.cli.progress_bars import ProgressBars
-from harness.core.errors import ExitCode, Interrupted, UsageError
+from harness.core.errors import ExitCode, Interrupted
 from harness.doctor import (
     Calibration,
     ClassResult,
     DoctorRequest,
-    Findings,
     bundled_pairs,
     calibrate,
     calibration_json,
     calibration_lines,
     count_calibration_calls,
+    judge_to_check,
     read_pairs,
     run_free_checks,
 )
-from harness.judging import Rubric
-from harness.pipeline import JudgeSpec
 from harness.report import Column, TableRow, on_one_line, table_lines, visible_text
-
-_JUDGE_CHECKS = ("judge", "judge key", "rubric")
 
 
 def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: bool) -> ExitCode:
     """Ask the judge about every pair and print how often it is right; return the exit code."""
     labelled = read_pairs(pairs) if pairs else bundled_pairs()
-    spec, rubric = _judge(anyio.run(run_free_checks, request, ()))
+    spec, rubric = judge_to_check(anyio.run(run_free_checks, request, ()))
     calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
     console = stderr()
     console.print(
@@ -51,17 +47,6 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
         raise Interrupted(f"interrupted after {len(calibration.trials)} of {len(labelled)} pairs") from None
     _print(calibration, as_json=as_json)
     return _exit_code(calibration)
-
-
-def _judge(findings: Findings) -> tuple[JudgeSpec, Rubric]:
-    failed = [check for check in findings.checks if check.status == "fail"]
-    of_judge = [check for check in failed if check.name in _JUDGE_CHECKS]
-    if findings.judge is None or findings.rubric is None or of_judge:
-        reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
-        raise UsageError("".join(reasons) or "there is no judge; `harness doctor` says why")
-    if findings.judge.jurors:
-        raise UsageError("doctor --judge measures one judge at a time: give one --judge-model")
-    return findings.judge, findings.rubric
 
 
 def _exit_code(calibration: Calibration) -> ExitCode:

@@ -9,6 +9,7 @@ from harness.doctor.calibration import Calibration, ClassResult, calibrate, coun
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
 from harness.doctor.checks import Check, Status
 from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync, judge_to_check
 from harness.doctor.labelled_pairs import bundled_pairs, read_pairs
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
@@ -25,8 +26,13 @@ __all__ = [
     "calibrate",
     "calibration_json",
     "calibration_lines",
+    "check_judge",
+    "check_judge_sync",
+    "check_setup",
+    "check_setup_sync",
     "count_calibration_calls",
     "count_live_calls",
+    "judge_to_check",
     "offer_live_checks",
     "parse_ports",
     "read_pairs",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.cli.app import app
 from tests.conftest import ROOT
 
 EXPORTED = {name: getattr(harness, name) for name in harness.__all__}
@@ -50,6 +51,31 @@ def test_every_coroutine_function_has_a_sync_twin():
     assert {name for name in slow if not name.endswith("_sync")} == {
         name.removesuffix("_sync") for name in slow if name.endswith("_sync")
     }
+
+
+OF_A_TERMINAL = {"as_json", "config", "dry_run", "format_", "query", "quiet", "runs", "verbose", "wide"}
+"""Options of commands that only print, or that a function has under another name."""
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        ("run", harness.run),
+        ("best", harness.best_of),
+        ("resume", harness.resume),
+        ("rescore", harness.rescore),
+        ("rescore", harness.quote),
+        ("replay", harness.replay),
+        ("validate", harness.validate),
+        ("import", harness.import_run),
+    ],
+)
+def test_every_option_of_a_command_is_an_argument_of_its_function(command: str, function: Any):
+    hints = typing.get_type_hints(inspect.unwrap(function))
+    (settings,) = typing.get_args(hints.get("settings")) or (hints.get("settings"),)
+    arguments = {*hints, *(typing.get_type_hints(settings) if settings else ())}
+    options = {parameter.name for parameter in app.commands[command].params}
+    assert options - arguments - OF_A_TERMINAL == set()
 
 
 TYPED = """

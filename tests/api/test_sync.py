@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from harness.api.sync import in_step
+from harness.core.sync import in_step
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio

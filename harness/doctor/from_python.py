@@ -1,0 +1,78 @@
+"""The doctor for Python callers: `await harness.check_setup(...)` and `await harness.check_judge(...)`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from harness.core.clock import now
+from harness.core.errors import UsageError
+from harness.core.progress import Progress, Silent
+from harness.core.settings import JUDGE_KEY
+from harness.core.settings_sources import environment
+from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
+from harness.core.wording import from_python
+from harness.doctor.calibration import Calibration, calibrate
+from harness.doctor.calibration_summary import calibration_json
+from harness.doctor.checks import Check
+from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.labelled_pairs import bundled_pairs, read_pairs
+from harness.doctor.live_checks import run_live_checks
+from harness.doctor.request import DoctorRequest
+from harness.judging import Rubric
+from harness.pipeline import JudgeSpec
+
+_JUDGE_CHECKS = ("judge", "judge key", "rubric")
+
+
+async def check_setup(
+    agent: str = "search", *, live: bool = False, ports: Sequence[int] = (), **settings: Unpack[CommonSettings]
+) -> list[Check]:
+    """Check what a run would use and whether it would work, as `harness doctor` does; `fail` would stop a run.
+
+    `agent` is what --agent takes. With `live` the models are asked too, one small call for each thing that only they
+    can tell. `ports` are those of this machine to look for model servers at. Raises UsageError for settings that
+    cannot be read.
+    """
+    with from_python():
+        request = _request(agent, settings)
+        findings = await run_free_checks(request, ports)
+        return [*findings.checks, *([check async for check in run_live_checks(request, findings)] if live else ())]
+
+
+async def check_judge(
+    pairs: str | Path | None = None, *, progress: Progress | None = None, **settings: Unpack[CommonSettings]
+) -> dict[str, Any]:
+    """Ask the judge about pairs with known answers, and return what `harness doctor --judge --json` prints.
+
+    `pairs` is a file of your own pairs; None are the packaged ones. Raises UsageError where there is no judge, Refused
+    where the first call is refused.
+    """
+    with from_python():
+        labelled = bundled_pairs() if pairs is None else read_pairs(Path(pairs))
+        request = _request("search", settings)
+        spec, rubric = judge_to_check(await run_free_checks(request, ()))
+        calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
+        await calibrate(spec, rubric, request, calibration, progress or Silent())
+        return calibration_json(calibration)
+
+
+check_judge_sync = in_step(check_judge)
+check_setup_sync = in_step(check_setup)
+
+
+def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
+    """Return the one judge that the free checks found, and its rubric. Raises UsageError where there is none."""
+    failed = [check for check in findings.checks if check.status == "fail"]
+    of_judge = [check for check in failed if check.name in _JUDGE_CHECKS]
+    if findings.judge is None or findings.rubric is None or of_judge:
+        reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
+        raise UsageError("".join(reasons) or "there is no judge; `harness doctor` says why")
+    if findings.judge.jurors:
+        raise UsageError("doctor --judge measures one judge at a time: give one --judge-model")
+    return findings.judge, findings.rubric
+
+
+def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:
+    environ = {k: value for k, value in environment().items() if k == JUDGE_KEY or not k.startswith("HARNESS_")}
+    return DoctorRequest(agent=agent, flags=settings, config=None, environ=environ, clock=now)
