@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, table_lines
+from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, cut_to, table_lines
 
 TEXT = st.text("ab 漢é", max_size=30).map(str.strip)
 COLUMNS = st.lists(st.tuples(TEXT.filter(bool), st.booleans(), st.none() | st.integers(0, 40)), min_size=1, max_size=8)
@@ -55,3 +55,9 @@ def test_nothing_is_cut_or_left_out_where_there_is_room(table: tuple[list[Column
     columns, rows = table
     room = widest(columns, rows)
     assert list(choose_columns(columns, room, sum(room) + 2 * len(room)).values()) == room
+
+
+@given(st.text("ab 漢é", max_size=60), st.integers(1, 40))
+def test_a_text_is_cut_to_what_a_terminal_shows_of_it_not_to_a_number_of_characters(text: str, width: int):
+    assert cell_len(cut_to(text, width)) <= width
+    assert cut_to(text, width) == text or cut_to(text, width).endswith("…")

@@ -23,8 +23,8 @@ from harness.report.summary.placed_rollouts import (
     rollout_label,
     score_name,
 )
-from harness.report.terminal.layout import EXCERPT, line_of_text, on_one_line, visible_text
-from harness.report.terminal.table import SHORTEST, Column, TableRow, table_lines
+from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
+from harness.report.terminal.table import SHORTEST, Column, TableRow, cut_to, table_lines
 from harness.report.text import counted, dollars, enumeration, percent, probability
 
 _COLUMNS = (
@@ -44,7 +44,7 @@ _COLUMNS = (
 
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
     """Yield a query, and a table of its rollouts, best first."""
-    yield line_of_text(on_one_line(group.query.text, max(SHORTEST, min(width, EXCERPT))), "bold")
+    yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
     placed = placed_rollouts(group, ranking)
     by_margins = places_by_margins(p.ranked for p in placed)
     columns = [replace(c, name=score_name(ranking)) if c.name == "score" else c for c in _COLUMNS]

@@ -99,8 +99,12 @@ def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> T
     return line_of_text((" " * _GAP).join(cells).rstrip(), row.style)
 
 
+def cut_to(text: str, width: int) -> str:
+    """Return a text that takes at most `width` characters of a terminal's line; a wide character takes two."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + _CUT
+
+
 def _padded(cell: str, width: int, *, right: bool) -> str:
-    if cell_len(cell) > width:
-        cell = set_cell_size(cell, width - 1) + _CUT
+    cell = cut_to(cell, width)
     padding = " " * (width - cell_len(cell))
     return padding + cell if right else cell + padding

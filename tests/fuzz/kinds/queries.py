@@ -35,6 +35,8 @@ def prepare(rng: random.Random, room: Room) -> Attack:
         lines = [
             plain,
             ("show", "last"),
+            ("show", "last", "--sort", rng.choice(("-level", "tags", "query"))),
+            ("show", "last", "--columns", rng.choice(("level", "tags,level", hostile_word(rng)[:50]))),
             ("validate", "last"),
             ("rescore", "last", "--judge-model", "offline-features"),
         ]
