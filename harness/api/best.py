@@ -11,7 +11,7 @@ import anyio
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.door import door
 from harness.api.missing_verdicts import why_missing
-from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
+from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
 from harness.archive import MemoryStore, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
@@ -170,6 +170,7 @@ async def _prepared(
     loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
+        await rubric_at_hand(settings)  # which `prepare` then has at hand
         plan = await prepare(loaded, settings, surroundings.environ)
         spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)

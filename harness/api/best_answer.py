@@ -55,7 +55,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     """
     ok = [r for r in group.rollouts if r.status == "ok"]
     if not ok:
-        raise _nothing(group)
+        raise _nothing(group, trouble)
     order = _best_first(ok, ranking)
     winner = order[0] if order else ok[0]
     row = _row(ranking, winner)
@@ -143,9 +143,10 @@ def _place(group: Group, winner: Rollout) -> str:
     return f"rollout {winner.index} is the best of {len(group.rollouts)}"
 
 
-def _nothing(group: Group) -> NothingRankable:
-    causes = list(dict.fromkeys(r.failure.message for r in group.rollouts if r.failure))
-    why = f": {'; '.join(causes[:2])}" if causes else ""
-    error = NothingRankable(f"no best answer: no rollout of {len(group.rollouts)} ended well{why}")
+def _nothing(group: Group, trouble: str | None) -> NothingRankable:
+    causes = dict.fromkeys(r.failure.message for r in group.rollouts if r.failure)
+    why = "; ".join(list(causes)[:2]) or trouble or ""
+    what = f"no rollout of {len(group.rollouts)} ended well" if group.rollouts else "no rollout was begun"
+    error = NothingRankable(f"no best answer: {what}{why and ': '}{why}")
     error.group = group
     return error

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.door import door
 from harness.api.missing_verdicts import why_missing
-from harness.api.outside import credentials_of, surroundings_of
+from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
 from harness.archive import MemoryStore, Store
 from harness.core.errors import JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
@@ -28,7 +28,6 @@ from harness.pipeline import (
     rank_part,
     redactor_of,
     resolve_judge,
-    rubric_of,
 )
 from harness.ranking import NEED_ANCHOR
 
@@ -99,7 +98,7 @@ async def _ranked(group: Group, settings: Settings, surroundings: Surroundings, 
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
     cache = VerdictCache(store, surroundings.progress, ceiling=ceiling_of(settings, judge))
-    plan = JudgingPlan(judge, rubric_of(settings), settings, credentials)
+    plan = JudgingPlan(judge, await rubric_at_hand(settings), settings, credentials)
     async with open_ranker(plan, cache, surroundings) as ranker:
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):

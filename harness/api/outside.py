@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import anyio
 from agents import Agent
 
 from harness.core.clock import Clock, now
@@ -13,8 +14,9 @@ from harness.core.progress import Progress, Silent
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
 from harness.endpoints import Credentials
-from harness.pipeline import Surroundings
+from harness.pipeline import Surroundings, rubric_of
 from harness.rollouts import LoadedAgent, from_object, load_agent
+from harness.tournament import METHODS, AnyRubric
 
 AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
 """An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""
@@ -40,6 +42,16 @@ def credentials_of(settings: Settings, surroundings: Surroundings) -> Credential
 def surroundings_of(progress: Progress | None, clock: Clock = now) -> Surroundings:
     """Read the environment; without a watcher the log gets the notes."""
     return Surroundings(environment(), clock, progress or Logged())
+
+
+async def rubric_at_hand(settings: Settings) -> AnyRubric:
+    """Return the rubric. A file of the user's is read in a child process: a thread waits for that, not the loop.
+
+    Raises UsageError.
+    """
+    if METHODS[settings.judge].is_packaged(settings.rubric):
+        return rubric_of(settings)
+    return await anyio.to_thread.run_sync(rubric_of, settings)
 
 
 def loaded_agent(agent: AnyAgent) -> LoadedAgent:

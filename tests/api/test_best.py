@@ -1,10 +1,14 @@
 """`harness.best_of`: the best answer whatever becomes of the judge, and by a deadline. On virtual time."""
 
+import asyncio
 import json
 import math
+import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -12,6 +16,10 @@ from agents import Agent, function_tool
 from pydantic import BaseModel
 
 import harness
+from harness.api import best_from
+from harness.judging import rubric_files
+from harness.judging.rubric_files import rubric_source
+from tests.builders import a_group
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint, VirtualScript
 from tests.virtual_time import run_virtually
@@ -258,6 +266,27 @@ def test_a_tool_that_hangs_is_left_at_the_deadline():
     with pytest.raises(harness.HarnessError, match="no rollout of 2 ended well: left") as raised:
         best_of(script, Agent(name="plain", model="m", tools=[wait]), n=2, deadline=3)
     assert raised.value.group
+
+
+def test_where_no_rollout_was_begun_the_error_says_why():
+    with pytest.raises(harness.NothingRankable, match="no rollout was begun: the deadline was over"):
+        best_from(a_group([]), None, "the deadline was over")
+
+
+@pytest.mark.process
+def test_a_rubric_of_ones_own_is_read_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rubric = tmp_path / "mine.md"
+    rubric.write_text(rubric_source("task").replace("name: task", f"name: {uuid4().hex}"), "utf-8")
+    threads, in_child = list[threading.Thread](), rubric_files.in_child
+
+    def watched() -> Any:
+        threads.append(threading.current_thread())
+        return in_child()
+
+    monkeypatch.setattr(rubric_files, "in_child", watched)
+    best = asyncio.run(harness.best_of(AGENT, "Which?", 2, "offline-features", offline=True, rubric=str(rubric)))
+    assert best.rollouts
+    assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 def test_the_ceiling_is_one_for_agent_and_judge():
