@@ -34,7 +34,7 @@ from harness.pipeline import (
     open_engine,
     open_ranker,
     prepare,
-    rank_part,
+    rank_alone,
     redactor_of,
     resolve_agent,
 )
@@ -137,6 +137,7 @@ class _Work:
 
     async def roll_out(self, engine: Engine, query: Query) -> Group:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
+        self.surroundings.progress.total("rollouts", self.settings.n, self.settings.n)
         try:
             return await engine.roll_out(query)
         except* HarnessError as errors:
@@ -151,7 +152,7 @@ class _Work:
         Raises, with the rollouts, only what is not the judge's fault.
         """
         try:
-            ranking = await rank_part(ranker, group, self.settings)
+            ranking = await rank_alone(ranker, group, self.settings, self.surroundings.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
             error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(error, HarnessError) and not isinstance(error, Refused | JudgeFailed):

@@ -24,7 +24,7 @@ from harness.pipeline import (
     Surroundings,
     open_engine,
     open_ranker,
-    rank_part,
+    rank_alone,
     redactor_of,
     resolve_agent,
     resolve_judge,
@@ -55,6 +55,7 @@ async def rollout(
     spec = await resolve_agent(loaded, chosen, credentials_of(chosen, surroundings))
     store = store or MemoryStore(redactor_of(loaded, chosen, surroundings.environ))
     async with open_engine(spec, chosen, store, surroundings) as engine:
+        surroundings.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
         warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=3)
@@ -89,7 +90,7 @@ async def rank(
         jury = PairJury([CachedPairJudge(judge, cache)])
         opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
     async with opening as ranker:
-        return await rank_part(ranker, group, chosen)
+        return await rank_alone(ranker, group, chosen, surroundings.progress)
 
 
 def _plan(group: Group, judge_model: str | None, settings: Settings, surroundings: Surroundings) -> JudgingPlan:

@@ -32,7 +32,7 @@ class Progress(Protocol):
 
         Of rollouts both are the same, and told once: queries times n, less what is kept; for a stream of queries once
         the stream has ended. Of verdicts they close in on each other as queries are ranked. Where nothing is told of
-        a stage (harness.rollout, harness.rank), what `expect` told is all.
+        a stage, what `expect` told is all.
         """
         ...
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         prepare,
     )
     from harness.pipeline.quote import Quote, quote_rescoring
-    from harness.pipeline.rank_groups import rank_part
+    from harness.pipeline.rank_groups import rank_alone, rank_part
     from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
     from harness.pipeline.rubrics import rubric_of
     from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
@@ -42,7 +42,7 @@ else:
             "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
             "places_of_begun prepare",
             "quote": "Quote quote_rescoring",
-            "rank_groups": "rank_part",
+            "rank_groups": "rank_alone rank_part",
             "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
             "rubrics": "rubric_of",
             "runs": "RunResult replay_run rescore_run resume_run run_queries",
@@ -80,6 +80,7 @@ __all__ = [
     "prepare",
     "prices_by_name",
     "quote_rescoring",
+    "rank_alone",
     "rank_part",
     "redactor_of",
     "replay_run",

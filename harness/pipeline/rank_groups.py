@@ -10,6 +10,7 @@ from typing import Protocol
 
 from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.errors import JudgeFailed, Refused, first_error
+from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
@@ -112,6 +113,16 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings:
         free=cache.free,
         rendering=plan.rendering,
     )
+
+
+async def rank_alone(ranker: Ranker, group: Group, settings: Settings, progress: Progress) -> GroupRanking:
+    """Rank one group as `rank_part` does; `progress` hears how many judge calls that takes at most."""
+    part = taking_part(group, settings)
+    calls = JudgeCalls(progress, ranker, Size(1, len(part.rollouts)))
+    most = calls.begin(part)
+    ranking = await rank_part(ranker, group, settings)
+    calls.end(most, ranking)
+    return ranking
 
 
 async def rank_part(ranker: Ranker, group: Group, settings: Settings) -> GroupRanking:

@@ -105,9 +105,10 @@ async def run_queries(
 
                 if size.queries is None:
                     surroundings.progress.total("rollouts", 0, None)
+                    await for_each(counted_stream(queries, learn), work, _GROUPS_AT_ONCE)
                 else:
                     learn(size.queries)
-                await for_each(counted_stream(queries, learn), work, _GROUPS_AT_ONCE)
+                    await for_each(queries, work, _GROUPS_AT_ONCE)
         given_up = surroundings.gates.given_up
         return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 

@@ -1,8 +1,8 @@
 """What a watcher hears of the work in all: rollouts once and for good, judge calls by bounds that only close in."""
 
-import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ async def test_rollouts_have_one_total_and_the_bounds_of_judge_calls_close_in(tm
     watcher = Watcher()
     queries = ["What is Lisp?", "What is Fortran?", "What is COBOL?"]
     await harness.run("search", queries, n=5, topology=topology, offline=True, runs_dir=tmp_path, progress=watcher)
-    assert set(watcher.totals["rollouts"]) == {(15, 15)}
+    assert watcher.totals["rollouts"] == [(15, 15)]
     assert watcher.finished["rollouts"] == 15
     assert watcher.closed_in()
 
@@ -73,36 +73,26 @@ async def test_a_stream_of_queries_shows_no_total_until_it_ends(tmp_path: Path):
     assert watcher.closed_in()
 
 
-def unreliable(seen: Seen, rng: random.Random = random.Random(1)) -> Reaction:  # noqa: B008 - one for all calls
-    if rng.random() < 0.2:
-        return Refuse(500)
-    return fair_judge()(seen) if seen.is_judge else searching_agent()(seen)
+def refusing(script: Callable[[Seen], Reaction], every: int) -> Callable[[Seen], Reaction]:
+    """Refuse one call in `every`, never the first."""
+    numbers = count(1)
+    return lambda seen: Refuse(500) if next(numbers) % every == 0 else script(seen)
 
 
-async def test_failures_retries_and_judges_that_break_keep_the_totals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A fifth of the calls fail, and nothing is tried often."""
+async def test_rollouts_that_fail_and_judges_that_break_keep_the_totals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     watcher = Watcher()
-    with FakeEndpoint(agent=unreliable, judge=unreliable).serving() as endpoint:
-        run = await harness.run(
-            *("search", ["One?", "Two?", "Three?"]),
-            n=4,
-            model="m",
-            base_url=endpoint.base_url,
-            retries=1,
-            runs_dir=tmp_path,
-            progress=watcher,
-        )
-        assert set(watcher.totals["rollouts"]) == {(12, 12)}
-        assert watcher.finished["rollouts"] == 12
-        assert watcher.failed.total()
-        highs = [high for _, high in watcher.totals["judging"] if high is not None]
-        assert highs == sorted(highs, reverse=True)
-        again = Watcher()
-        settings: Any = {"judge_label": "anew"}
-        await harness.rescore(run, progress=again, **settings)
-    assert watcher.retries + again.retries > 0
-    assert not again.totals["rollouts"]
+    scripts = refusing(searching_agent(), 7), refusing(fair_judge(), 5)
+    with FakeEndpoint(agent=scripts[0], judge=scripts[1]).serving() as endpoint:
+        where: Any = {"model": "m", "base_url": endpoint.base_url, "runs_dir": tmp_path, "retries": 0}
+        await harness.run("search", ["One?", "Two?", "Three?"], n=4, progress=watcher, **where)
+    assert watcher.totals["rollouts"] == [(12, 12)]
+    assert watcher.finished["rollouts"] == 12
+    assert watcher.failed["rollouts"]
+    assert watcher.failed["judging"]
+    assert watcher.closed_in()
 
 
 async def test_resume_counts_what_is_missing_and_rescore_what_it_buys(tmp_path: Path):
@@ -131,3 +121,15 @@ async def test_a_call_that_is_made_again_is_counted(tmp_path: Path, monkeypatch:
         where: Any = {"model": "m", "base_url": endpoint.base_url, "topology": "none", "runs_dir": tmp_path}
         await harness.run("search", "One?", n=2, concurrency=1, progress=watcher, **where)
     assert (watcher.retries, watcher.failed.total()) == (2, 0)
+
+
+async def test_a_group_by_itself_and_the_best_of_n_have_totals_too():
+    rolled_out, ranked, best = Watcher(), Watcher(), Watcher()
+    group = await harness.rollout("search", "One?", 4, offline=True, progress=rolled_out)
+    await harness.rank(group, progress=ranked)
+    await harness.best_of("search", "One?", 4, offline=True, progress=best)
+    assert rolled_out.totals == {"rollouts": [(4, 4)], "judging": []}
+    assert ranked.closed_in()
+    assert ranked.finished["judging"] > 0
+    assert best.totals["rollouts"] == [(4, 4)]
+    assert best.closed_in()
