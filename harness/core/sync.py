@@ -21,13 +21,18 @@ def in_step(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(function)
     def to_its_end(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(function(*args, **kwargs))
-        return _in_thread(function(*args, **kwargs))
+        work = function(*args, **kwargs)
+        return _in_thread(work) if _loop_is_running() else asyncio.run(work)
 
     return to_its_end
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:
@@ -41,9 +46,8 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     with ThreadPoolExecutor(1) as thread:
-        ended = thread.submit(contextvars.copy_context().run, asyncio.run, noted())
         try:
-            return ended.result()
+            return thread.submit(contextvars.copy_context().run, asyncio.run, noted()).result()
         except KeyboardInterrupt:
             for cancel in under_way:
                 with suppress(RuntimeError):  # its loop has just ended

@@ -37,11 +37,13 @@ def contents(run: Path) -> dict[str, Any]:
     for path in (run / "run.json", *run.rglob("*.jsonl")):
         name = path.name if path.parent == run else path.parent.name
         texts = [path.read_text("utf-8")] if path.parent == run else path.read_text("utf-8").splitlines()
-        held[name] = sorted(json.dumps(settled(json.loads(text)), sort_keys=True) for text in texts)
-    return held
+        held.setdefault(name, []).extend(json.dumps(settled(json.loads(text)), sort_keys=True) for text in texts)
+    return {name: value if isinstance(value, str) else sorted(value) for name, value in held.items()}
 
 
-async def test_a_run_from_python_leaves_what_the_command_leaves_but_for_ids_and_times(nursery: Nursery, tmp_path: Path):
+async def test_a_run_and_a_rescoring_from_python_leave_what_the_commands_leave_but_for_ids_and_times(
+    nursery: Nursery, tmp_path: Path
+):
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, QUERIES)), "utf-8")
     options = ["-n", "4", "--topology", "cyclic", "--redact", "McCarthy", "--seed", "7"]
     command = nursery.start(["run", "--agent", "search", "--queries", "q.jsonl", *options], tmp_path)
@@ -50,6 +52,11 @@ async def test_a_run_from_python_leaves_what_the_command_leaves_but_for_ids_and_
     assert done.code == 0, done.err
     (by_command,) = harness.runs(tmp_path / "runs")
     assert contents(made.path) == contents(by_command)
+    command = nursery.start(["rescore", "--topology", "round_robin", "--rubric", "research"], tmp_path)
+    await harness.rescore(made, topology="round_robin", rubric="research")
+    assert nursery.wait(command).code == 0
+    assert contents(made.path) == contents(by_command)
+    assert len(harness.open(by_command).rankings) == 2
 
 
 async def offline(tmp_path: Path, queries: Any = QUERIES, **settings: Any) -> harness.Run:

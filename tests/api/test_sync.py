@@ -26,6 +26,9 @@ async def where(word: str, *, wrong: bool = False) -> tuple[str, str, threading.
 def test_a_sync_twin_works_in_a_script_and_keeps_name_and_docstring():
     assert in_step(where)("here") == ("here", "", threading.current_thread())
     assert in_step(where).__name__ == "where"
+    with pytest.raises(LookupError) as raised:
+        in_step(where)("here", wrong=True)
+    assert raised.value.__context__ is None
 
 
 async def test_a_sync_twin_works_where_a_loop_is_running_in_a_thread_of_its_own():
@@ -41,6 +44,7 @@ def test_ctrl_c_in_a_notebook_cancels_what_runs_in_the_thread_and_is_raised():
     ended: list[str] = []
 
     async def interrupted() -> None:
+        await asyncio.sleep(0.2)  # until the main thread waits
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         try:
             await asyncio.sleep(60)
