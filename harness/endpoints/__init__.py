@@ -34,7 +34,7 @@ from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply, completed
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable, TimeLimit
+from harness.endpoints.time_limit import NO_LIMIT, FromAfar, Stoppable, TimeLimit
 from harness.endpoints.usage import usage_of, usage_of_sdk, usage_of_span
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "EndpointDown",
     "EndpointState",
     "FirstAlone",
+    "FromAfar",
     "Gate",
     "Gates",
     "Patience",

@@ -1,8 +1,11 @@
 """An endpoint that is down is asked by one call at a time, ever more rarely, and at last no more."""
 
+import threading
 from collections.abc import Callable
 
 import anyio
+
+from harness.endpoints.across_loops import LoopsEvent
 
 FAILURES = 5
 """Failures in a row, with no reply between, after which the calls wait for one that tries."""
@@ -15,7 +18,7 @@ class EndpointDown(Exception):
 
 
 class Breaker:
-    """Counts failures without a reply between. The calls that come while it is open wait for one that tries."""
+    """Counts failures without a reply between. While it is open, calls wait for one, in any event loop."""
 
     def __init__(self, name: str, give_up_s: float, note: Callable[[str], None]) -> None:
         """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read."""
@@ -24,7 +27,8 @@ class Breaker:
         self._failing_since: float | None = None
         self._try_at = 0.0
         self._trying = False
-        self._changed = anyio.Event()
+        self._changed = LoopsEvent()
+        self._lock = threading.RLock()
         self.given_up: str | None = None
         """Why nothing more is asked of the endpoint."""
 
@@ -39,13 +43,15 @@ class Breaker:
         Raises EndpointDown once the endpoint is given up.
         """
         while not self.closed:
-            self.raise_if_down()
-            now = anyio.current_time()
-            if now >= self._try_at and not self._trying:
-                self._trying = True
-                return True
-            with anyio.move_on_after(None if self._trying else self._try_at - now):
-                await self._changed.wait()
+            with self._lock:
+                self.raise_if_down()
+                now, changed = anyio.current_time(), self._changed
+                if now >= self._try_at and not self._trying:
+                    self._trying = True
+                    return True
+                wait_s = None if self._trying else self._try_at - now
+            with anyio.move_on_after(wait_s):
+                await changed.wait()
         return False
 
     def raise_if_down(self) -> None:
@@ -55,40 +61,46 @@ class Breaker:
 
     def replied(self) -> None:
         """Note a reply of any kind that shows the endpoint at work."""
-        if self._failures >= FAILURES and not self.given_up:
-            self._note(f"{self._name} answers again")
-        if self._failures:
-            self._failures, self._failing_since = 0, None
-            self._change()
+        with self._lock:
+            if self._failures >= FAILURES and not self.given_up:
+                self._note(f"{self._name} answers again")
+            if self._failures:
+                self._failures, self._failing_since = 0, None
+                self._change()
 
     def failed(self, why: str) -> None:
         """Note a call that got no reply, or an error of the server's."""
-        now = anyio.current_time()
-        self._failing_since = now if self._failing_since is None else self._failing_since
-        self._failures += 1
-        if self._failures >= FAILURES:
-            wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)
-            self._try_at = min(now + wait_s, max(now, self._failing_since + self._give_up_s))
-            if self._failures == FAILURES:
-                self._note(
-                    f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
-                )
-        if now - self._failing_since >= self._give_up_s:
-            self.give_up(why)
-        self._change()
+        with self._lock:
+            now = anyio.current_time()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            self._failures += 1
+            if self._failures >= FAILURES:
+                wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)
+                self._try_at = min(now + wait_s, max(now, self._failing_since + self._give_up_s))
+                if self._failures == FAILURES:
+                    self._note(
+                        f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
+                    )
+            if now - self._failing_since >= self._give_up_s:
+                self.give_up(why)
+            self._change()
 
     def tried(self) -> None:
         """Note that the call that tried has ended, however it ended."""
-        self._trying = False
-        self._change()
+        with self._lock:
+            self._trying = False
+            self._change()
 
     def give_up(self, why: str) -> None:
         """Ask nothing more of the endpoint; `why` is its last error."""
-        if not self.given_up:
-            self.given_up = f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}"
-            self._note(f"{self.given_up}. Nothing more is asked of it")
-        self._change()
+        with self._lock:
+            if not self.given_up:
+                self.given_up = (
+                    f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}"
+                )
+                self._note(f"{self.given_up}. Nothing more is asked of it")
+            self._change()
 
     def _change(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        changed, self._changed = self._changed, LoopsEvent()
+        changed.set()

@@ -1,6 +1,7 @@
 """The gate of an endpoint: every call to the endpoint, the agent's and the judge's, goes through here."""
 
 import random
+import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Gate:
     """Lets calls in as fast as the endpoint takes them; while the endpoint is down, one call tries and the others wait.
 
     A 429 is a wait, not a failure: the call is sent again, as often as it takes, until `give_up_s` have passed
-    without any reply.
+    without any reply. Calls of other event loops, in other threads, go through the same gate.
     """
 
     def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
@@ -48,6 +49,7 @@ class Gate:
         self._pace = Pace(rng)
         self._breaker = Breaker(name, patience.give_up_s, progress.note)
         self._replied_at: float | None = None
+        self._lock = threading.Lock()
 
     @classmethod
     def impatient(cls) -> "Gate":
@@ -132,8 +134,9 @@ class Gate:
             self._count_waiting(-1)
 
     def _count_waiting(self, more: int) -> None:
-        self._waiting += more
-        self._progress.waiting(self._name, self._waiting)
+        with self._lock:
+            self._waiting += more
+            self._progress.waiting(self._name, self._waiting)
 
     def _replied(self) -> None:
         self._replied_at = anyio.current_time()

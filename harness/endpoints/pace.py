@@ -7,12 +7,14 @@ the old rate is tried again: 429s that come at any pace must not slow the calls 
 """
 
 import random
+import threading
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 
 import anyio
 
+from harness.endpoints.across_loops import LoopsEvent, LoopsQueue
 from harness.endpoints.refused_share import RefusedShare
 
 LONGEST_PAUSE_S = 60.0
@@ -38,7 +40,7 @@ _FASTEST = 1000.0
 
 
 class Pace:
-    """The pace of all calls to one endpoint. Without a 429 there is none, and a call waits for nothing."""
+    """The pace of all calls to one endpoint, of all event loops. Without a 429 a call waits for nothing."""
 
     def __init__(self, rng: random.Random) -> None:
         """Begin without a limit; `rng` spreads the pauses."""
@@ -62,24 +64,22 @@ class Pace:
         """How often the rate was lowered with no reply between."""
         self._let_in: deque[float] = deque(maxlen=1024)
         """When the latest calls were sent that were not refused."""
-        self._queue = anyio.Lock()
-        self._ended = anyio.Event()
+        self._queue = LoopsQueue()
+        self._ended = LoopsEvent()
+        self._lock = threading.Lock()
 
     @property
     def free(self) -> bool:
         """Whether a call may go at once."""
-        return self._rate is None and not self._queue.locked() and anyio.current_time() >= self._next_at
+        return self._rate is None and self._queue.empty and anyio.current_time() >= self._next_at
 
     async def wait(self) -> None:
         """Wait for this call's turn. Callers come through in the order in which they came."""
         async with self._queue:
             while (now := anyio.current_time()) < self._next_at and not self._ended.is_set():
                 await self.rest(self._next_at - now)  # meanwhile the next call may be put off again
-            if self._share is None:
-                self._probe(now)
-            if self._rate is not None:
-                self._next_at = now + 1 / self._rate
-                self._raise_rate(self._rate)
+            with self._lock:
+                self._take_turn(now)
 
     async def rest(self, seconds: float) -> None:
         """Sleep, but not beyond the end."""
@@ -93,15 +93,17 @@ class Pace:
     def sent(self) -> float:
         """Note a call that is sent now; return the time, for `refused`."""
         now = anyio.current_time()
-        self._let_in.append(now)
-        if self._share:
-            self._share.sent()
+        with self._lock:
+            self._let_in.append(now)
+            if self._share:
+                self._share.sent()
         return now
 
     def replied(self) -> None:
         """Note a reply."""
-        self._lowered = 0
-        self._replies += 1
+        with self._lock:
+            self._lowered = 0
+            self._replies += 1
 
     def refused(
         self, sent_at: float, wished_s: float | None, before: int = 0, most_s: float = LONGEST_PAUSE_S
@@ -113,20 +115,25 @@ class Pace:
         then all calls pause.
         """
         now, most_s = anyio.current_time(), min(most_s, LONGEST_PAUSE_S)
+        with self._lock:
+            if self._slows_all(now, sent_at, wished_s, most_s):
+                return 0.0
+            return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
+
+    def _slows_all(self, now: float, sent_at: float, wished_s: float | None, most_s: float) -> bool:
+        """Slow all calls down after a 429, if that says that they come too fast; return whether it does."""
         with suppress(ValueError):  # so long ago that it is no longer counted
             self._let_in.remove(sent_at)
         if sent_at < self._old_until:
             if wished_s:
                 self._put_off(now, min(wished_s, most_s))
-            if (
-                self._share is None and self._gain is None
-            ):  # of the calls that went together, it turns out only now how many were let in
+            if self._share is None and self._gain is None:  # it turns out only now how many were let in together
                 self._rate = _DECREASE * self._let_in_a_second(now)
         elif self._share and not self._share.refused():
-            return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
+            return False
         else:
             self._slow_down(now, wished_s, most_s)
-        return 0.0
+        return True
 
     def _slow_down(self, now: float, wished_s: float | None, most_s: float) -> None:
         self._lowered += 1
@@ -155,11 +162,16 @@ class Pace:
         """Note what a reply's headers say: with no request left, the next call waits for the next place."""
         room = room_left(headers)
         if room is not None and room > 0:
-            self._put_off(anyio.current_time(), min(room, LONGEST_PAUSE_S))
+            with self._lock:
+                self._put_off(anyio.current_time(), min(room, LONGEST_PAUSE_S))
 
-    def _raise_rate(self, rate: float) -> None:
-        raised = rate + (_DOUBLING if self._gain is None else self._gain / rate)
-        self._rate = raised if raised < _FASTEST else None
+    def _take_turn(self, now: float) -> None:
+        if self._share is None:
+            self._probe(now)
+        if self._rate is not None:
+            self._next_at = now + 1 / self._rate
+            raised = self._rate + (_DOUBLING if self._gain is None else self._gain / self._rate)
+            self._rate = raised if raised < _FASTEST else None
 
     def _put_off(self, now: float, pause_s: float) -> None:
         self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))

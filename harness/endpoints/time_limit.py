@@ -1,8 +1,10 @@
 """A limit on time that stands still while its work waits for what is no fault of the work."""
 
+import asyncio
 import math
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -32,6 +34,7 @@ class TimeLimit:
         """Set the limit; the clock begins with `within`."""
         self.seconds = seconds
         self._scope: anyio.CancelScope | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._left_s = seconds
         self._stops = 0
 
@@ -51,6 +54,7 @@ class TimeLimit:
     def within(self) -> anyio.CancelScope:
         """Return the scope to run the work in, for `seconds` at most; work that is cut off ends without an error."""
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
+        self._loop = asyncio.get_running_loop()
         return self._scope
 
     @contextmanager
@@ -66,3 +70,29 @@ class TimeLimit:
             self._stops -= 1
             if self._scope and not self._stops:
                 self._scope.deadline = anyio.current_time() + self._left_s
+
+    @contextmanager
+    def stopped_from_afar(self) -> Generator[None]:
+        """Stand still, for work in another thread's event loop: the clock's own loop stops it, and lets it go on."""
+        stop = ExitStack()
+        self._soon(lambda: stop.enter_context(self.stopped()))
+        try:
+            yield
+        finally:
+            self._soon(stop.close)
+
+    def _soon(self, act: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
+            if self._loop:
+                self._loop.call_soon_threadsafe(act)
+
+
+@dataclass(frozen=True)
+class FromAfar:
+    """A clock as work in another thread's event loop stops it."""
+
+    limit: TimeLimit
+
+    def stopped(self) -> AbstractContextManager[None]:
+        """Stand still for as long as the context lasts."""
+        return self.limit.stopped_from_afar()

@@ -75,22 +75,19 @@ async def open_engine(
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
 
-    def models_at(gates: Gates) -> LoopModels:
-        gate = gate_of(spec.endpoint, settings, gates)
+    def models_of_loop() -> LoopModels:
+        gate = gate_of(spec.endpoint, settings, surroundings.gates)  # one for all event loops
         provider, client = provider_for(spec.endpoint, gate)
         state = EndpointState(
             gate, surroundings.progress.note, strict=settings.strict_temperature, alone_s=surroundings.deadline.alone_s
         )
         return LoopModels(provider, state, client.close if client else None)
 
-    def models_elsewhere() -> LoopModels:
-        return models_at(Gates(surroundings.progress))
-
-    models = models_at(surroundings.gates)
+    models = models_of_loop()
     run_context = RunContext(
         loaded=spec.loaded,
         settings=settings,
-        models=ModelSource(spec.endpoint, models.provider, spec.offline, models.state, models_elsewhere),
+        models=ModelSource(spec.endpoint, models.provider, spec.offline, models.state, models_of_loop),
         run_id=run_id,
         store=store,
         progress=surroundings.progress,

@@ -23,9 +23,9 @@ from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
 from harness.endpoints import (
-    NO_LIMIT,
     Endpoint,
     EndpointState,
+    FromAfar,
     Gate,
     Stoppable,
     StreamedReply,
@@ -46,8 +46,8 @@ class RecordedModel(Model):
         """Wrap `inner`. `state` is that of the event loop where it is not the run's; `own` one the agent brought."""
         self._inner, self._recorder, self._own = inner, recorder, own
         self._state = state or recorder.state
-        # The rollout's clock is stopped from its own event loop alone.
-        self._clock: Stoppable = recorder.limit if self._state is recorder.state else NO_LIMIT
+        own_loop = self._state is recorder.state
+        self._clock: Stoppable = recorder.limit if own_loop else FromAfar(recorder.limit)
         self.model = getattr(inner, "model", None)
 
     def elsewhere(self, state: EndpointState) -> "RecordedModel":

@@ -27,7 +27,7 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import harness
 from harness.core.records import Rollout, Step
-from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen
 from tests.rollouts.test_replay import archived, identical, replayed
 
 pytestmark = pytest.mark.anyio
@@ -305,3 +305,24 @@ async def test_a_thread_that_outlives_its_rollout_asks_nobody(monkeypatch: pytes
         assert [r.status for r in group.rollouts] == ["ok", "ok"]
         assert errors == ["RolloutOver"]
         assert len(ours.requests) == 4
+
+
+async def test_an_endpoint_that_a_run_in_a_thread_gave_up_is_asked_no_more_by_anybody():
+    @function_tool
+    def clerk() -> str:
+        """Run an agent in this thread."""
+        return str(Runner.run_sync(Agent(name="clerk", instructions="Inner."), "Do it.").final_output)
+
+    def script(seen: Seen) -> Say | Refuse:
+        return Refuse(429, "slow down") if seen.system == "Inner." else Say(calls=(("clerk", {}),))
+
+    agent = Agent(name="a", tools=[clerk])
+    with (
+        FakeEndpoint(agent=script).serving() as ours,
+        pytest.warns(UserWarning, match=r"^1 of 3 rollouts were begun: .* gave no reply for 0.001 s \(--give-up\)"),
+    ):
+        group = await harness.rollout(
+            agent, "Do it.", n=3, base_url=ours.base_url, give_up=0.001, concurrency=1, model="m"
+        )
+    assert [r.failure.kind for r in group.rollouts if r.failure] == ["network"]
+    assert len(ours.requests) == 2
