@@ -171,7 +171,7 @@ async def _prepared(
     loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
-        await rubric_at_hand(settings)  # which `prepare` then has at hand
+        await rubric_at_hand(settings, loaded)  # which `prepare` then has at hand
         plan = await prepare(loaded, settings, surroundings.environ)
         spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from harness.core.progress import Progress, Silent
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
 from harness.endpoints import Credentials
-from harness.pipeline import Surroundings, rubric_of
+from harness.pipeline import Surroundings, rubric_of, rubric_of_run
 from harness.rollouts import LoadedAgent, from_object, load_agent
 from harness.tournament import METHODS, AnyRubric
 
@@ -44,14 +45,15 @@ def surroundings_of(progress: Progress | None, clock: Clock = now) -> Surroundin
     return Surroundings(environment(), clock, progress or Logged())
 
 
-async def rubric_at_hand(settings: Settings) -> AnyRubric:
+async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
     """Return the rubric. A file of the user's is read in a child process: a thread waits for that, not the loop.
 
     Raises UsageError.
     """
-    if METHODS[settings.judge].is_packaged(settings.rubric):
-        return rubric_of(settings)
-    return await anyio.to_thread.run_sync(rubric_of, settings)
+    word = settings.rubric or (loaded.rubric if loaded else None)
+    read = partial(rubric_of, settings) if loaded is None else lambda: rubric_of_run(loaded, settings)[1]
+    is_packaged = word is None or METHODS[settings.judge].is_packaged(word)
+    return read() if is_packaged else await anyio.to_thread.run_sync(read)
 
 
 def loaded_agent(agent: AnyAgent) -> LoadedAgent:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness.pipeline.quote import Quote, quote_rescoring
     from harness.pipeline.rank_groups import rank_alone, rank_part
     from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
-    from harness.pipeline.rubrics import rubric_of
+    from harness.pipeline.rubrics import rubric_of, rubric_of_run
     from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
     from harness.pipeline.stages import open_engine, open_judge, open_judge_models, open_ranker
     from harness.pipeline.surroundings import Surroundings
@@ -89,6 +89,7 @@ __all__ = [
     "resolve_judge",
     "resume_run",
     "rubric_of",
+    "rubric_of_run",
     "run_queries",
     "validate_run",
     "what_is_kept",
