@@ -44,7 +44,7 @@ else:
             "quote": "Quote quote_rescoring",
             "rank_groups": "rank_alone rank_part",
             "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
-            "rubrics": "rubric_of",
+            "rubrics": "rubric_of rubric_of_run",
             "runs": "RunResult replay_run rescore_run resume_run run_queries",
             "stages": "open_engine open_judge open_judge_models open_ranker",
             "surroundings": "Surroundings",
