@@ -56,4 +56,5 @@ def _is_locked(path: Path) -> bool:
         inode, locks = path.stat().st_ino, _LOCKS.read_text("ascii")
     except (OSError, ValueError):
         return False
-    return any(place.endswith(f":{inode}") for line in locks.splitlines() for place in line.split()[5:6])
+    held = (line.split() for line in locks.splitlines())  # number, kind, mandatory or not, access, pid, device:inode
+    return any("FLOCK" in fields[1:2] and fields[5:6] and fields[5].endswith(f":{inode}") for fields in held)
