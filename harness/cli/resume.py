@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @options.trust_option
 @options.setting_options("max_cost", "prices", "price_by_name", default="the run's own")
 @options.setting_options("instructions", default="the text that the run holds")
+@options.setting_options("approve", default="the run's own, then the agent file's approve()")
 @options.setting_option("runs_dir")
 @options.json_option
 @options.wide_option

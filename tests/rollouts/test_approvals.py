@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 from agents import Agent, function_tool, handoff
+from agents.mcp import MCPServer
+from mcp.types import CallToolResult, TextContent
+from mcp.types import Tool as MCPTool
 
 import harness
 from harness.core.errors import UsageError
@@ -267,3 +270,85 @@ def test_the_command_says_it_and_exits_2_and_the_flag_is_kept_in_the_run(tmp_pat
     (run,) = (tmp_path / "runs").glob("*/run.json")
     assert json.loads(run.read_text("utf-8"))["settings"]["approve"] == ["send", "as_tool"]
     assert "1. approval send" in path.out
+
+
+def test_resume_takes_the_flag_in_place_of_the_runs_own_and_keeps_it(tmp_path: Path, harness: Harness):
+    agent, word = written(tmp_path), sending(("ask", {"to": "bob"}))
+    with FakeEndpoint(agent=word).serving() as endpoint:
+        run = f"run Do-it. --model m -n 2 --base-url {endpoint.base_url} --approve send --approve as_tool --agent"
+        waiting = harness(*run.split(), agent)
+        assert waiting.code == 3, waiting.err
+        asked = len(endpoint.requests)
+        resumed = harness("resume", "last", "--retry-failed", "--approve", "all", "--json")
+        assert resumed.code == 0, resumed.err
+        assert len([seen for seen in endpoint.requests[asked:] if not seen.is_judge]) == 4
+    (group,) = resumed.json["groups"]
+    assert [r["status"] for r in group["rollouts"]] == ["ok", "ok"]
+    assert "1. approval ask" in harness("show", "last", "--rollout", "1").out
+    newest = max((tmp_path / "runs").glob("*/rankings/*.jsonl"))
+    assert json.loads(newest.read_text("utf-8").splitlines()[0])["settings"]["approve"] == ["all"]
+
+
+class Post(MCPServer):
+    """An MCP server in this process, some of whose tools need approval. Each rollout gets a copy of its own."""
+
+    def __init__(self, require_approval: Any, note_call: Callable[[str], None]) -> None:
+        super().__init__(require_approval=require_approval)
+        self.note_call = note_call
+
+    @property
+    def name(self) -> str:
+        return "post"
+
+    async def connect(self) -> None:
+        pass
+
+    async def cleanup(self) -> None:
+        pass
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[MCPTool]:
+        schema = {"type": "object", "properties": {}}
+        return [MCPTool(name=name, description="Do it.", input_schema=schema) for name in ("post", "look")]
+
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> CallToolResult:
+        self.note_call(tool_name)
+        return CallToolResult(content=[TextContent(type="text", text=f"{tool_name} done")])
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any:
+        raise NotImplementedError
+
+
+POLICIES = ["always", {"post": "always", "look": "never"}, {"always": {"tool_names": ["post"]}}]
+
+
+@BOTH_APIS
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize(
+    ("flags", "word", "output"),
+    [(["post", "look"], "approved", "post done"), (["none"], "refused", "Tool execution was not approved.")],
+)
+async def test_the_flag_decides_on_calls_of_mcp_tools_too(
+    policy: Any, api: str, flags: list[str], word: str, output: str
+):
+    called = set[str]()
+    agent = Agent(name="a", mcp_servers=[Post(policy, lambda name: called.add(name))])  # noqa: PLW0108 - not copied
+    (rollout,), _ = await roll_out(agent, sending(("post", {}), ("look", {})), api, approve=flags)
+    decision, tool = (s for s in rollout.trajectory.path if s.tool_name == "post")
+    assert shown(decision) == ("approval", "post", word)
+    assert output in (tool.tool_output or "")
+    assert ("post" in called) == (word == "approved")
+    assert ("look" in called) == (word == "approved" or policy != "always")
+    ended_whole(rollout, 2)
+
+
+async def test_a_call_of_an_mcp_tool_that_nobody_decides_on_fails_the_rollout_with_what_to_do():
+    called = list[str]()
+    agent = Agent(name="a", mcp_servers=[Post("always", lambda name: called.append(name))])  # noqa: PLW0108 - as above
+    (rollout,), _ = await roll_out(agent, sending(("post", {})))
+    assert rollout.failure
+    assert rollout.failure.kind == "approval"
+    assert all(word in rollout.failure.message for word in ("post", "--approve"))
+    assert called == []
