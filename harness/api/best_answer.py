@@ -103,7 +103,7 @@ def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
 
 
 def _cost(group: Group, ranking: GroupRanking | None) -> float | None:
-    judging = ranking.judge_usd if ranking else 0.0
+    judging = ranking.judge_usd if ranking else None  # a judge that failed may have been paid for some replies
     return sum_if_known([*(r.price_usd for r in group.rollouts), judging])
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import anyio
 from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
 from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
@@ -28,7 +29,7 @@ from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
-from harness.rollouts.lifecycle import RolloutScope, set_up, verified
+from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.mcp_errors import mcp_errors
 from harness.rollouts.model_calls import CallTotals, total_calls
@@ -161,7 +162,10 @@ class Attempt:
 
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
-        return self._keep(await verified(self.run_context.loaded, self._made(outcome), self.query))
+        left_s = max(0.0, self.run_context.deadline.at - anyio.current_time())
+        return self._keep(
+            await verified(self.run_context.loaded, self._made(outcome), self.query, min(REWARD_S, left_s))
+        )
 
     def record(self, outcome: AgentOutcome) -> Rollout:
         """Make the record and store it, at once and without a reward."""

@@ -61,16 +61,16 @@ async def set_up(
             scope.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
 
 
-async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query) -> Rollout:
+async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:
     """Return the rollout with the reward that `reward(rollout, query)` of the agent's file gives, or why it gives none.
 
-    A failed rollout is returned as it is: how it ranks is for `--failed` to say.
+    `reward` may take `most_s`. A failed rollout is returned as it is: how it ranks is for `--failed` to say.
     """
     if loaded.reward is None or rollout.failure:
         return rollout
     reward: float | None = None
-    error: str | None = f"reward was not done after {REWARD_S:g} s"
-    with anyio.move_on_after(REWARD_S, shield=True):
+    error: str | None = f"reward was not done after {most_s:.3g} s"
+    with anyio.move_on_after(most_s, shield=True):
         try:
             reward, error = _number(await _called(loaded.reward, rollout, query)), None
         except Exception as exc:  # noqa: BLE001 - the user's code may raise anything

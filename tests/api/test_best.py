@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -266,6 +267,21 @@ def test_a_tool_that_hangs_is_left_at_the_deadline():
     with pytest.raises(harness.HarnessError, match="no rollout of 2 ended well: left") as raised:
         best_of(script, Agent(name="plain", model="m", tools=[wait]), n=2, deadline=3)
     assert raised.value.group
+
+
+def test_a_reward_that_takes_long_is_given_up_at_the_deadline():
+    module: Any = ModuleType("rewarding")
+    module.agent = AGENT
+
+    async def reward(*_: Any) -> float:
+        await anyio.sleep(NEVER)
+        return 1.0
+
+    module.reward = reward
+    best, seconds, _ = best_of(answering(1), module, n=2, deadline=6)
+    assert seconds <= 6.1
+    assert (best.answer, best.judged) == ("poor answer 0", False)
+    assert best.rollouts[0].verify_error == "reward was not done after 5 s"
 
 
 def test_where_no_rollout_was_begun_the_error_says_why():
