@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None, *, as_json: bool) -> None:
     """Show how far to believe the judge, for each ranking of a run and each judge in it.
 
-    Flips, position bias, ties, cycles, the pull of length, marks, noise, failures; and whether judging each pair in
+    Flips, position bias, ties, cycles, the pull of length, scores, noise, failures; and whether judging each pair in
     one order would do. Reads the archive alone.
     """
     from harness.cli.archived_run import open_run

@@ -111,7 +111,7 @@ def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
         QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triples"), _cycles(t)),
         QualityFigure("length", "Score and length", _length(t), _length_meaning(t)),
         QualityFigure("marks", "Scores", _histogram(t), _marks(t)),
-        QualityFigure("claims", "Claims against its marks", share_words(t.claims, "verdicts"), _claims(t)),
+        QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdicts"), _claims(t)),
         QualityFigure("self_noise", "Own noise", _noise(t), _noise_meaning(t)),
         QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
         QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
@@ -214,14 +214,14 @@ def _marks(t: Tally) -> str:
     if t.flat_mark:
         mark, share = t.flat_mark
         return f"it gives {mark} to {100 * share:.0f} % of the answers: it hardly uses the scale"
-    return f"combined scores in whole marks, from {min(t.marks)} to {max(t.marks)}"
+    return f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}"
 
 
 def _claims(t: Tally) -> str:
     if not t.claims.part:
-        return "what it claims is what its marks come to"
+        return "what it claims is what its scores come to"
     winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
-    return f"its sums are not those of its marks{winners}; the marks count"
+    return f"its sums are not those of its scores{winners}; the scores count"
 
 
 def _noise(t: Tally) -> str:
