@@ -13,7 +13,8 @@ from harness.core.errors import ExitCode, UsageError
 @click.command()
 @options.agent_option
 @options.setting_options(
-    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline")
+    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
+    "approve",
 )
 @options.config_option
 @click.option("--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell.")

@@ -70,6 +70,19 @@ async def test_an_agent_that_would_not_run_fails_with_its_reason(tmp_path: Path,
     assert "OPENAI_API_KEY=sk-..." in (checks["run"].do or "")
 
 
+async def test_a_tool_that_needs_approval_fails_until_somebody_decides_on_it(tmp_path: Path, endpoint: FakeEndpoint):
+    source = (
+        "from agents import Agent, function_tool\n@function_tool(needs_approval=True)\ndef send():\n    'Send it.'\n"
+    )
+    (tmp_path / "mine.py").write_text(source + "agent = Agent(name='mine', tools=[send])")
+    word, environ = f"{tmp_path / 'mine.py'}:agent", at(endpoint)
+    checks = await found_for_free(a_request(word, environ=environ, model="m"))
+    assert checks["agent"].status == "fail"
+    assert "needs approval" in checks["agent"].found
+    decided = await found_for_free(a_request(word, environ=environ, model="m", approve=("send",)))
+    assert decided["agent"].status == "ok"
+
+
 async def test_an_address_that_is_none_is_a_failed_check():
     checks = await found_for_free(a_request(base_url="localhost:8000"))
     assert checks["endpoint"].status == "fail"
