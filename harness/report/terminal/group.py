@@ -138,8 +138,8 @@ def _open_lines(ranking: GroupRanking, reasons: Counter[str]) -> Iterator[str]:
         yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
     if unbought := len(ranking.failed_verdicts) - failed:
         yield (
-            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost), so {_unranked(ranking)}; "
-            "`harness rescore RUN` with the same options, but without those, buys them"
+            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
+            f"so {_unranked(ranking)}; `harness rescore RUN` with the same options, but without those, buys them"
         )
 
 
