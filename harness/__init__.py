@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         TrajectoryScore,
         best_of,
         best_of_sync,
+        check_rubric,
         import_run,
+        loadable_agents,
         plan,
         plan_sync,
         preload,
@@ -47,12 +49,23 @@ if TYPE_CHECKING:
         ruler_sync,
         run,
         run_sync,
+        text_of_rubric,
         validate,
         validate_sync,
     )
     from harness.api import list_of_runs as runs
     from harness.api import open_archive as open  # noqa: A004 - people write harness.open, as they write gzip.open
-    from harness.archive import Finding, MemoryStore, RankingFile, RankingHead, RunInfo, RunReader, RunStore, Store
+    from harness.archive import (
+        Finding,
+        MemoryStore,
+        RankingFile,
+        RankingHead,
+        RunInfo,
+        RunReader,
+        RunStore,
+        Store,
+        schemas,
+    )
     from harness.core.errors import (
         ArchiveDamaged,
         ArchiveLocked,
@@ -74,7 +87,7 @@ if TYPE_CHECKING:
     from harness.doctor import Check, check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints import CostBounds
     from harness.formats import Asked
-    from harness.judging import Judge, Task
+    from harness.judging import Judge, Task, packaged_rubrics
     from harness.pipeline import Quote, Validation
     from harness.ranking import RankedScores, Sampler, rank_scores
     from harness.report import RankingChange
@@ -145,10 +158,13 @@ __all__ = [
     "best_of_sync",
     "check_judge",
     "check_judge_sync",
+    "check_rubric",
     "check_setup",
     "check_setup_sync",
     "import_run",
+    "loadable_agents",
     "open",
+    "packaged_rubrics",
     "plan",
     "plan_sync",
     "preload",
@@ -172,6 +188,8 @@ __all__ = [
     "run",
     "run_sync",
     "runs",
+    "schemas",
+    "text_of_rubric",
     "validate",
     "validate_sync",
 ]
@@ -235,14 +253,17 @@ _HOMES = {
     "Usage": "harness.core.records:Usage",
     "UsageError": "harness.core.errors:UsageError",
     "Validation": "harness.pipeline:Validation",
+    "loadable_agents": "harness.api:loadable_agents",
     "best_of": "harness.api:best_of",
     "best_of_sync": "harness.api:best_of_sync",
     "check_judge": "harness.doctor:check_judge",
     "check_judge_sync": "harness.doctor:check_judge_sync",
+    "check_rubric": "harness.api:check_rubric",
     "check_setup": "harness.doctor:check_setup",
     "check_setup_sync": "harness.doctor:check_setup_sync",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",
+    "packaged_rubrics": "harness.judging:packaged_rubrics",
     "plan": "harness.api:plan",
     "plan_sync": "harness.api:plan_sync",
     "preload": "harness.api:preload",
@@ -266,6 +287,8 @@ _HOMES = {
     "run": "harness.api:run",
     "run_sync": "harness.api:run_sync",
     "runs": "harness.api:list_of_runs",
+    "schemas": "harness.archive:schemas",
+    "text_of_rubric": "harness.api:text_of_rubric",
     "validate": "harness.api:validate",
     "validate_sync": "harness.api:validate_sync",
 }

@@ -26,6 +26,7 @@ def judges(seen: Seen) -> Any:
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 @pytest.mark.filterwarnings("default::UserWarning")
 async def test_every_block_of_the_page_works_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ from harness.api.messages import RulerSettings, TrajectoryScore, ruler
 from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
 from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, resume, run, validate
+from harness.api.starting_points import check_rubric, loadable_agents, text_of_rubric
 from harness.api.twins import (
     best_of_sync,
     plan_sync,
@@ -39,9 +40,11 @@ __all__ = [
     "best_from",
     "best_of",
     "best_of_sync",
+    "check_rubric",
     "for_best",
     "import_run",
     "list_of_runs",
+    "loadable_agents",
     "open_archive",
     "plan",
     "plan_sync",
@@ -64,6 +67,7 @@ __all__ = [
     "ruler_sync",
     "run",
     "run_sync",
+    "text_of_rubric",
     "validate",
     "validate_sync",
 ]

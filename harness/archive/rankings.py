@@ -9,6 +9,7 @@ from typing import overload
 from harness.archive.lines import RecordPlace, read_at, read_lines
 from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankingHead, read_record
 from harness.core.rankings import GroupRanking
+from harness.core.records import Query
 
 
 class GroupsOnDisk(Sequence[GroupRanking]):
@@ -59,9 +60,9 @@ class RankingFile:
     incomplete: int = 0
     """How many of the groups are not ranked in full; 0 too for one that was not read from a file."""
 
-    def of(self, query: str) -> GroupRanking | None:
-        """Return the ranking of one query's group, or None."""
-        at = self._places.get(query)
+    def of(self, query: Query | str) -> GroupRanking | None:
+        """Return the ranking of the group of a query, or of the query with that id; or None."""
+        at = self._places.get(query if isinstance(query, str) else query.id)
         return None if at is None else self.groups[at]
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import Any, cast
 from harness.core.settings import SETTINGS
 
 _PYTHON = ContextVar("harness_called_from_python", default=False)
-_FUNCTIONS = {"ls": "runs"}
+_FUNCTIONS = {"ls": "runs", "import": "import_run"}
 """The functions that are not named as their commands are."""
 
 
