@@ -11,6 +11,7 @@ import pytest
 
 from harness import rollout
 from harness.core.records import Rollout, Step
+from harness.core.settings import Api
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Script, Seen
 
 N = 3
@@ -40,7 +41,7 @@ class Logged:
 
 
 async def rolled_out(
-    agent: str, query: str, script: Script, api: str, model: str | None = "m"
+    agent: str, query: str, script: Script, api: Api, model: str | None = "m"
 ) -> tuple[list[Rollout], Logged]:
     """Roll an agent out, and hold every rollout against the server's log: its steps, its answer, its temperatures."""
     logged = Logged(script)

@@ -12,6 +12,7 @@ from agents import Agent
 
 from harness import AgentEnv, rollout
 from harness.core.records import Rollout
+from harness.core.settings import Api
 from harness.rollouts import load_agent
 from tests.agents_config.exchanges import N, by_rollout, flatten, marked, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
@@ -28,7 +29,7 @@ def kinds(done: Rollout) -> list[tuple[Any, ...]]:
 
 
 @BOTH_APIS
-async def test_triage_hands_over_and_the_specialist_looks_the_fault_up(api: str):
+async def test_triage_hands_over_and_the_specialist_looks_the_fault_up(api: Api):
     codes, numbers = cycle(["E07", "e03 ", "E99"]), count(1)
 
     def script(seen: Seen) -> Say:
@@ -52,7 +53,7 @@ async def test_triage_hands_over_and_the_specialist_looks_the_fault_up(api: str)
 
 
 @BOTH_APIS
-async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(api: str):
+async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(api: Api):
     numbers = count(1)
 
     def manager(done: int) -> Say:
@@ -80,7 +81,7 @@ async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(ap
 
 @pytest.mark.process
 @BOTH_APIS
-async def test_each_rollout_has_a_notes_server_of_its_own(api: str):
+async def test_each_rollout_has_a_notes_server_of_its_own(api: Api):
     numbers = count(1)
 
     def script(seen: Seen) -> Say:
@@ -101,7 +102,7 @@ def order_of(name: str) -> dict[str, Any]:
 
 
 @BOTH_APIS
-async def test_the_extractor_asks_for_a_schema_and_its_answer_is_json(api: str):
+async def test_the_extractor_asks_for_a_schema_and_its_answer_is_json(api: Api):
     order = order_of("Boskoop")
     script: Script = lambda _: Say(json.dumps(order))  # noqa: E731
     rollouts, logged = await rolled_out("extractor", "12 crates of boskoop by Friday", script, api)

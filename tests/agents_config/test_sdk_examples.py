@@ -16,6 +16,7 @@ import pytest
 from agents.models import get_default_model
 from filelock import FileLock
 
+from harness.core.settings import Api
 from tests.agents_config.exchanges import N, by_rollout, rolled_out, tools_in
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
@@ -77,7 +78,7 @@ def once(name: str, arguments: dict[str, str]) -> Script:
 
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
-async def test_tools(api: str):
+async def test_tools(api: Api):
     script = once("get_weather", {"city": "Tokyo"})
     rollouts, logged = await rolled_out("examples/basic/tools.py:agent", "Weather?", script, api, model=None)
     for done in rollouts:
@@ -89,7 +90,7 @@ async def test_tools(api: str):
 
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
-async def test_routing(api: str):
+async def test_routing(api: Api):
     script = once("transfer_to_french_agent", {})
     agent = "examples/agent_patterns/routing.py:triage_agent"
     rollouts, logged = await rolled_out(agent, "Good evening in French?", script, api, model=None)
@@ -102,7 +103,7 @@ async def test_routing(api: str):
 
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
-async def test_agents_as_tools(api: str):
+async def test_agents_as_tools(api: Api):
     numbers, wanted = count(1), ("translate_to_spanish", "translate_to_french")
 
     def script(seen: Seen) -> Say:
@@ -121,7 +122,7 @@ async def test_agents_as_tools(api: str):
 @BOTH_APIS
 @pytest.mark.parametrize(("said", "kind"), [("Sacramento", None), ("Call 650-123-4567", "guardrail")])
 @pytest.mark.usefixtures("at_the_sdk")
-async def test_output_guardrails(api: str, said: str, kind: str | None):
+async def test_output_guardrails(api: Api, said: str, kind: str | None):
     reply = {"reasoning": "I know it.", "response": said, "user_name": None}
     agent = "examples/agent_patterns/output_guardrails.py:agent"
     rollouts, _ = await rolled_out(agent, "The capital?", lambda _: Say(json.dumps(reply)), api, model=None)
@@ -134,7 +135,7 @@ async def test_output_guardrails(api: str, said: str, kind: str | None):
 
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
-async def test_customer_service_answers_questions_and_passes_the_customer_to_and_fro(api: str):
+async def test_customer_service_answers_questions_and_passes_the_customer_to_and_fro(api: Api):
     moves = [
         ("transfer_to_faq_agent", {}),
         ("faq_lookup_tool", {"question": "Is there wifi?"}),

@@ -13,7 +13,7 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.attempts import Outcome, attempt
+from tests.fuzz.attempts import LIMIT_S, Outcome, attempt
 from tests.fuzz.snapshots import changes, snapshot
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -119,8 +119,8 @@ def faults_of(attack: Attack, room: Room, *, limit_s: float | None = None) -> li
     may_change = [room.home, *(room.work / path for path in attack.may_write)]
     before = snapshot(room.top, leave_out=may_change)
     for line in attack.lines:
-        limit = {} if limit_s is None else {"limit_s": limit_s}
-        outcome = attempt(line, room.work, room.environ(attack.environ), attack.stdin, **limit)
+        environ = room.environ(attack.environ)
+        outcome = attempt(line, room.work, environ, attack.stdin, limit_s=limit_s or LIMIT_S)
         after = snapshot(room.top, leave_out=may_change)
         whats = outcome.faults() + [f"outside: {change}" for change in changes(before, after)]
         faults += [Fault(what, outcome, attack) for what in whats]

@@ -27,6 +27,7 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import harness
 from harness.core.records import Rollout, Step
+from harness.core.settings import Api
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen
 from tests.rollouts.test_replay import archived, identical, replayed
 
@@ -116,7 +117,7 @@ INNER = (("tool", "inner", "look_up", "meaning of x", ()),)
 @BOTH_APIS
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_runs_on_the_runs_models_and_all_that_the_server_saw_is_in_the_archive(
-    form: str, api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     file = tmp_path / "outer.py"
     file.write_text(AGENT)

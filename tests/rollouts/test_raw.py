@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 
 import harness
+from harness.core.settings import Api
 from harness.rollouts.raw import RawCall, pack, parts, unpack
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_capture import slow_then_fast
@@ -25,7 +26,7 @@ def three_turns(seen: Seen) -> Say:
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_raw_calls_rebuild_the_requests_that_the_server_saw_and_the_replies_as_sdk_objects(api: str):
+async def test_raw_calls_rebuild_the_requests_that_the_server_saw_and_the_replies_as_sdk_objects(api: Api):
     store = harness.MemoryStore()
     agent = Agent(name="a", instructions="Look up.", tools=[slow_then_fast])
     with FakeEndpoint(agent=three_turns).serving() as endpoint:
