@@ -1,6 +1,7 @@
 """`harness best`: the best answer alone on stdout, why on stderr, the rest in the archive."""
 
 import json
+import os
 from itertools import count
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from harness.archive import RunReader
 from tests.conftest import Done, Harness
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Script, Seen, fair_judge
+from tests.fuzz.attempts import attempt
 
 AGENT = "from agents import Agent\nagent = Agent(name='plain')\n"
 STRUCTURED = """
@@ -123,18 +125,24 @@ def test_without_any_verdict_it_answers_with_the_anchors_answer_exits_0_and_says
     assert reason in done.err
 
 
-def test_a_deadline_is_kept_though_runs_and_the_judge_hang(harness: Harness, tmp_path: Path):
+def test_a_deadline_is_kept_though_runs_and_the_judge_hang(endpoint: FakeEndpoint, tmp_path: Path):
     numbers = count()
 
     def agent(_: Seen) -> Say | Hang:
         return Hang(60) if (number := next(numbers)) == 2 else Say(f"Answer {number}.")
 
-    with FakeEndpoint(agent=agent, judge=lambda _: Hang(60)).serving() as endpoint:
-        done = run(harness, endpoint, tmp_path, "-n", "4", "--deadline", "6", "--json")
-    assert done.code == 0, done.err
-    assert (done.json["rollout"], done.json["judged"]) == (0, False)
-    assert "not judged: the deadline was over" in done.err
-    (failed,) = (r for r in done.json["groups"][0]["rollouts"] if r["status"] == "failed")
+    endpoint.agent, endpoint.judge = agent, lambda _: Hang(60)
+    (tmp_path / "plain.py").write_text(AGENT)
+    folders = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    environ = folders | {"OPENAI_BASE_URL": endpoint.base_url, "NO_COLOR": "1", "TERM": "dumb"}
+    argv = ("best", "Which?", "--agent", "plain.py", "--model", "m", "-n", "4", "--json")
+    attempt((*argv, "--dry-run"), tmp_path, environ, reachable=endpoint.host)  # imports all that the next one needs
+    outcome = attempt((*argv, "--deadline", "6"), tmp_path, environ, reachable=endpoint.host)
+    assert outcome.faults() == []
+    result = json.loads(outcome.out)
+    assert (outcome.code, result["rollout"], result["judged"]) == (0, 0, False)
+    assert "not judged: the deadline was over" in " ".join(outcome.err_text.split())
+    (failed,) = (r for r in result["groups"][0]["rollouts"] if r["status"] == "failed")
     assert failed["failure"]["message"] == "left: it had not ended by the deadline"
 
 
