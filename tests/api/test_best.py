@@ -216,9 +216,9 @@ def test_the_first_call_does_not_keep_the_others_waiting_until_the_deadline():
 
 
 def test_two_answers_are_waited_for_until_the_deadline():
-    best, seconds, _ = best_of(answering(1, 7, NEVER, answer_1="the best"), n=3, deadline=9)
+    best, seconds, _ = best_of(answering(1, 14, NEVER, answer_1="the best"), n=3, deadline=20)
     assert (best.answer, best.judged) == ("the best", True)
-    assert seconds == pytest.approx(8 + 1, abs=0.5)
+    assert 15 < seconds < 19
 
 
 @pytest.mark.parametrize("on_judge_failure", ["anchor", "raise"])
@@ -226,7 +226,7 @@ def test_where_the_deadline_strikes_during_the_rollouts_the_first_answer_is_give
     best, seconds, endpoint = best_of(
         answering(1, NEVER, NEVER, NEVER), n=4, deadline=5, on_judge_failure=on_judge_failure, concurrency=2
     )
-    assert seconds == pytest.approx(5, abs=0.1)
+    assert seconds == pytest.approx(5, abs=0.5)
     assert (best.answer, best.judged) == ("poor answer 0", False)
     assert not any(r.is_judge for r in endpoint.requests)
 
@@ -239,7 +239,7 @@ def test_matches_that_the_judge_does_not_finish_by_the_deadline_stay_open():
         return fair_judge(longest)(seen)
 
     best, seconds, _ = best_of(answering(1, judge=slow_in_the_end, answer_3="the best"), n=6, deadline=10)
-    assert seconds == pytest.approx(10, abs=0.1)
+    assert seconds == pytest.approx(10, abs=0.5)
     assert (best.answer, best.judged) == ("the best", True)
     assert "3 verdicts are missing: the deadline was over" in best.why
 
@@ -248,7 +248,7 @@ def test_matches_that_the_judge_does_not_finish_by_the_deadline_stay_open():
 @pytest.mark.parametrize("n", [4, 20])
 def test_a_judge_that_gives_nothing_costs_no_answer_and_no_time_beyond_the_deadline(judge: Judging, n: int):
     best, seconds, _ = best_of(answering(1, judge=judge), n=n, deadline=5)
-    assert seconds <= 5.1
+    assert seconds <= 5.5
     assert (best.answer, best.judged) == ("poor answer 0", False)
     with pytest.raises(harness.JudgeFailed):
         best_of(answering(1, judge=judge), n=n, deadline=5, on_judge_failure="raise")
@@ -279,7 +279,7 @@ def test_a_reward_that_takes_long_is_given_up_at_the_deadline():
 
     module.reward = reward
     best, seconds, _ = best_of(answering(1), module, n=2, deadline=6)
-    assert seconds <= 6.1
+    assert seconds <= 6.5
     assert (best.answer, best.judged) == ("poor answer 0", False)
     assert best.rollouts[0].verify_error == "reward was not done after 5 s"
 
