@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +50,7 @@ class RunStore:
         writes to it, CannotWrite for a folder that is read-only.
         """
         self.folder = folder
+        self._made_runs_dir = False
         self.reader = RunReader(folder)  # before the lock, whose file would make the folder of a run that is not there
         self._at = at
         self._head: dict[str, Any] = {
@@ -78,6 +80,7 @@ class RunStore:
         Raises UsageError where the folder cannot be written.
         """
         part, target = runs_dir / f".{info.id}", runs_dir / info.id
+        first_run = not runs_dir.exists()
         try:
             runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             part.mkdir(mode=0o700)
@@ -94,7 +97,9 @@ class RunStore:
             raise UsageError(
                 f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
             ) from exc
-        return cls(target, info.created_at, redact=redact)
+        store = cls(target, info.created_at, redact=redact)
+        store._made_runs_dir = first_run
+        return store
 
     @property
     def is_empty(self) -> bool:
@@ -111,6 +116,9 @@ class RunStore:
             raise RuntimeError("a run with records is never discarded")
         self.close()
         shutil.rmtree(self.folder)
+        if self._made_runs_dir:
+            with suppress(OSError):  # another process has put a run there
+                self.folder.parent.rmdir()
 
     def put_blob(self, text: str) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it."""

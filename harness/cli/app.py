@@ -14,6 +14,7 @@ from harness.cli import completion
 from harness.cli.groups import LazyCommands, OrderedGroup
 from harness.cli.output import guard_output, say
 from harness.core.errors import ExitCode, HarnessError, short_message
+from harness.core.wording import set_command
 
 _COMMANDS = {
     "run": "run",
@@ -52,8 +53,10 @@ _EPILOG = (
     callback=completion.install,
     help="Let a shell complete commands, options, agents and runs, and exit.",
 )
-def app() -> None:
+@click.pass_context
+def app(context: click.Context) -> None:
     """Run an LLM agent many times, find out which runs were really better, keep the evidence."""
+    set_command(context.invoked_subcommand or "run")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import anyio
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
+from harness.cli.process import stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
 from harness.doctor import (
     Check,
@@ -30,7 +32,8 @@ _INDENT = " " * 23
 def report_checks(request: DoctorRequest, ports: str | None, *, live: bool, as_json: bool) -> ExitCode:
     """Run the checks and print them; return the exit code."""
     try:
-        checks = anyio.run(_run_checks, request, parse_ports(ports), live, None if as_json else stdout())
+        with stdout_for_results() if as_json else nullcontext():  # what an agent's file prints is not the result
+            checks = anyio.run(_run_checks, request, parse_ports(ports), live, None if as_json else stdout())
     except KeyboardInterrupt:
         raise Interrupted("interrupted") from None
     if as_json:

@@ -17,7 +17,9 @@ FILE = click.Path(path_type=Path)
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: FILE}
 
 query_argument = click.argument(
-    "query", required=False, help="What to ask the agent. [default: the agent's first EXAMPLES entry]"
+    "query",
+    required=False,
+    help="What to ask the agent; - for standard input. [default: the agent's first EXAMPLES entry]",
 )
 run_argument = click.argument(
     "run",

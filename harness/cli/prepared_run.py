@@ -9,6 +9,7 @@ from harness.cli.process import stdout_for_results
 from harness.core.errors import UsageError
 from harness.core.records import Query
 from harness.core.settings import Settings
+from harness.core.user_files import text_lines
 from harness.formats import query_from, read_queries
 from harness.pipeline import Prepared, prepare
 from harness.rollouts import LoadedAgent, load_agent
@@ -27,6 +28,8 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None) -> lis
     """Return the queries to run: those given, else the agent's first example. Raises UsageError."""
     if queries is not None and query is not None:
         raise UsageError("give a QUERY or --queries FILE, not both")
+    if query == "-":
+        return [query_from("".join(line for _, line in text_lines(None, "QUERY -")).strip())]
     if queries is not None:
         return list(read_queries(queries))
     if query is None and not loaded.examples:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from harness.cli import options
+from harness.cli import completion, options
 from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.settings import SETTINGS
 from harness.core.user_files import read_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from harness.ranking import RankedScores
 
+_TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
+"""`none` ranks nothing: that is for runs that are judged later."""
 _SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown first'
 
 
@@ -29,7 +32,12 @@ _SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown
     type=options.FILE,
     help='{"n": N, "scores": {"i,j": [score_i, score_j]}}, i shown first.',
 )
-@options.setting_option("topology", default="arena")
+@click.option(
+    "--topology",
+    metavar=f"[{'|'.join(_TOPOLOGIES)}]",
+    shell_complete=completion.among(*_TOPOLOGIES),
+    help="The tournament: who meets whom. [default: arena]",
+)
 @options.setting_option("estimator", default="tiers")
 @options.setting_option("order")
 @options.setting_option("seed")

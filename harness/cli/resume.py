@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import completion, options
-from harness.core.errors import ExitCode, HarnessError
+from harness.core.errors import ExitCode, HarnessError, on_a_line
 from harness.core.settings import ADDRESSES
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def resume(
     that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
     that it names as its agent is loaded only with --agent.
     """
-    from harness.archive import find_run, last_unfinished, missing_of
+    from harness.archive import find_run, last_unfinished, list_runs, missing_of
     from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.first_line import say_first
     from harness.cli.output import say
@@ -80,7 +80,8 @@ def resume(
     parent = runs_folder(runs_dir, environ)
     folder = find_run(run, parent) if run else last_unfinished(parent, _say_passed_over)
     if folder is None:
-        say("nothing to do: every run is finished", err=as_json)
+        here = "every run is finished" if list_runs(parent) else f"there is no run in {on_a_line(parent)}/ yet"
+        say(f"nothing to do: {here}", err=as_json)
         return ExitCode.DONE
     reader = open_folder(folder)
     missing = missing_of(reader, retry_failed=retry_failed)

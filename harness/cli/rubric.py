@@ -10,7 +10,7 @@ import click
 
 from harness.cli import options
 from harness.cli.groups import OrderedGroup
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, on_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def check(file: str) -> ExitCode:
     from harness.cli.output import say
     from harness.judging import Rubric, read_rubric, rubric_source
 
-    checked = read_rubric(rubric_source(file))
+    checked = read_rubric(rubric_source(file, on_a_line(file)))
     if not isinstance(checked, Rubric):
         for fault in checked:
             say(f"{file}:{fault.line}: {fault.text}")

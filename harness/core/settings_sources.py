@@ -1,7 +1,7 @@
 """Where settings come from: flags, then `HARNESS_*` in the environment, then `--config` YAML, then the defaults."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -9,12 +9,12 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
-from harness.core.wording import joined, option
+from harness.core.wording import joined, option, where_choices_are
 
 _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
@@ -31,9 +31,21 @@ def environment() -> Mapping[str, str]:
 def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     """Return what the user set, flags over environment over YAML; a flag of None, () or [] counts as not given.
 
-    Raises UsageError for a config file that is missing, broken or not a mapping.
+    Raises UsageError for a config file that is missing, broken or not a mapping, and, naming the source, for a value of
+    the file or of the environment that holds and cannot be used.
     """
-    return _from_file(config) | _from_environment(environ) | {k: v for k, v in flags.items() if v not in (None, (), [])}
+    named = {name: value for name, value in flags.items() if value not in (None, (), [])}
+    of_environment, of_file = _from_environment(environ), _from_file(config)
+    _check_source(of_environment, named, lambda name: f"HARNESS_{name.upper()}")
+    _check_source(of_file, of_environment | named, lambda name: f"--config {on_a_line(str(config))}: {name}")
+    return of_file | of_environment | named
+
+
+def _check_source(values: Mapping[str, Any], over: Collection[str], called: Callable[[str], str]) -> None:
+    """Check the values that nothing is set `over`; `called` is what a message calls a setting of this source."""
+    holding = {name: value for name, value in values.items() if name in SETTINGS and name not in over}
+    if holding:
+        _checked(holding, called)
 
 
 def _from_file(config: Path | None) -> dict[str, Any]:
@@ -86,27 +98,27 @@ def check_known(values: Mapping[str, Any]) -> None:
     _checked({name: value for name, value in values.items() if name in SETTINGS})
 
 
-def _checked(given: Mapping[str, Any]) -> BaseModel:
+def _checked(given: Mapping[str, Any], called: Callable[[str], str] = option) -> BaseModel:
     values = {name: _in_words(SETTINGS[name], value) for name, value in given.items()}
     for name, value in values.items():
-        _check_text(name, value)
+        _check_text(name, value, called)
     try:
         return _checker()(**values)
     except ValidationError as exc:
-        raise UsageError(_complaints(exc)) from None
+        raise UsageError(_complaints(exc, called)) from None
 
 
 def _in_words(setting: Setting, value: Any) -> Any:
     return setting.words(value) if setting.words else value
 
 
-def _check_text(name: str, value: Any) -> None:
+def _check_text(name: str, value: Any, called: Callable[[str], str]) -> None:
     """Refuse text that a run cannot keep, and that no file system takes as a name."""
     several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
     for text in (str(each) for each in several if isinstance(each, str | Path)):
         if "\0" in text or valid_unicode(text) != text:
             shown = "" if name in ADDRESSES else quoted(text)
-            raise UsageError(f"{joined(option(name), shown)}: holds NUL, or a byte that is not UTF-8")
+            raise UsageError(f"{joined(called(name), shown)}: holds NUL, or a byte that is not UTF-8")
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,15 +213,16 @@ def _check_ruler(settings: Settings) -> None:
         )
 
 
-def _complaints(faults: ValidationError) -> str:
+def _complaints(faults: ValidationError, called: Callable[[str], str]) -> str:
     """Return what is wrong with the first few settings, and how many others there are."""
-    each = list(dict.fromkeys(_complaint(error) for error in faults.errors(include_url=False)))
+    each = list(dict.fromkeys(_complaint(error, called) for error in faults.errors(include_url=False)))
     others = f"; and {len(each) - _MOST_COMPLAINTS} faults more" if len(each) > _MOST_COMPLAINTS else ""
     return "; ".join(each[:_MOST_COMPLAINTS]) + others
 
 
-def _complaint(error: Any) -> str:
+def _complaint(error: Any, called: Callable[[str], str]) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
     name = str(error["loc"][0])
     value = "" if name in ADDRESSES else quoted(error["input"])  # an address may hold a password
-    return f"{joined(option(name), value)}: {message} (range and choices: `harness run --help`)"
+    where = where_choices_are(None if called is option else "run")
+    return f"{joined(called(name), value)}: {message}{where}"

@@ -12,6 +12,7 @@ from typing import Any, cast
 from harness.core.settings import SETTINGS
 
 _PYTHON = ContextVar("harness_called_from_python", default=False)
+_COMMAND = ContextVar("harness_command", default="run")
 _FUNCTIONS = {"ls": "runs", "import": "import_run"}
 """The functions that are not named as their commands are."""
 
@@ -24,6 +25,16 @@ def from_python() -> Generator[None]:
         yield
     finally:
         _PYTHON.reset(before)
+
+
+def set_command(name: str) -> None:
+    """Let the messages of what is called from now on point to the help of a command."""
+    _COMMAND.set(name)
+
+
+def where_choices_are(command: str | None = None) -> str:
+    """Return where range and choices of an option stand, in brackets: in the help of `command`, else of today's."""
+    return "" if _PYTHON.get() else f" (range and choices: `harness {command or _COMMAND.get()} --help`)"
 
 
 def option(name: str, value: object = None) -> str:

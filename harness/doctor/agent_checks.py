@@ -56,10 +56,17 @@ class CheckedAgent:
         return [tool.name for tool in tools if not isinstance(tool, FunctionTool)]
 
 
-async def check_agent(request: DoctorRequest, folder: Path) -> tuple[CheckedAgent | None, list[Check]]:
-    """Load the agent as from `folder` and make one. Return it, None where that fails, with the checks of it."""
+def find_agent(request: DoctorRequest, folder: Path) -> LoadedAgent | HarnessError:
+    """Load the agent as from `folder`; return what is raised where that fails."""
     try:
-        loaded = load_agent(request.agent, folder)
+        return load_agent(request.agent, folder)
+    except HarnessError as exc:
+        return exc
+
+
+async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[CheckedAgent | None, list[Check]]:
+    """Make an agent. Return it, None where that fails, with the checks of it."""
+    try:
         # the tools have a check of their own
         spec = await resolve_agent(loaded, request.settings, request.credentials, with_tools=False)
         async with loaded.open(_env(request, spec)) as agent:

@@ -61,13 +61,21 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
 
 
 def run_check(
-    request: DoctorRequest, failed: Sequence[str], agent: CheckedAgent | None, judge: JudgeSpec | None
+    request: DoctorRequest,
+    failed: Sequence[str],
+    agent: CheckedAgent | None,
+    judge: JudgeSpec | None,
+    *,
+    runs_elsewhere: bool,
 ) -> Check:
-    """Say whether a run would be a real one, where the checks named in `failed` failed."""
+    """Say whether a run would be a real one, where the checks named in `failed` failed.
+
+    `runs_elsewhere`: a key or an address could make it one; not where there is no such agent.
+    """
     settings = request.settings
     if failed or agent is None or judge is None:
         nothing_set = not settings.base_url and not any(map(request.environ.get, (AGENT_KEY, AGENT_URL)))
-        advice = _how_to_run_for_real(request) if nothing_set else None
+        advice = _how_to_run_for_real(request) if nothing_set and runs_elsewhere else None
         return Check("run", "fail", f"would stop: see {', '.join(failed)}", advice)
     if agent.spec.offline:
         why = f"by {request.origin('offline')}" if settings.offline else f"no {AGENT_KEY}, and no address"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC
-from harness.doctor.agent_checks import CheckedAgent, check_agent
+from harness.doctor.agent_checks import CheckedAgent, check_agent, find_agent
 from harness.doctor.checks import Check, failed_check, fit_to_print
 from harness.doctor.endpoint_checks import endpoint_check, judge_checks, key_check, run_check
 from harness.doctor.local_servers import server_checks
@@ -15,6 +15,7 @@ from harness.doctor.request import DoctorRequest
 from harness.endpoints import agent_endpoint
 from harness.judging import Rubric, load_rubric
 from harness.pipeline import JudgeSpec
+from harness.rollouts import NoSuchAgent
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,23 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     Raises UsageError for settings that cannot be read; everything else that is wrong is a failed check.
     """
     checks = machine_checks()
-    agent, judge, rubric, endpoint = None, None, None, None
+    loaded, agent, judge, rubric, endpoint = None, None, None, None, None
     try:
         endpoint = None if request.settings.offline else agent_endpoint(request.settings, request.credentials)
     except UsageError as exc:
         checks.append(failed_check("endpoint", exc))
     else:
-        agent, of_agent = await check_agent(request, Path.cwd())
+        loaded = find_agent(request, Path.cwd())
+        if isinstance(loaded, HarnessError):
+            agent, of_agent = None, [failed_check("agent", loaded)]
+        else:
+            agent, of_agent = await check_agent(request, loaded)
         judge, of_judge = judge_checks(request, agent)
         rubric, of_rubric = _check_rubric(request, agent)
         checks += [*of_agent, tracing_check(), endpoint_check(request, endpoint), key_check(request, endpoint)]
         checks += [*of_judge, of_rubric]
     failed = [check.name for check in checks if check.status == "fail"]
-    checks.append(run_check(request, failed, agent, judge))
+    checks.append(run_check(request, failed, agent, judge, runs_elsewhere=not isinstance(loaded, NoSuchAgent)))
     checks += await server_checks(request, ports, endpoint, agent.spec.model if agent else None)
     printed = tuple(fit_to_print(check, request.secrets) for check in checks)
     return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)

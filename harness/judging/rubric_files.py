@@ -29,8 +29,8 @@ def load_rubric(name: str) -> Rubric:
     return parse_rubric(rubric_source(name), option("rubric", on_a_line(name)))
 
 
-def rubric_source(name: str) -> str:
-    """Return the text of a packaged rubric or of a file. Raises UsageError as load_rubric does."""
+def rubric_source(name: str, where: str | None = None) -> str:
+    """Return the text of a packaged rubric or of a file. Raises UsageError as load_rubric does, but naming `where`."""
     if name in packaged_rubrics():
         return (_PACKAGED / f"{name}.md").read_text("utf-8")
     if not is_file_name(name):
@@ -38,7 +38,7 @@ def rubric_source(name: str) -> str:
         raise UsageError(
             f"no rubric {quoted(name)}{did_you_mean(name, names)}; known: {', '.join(names)}, or pass a FILE.md"
         )
-    return text_of_file(name)
+    return text_of_file(name, where)
 
 
 def parse_rubric(source: str, where: str) -> Rubric:
@@ -105,14 +105,17 @@ def is_file_name(name: str) -> bool:
         return True
 
 
-def text_of_file(name: str) -> str:
-    """Return the text of a file of the user's. Raises UsageError for what is no plain file, no UTF-8 or above 1 MB."""
+def text_of_file(name: str, where: str | None = None) -> str:
+    """Return the text of a file of the user's. Raises UsageError for what is no plain file, no UTF-8 or above 1 MB.
+
+    The message names `where`, else the option.
+    """
     try:
         data = _bytes_of_file(name)
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
         reason = getattr(exc, "strerror", None) or exc
-        raise UsageError(f"{option('rubric', on_a_line(name))}: cannot be read ({reason})") from None
+        raise UsageError(f"{where or option('rubric', on_a_line(name))}: cannot be read ({reason})") from None
 
 
 def _bytes_of_file(name: str) -> bytes:

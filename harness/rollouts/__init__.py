@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.rollouts.examples import copy_of_example
     from harness.rollouts.graph import connect, reachable, servers_to_connect
     from harness.rollouts.hosted_tools import check_tools
-    from harness.rollouts.loading import LoadedAgent, from_object, is_plain_name, load_agent
+    from harness.rollouts.loading import LoadedAgent, NoSuchAgent, from_object, is_plain_name, load_agent
     from harness.rollouts.loop_watch import LoopWatch
     from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
     from harness.rollouts.nested import LoopModels
@@ -40,7 +40,7 @@ else:
             "graph": "connect reachable servers_to_connect",
             "hosted_tools": "check_tools",
             "agent_folders": "agent_files",
-            "loading": "LoadedAgent from_object is_plain_name load_agent",
+            "loading": "LoadedAgent NoSuchAgent from_object is_plain_name load_agent",
             "loop_watch": "LoopWatch",
             "models": "RecordedProvider has_own_model provider_for recorded",
             "nested": "LoopModels",
@@ -63,6 +63,7 @@ __all__ = [
     "LoopModels",
     "LoopWatch",
     "ModelSource",
+    "NoSuchAgent",
     "RawCall",
     "RecordedCall",
     "RecordedProvider",

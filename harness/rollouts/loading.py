@@ -33,6 +33,10 @@ from harness.rollouts.examples import is_example
 _ENTRY_POINTS = "harness.agents"
 
 
+class NoSuchAgent(UsageError):
+    """There is no agent of the name, file or module that was given."""
+
+
 @dataclass(frozen=True)
 class LoadedAgent:
     """A loaded agent: its name, its file, and how to make one."""
@@ -135,7 +139,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
     if place.endswith(".py"):
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
-            raise UsageError(
+            raise NoSuchAgent(
                 f"no file {on_a_line(place)}{_near_file(path)}; {option('agent')} takes NAME, module:attr "
                 "or path.py:attr"
             )
@@ -151,7 +155,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
         return _from_object_or_module(_load_entry(entry), word)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
-    raise UsageError(
+    raise NoSuchAgent(
         f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
         f"Or pass module:attr or path.py:attr{_passed_over(here)}"
     )
@@ -209,7 +213,7 @@ def _import_name(name: str, here: Path, file: Path | None) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
-            raise UsageError(f"no module {quoted(name)}; is it installed, or in {here}?") from None
+            raise NoSuchAgent(f"no module {quoted(name)}; is it installed, or in {here}?") from None
         raise _users_error(f"importing {name}", exc, None) from exc
     except (Exception, SystemExit) as exc:
         raise _users_error(f"importing {name}", exc, None) from exc
