@@ -136,6 +136,8 @@ class RunReader:
 
     def newest_ranking(self, *, free: bool = True) -> RankingFile | None:
         """Return the newest ranking, finished or not, or None; without `free` one that was allowed to buy."""
+        if free and len(files := list(files_in(self.folder / "rankings"))) == 1:
+            return read_ranking(files[0])  # reads its header, too: once is enough
         heads = [at for at in self._heads() if free or not at[0].free]
         return read_ranking(heads[-1][1]) if heads else None
 

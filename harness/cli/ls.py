@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from harness.archive import RunInfo
+    from harness.report import RunLine
+
 
 @click.command()
 @options.setting_option("runs_dir")
@@ -26,7 +29,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import RunLine, run_line, runs_table, unreadable_lines
+    from harness.report import run_line, runs_table, unreadable_lines
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
@@ -37,9 +40,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         try:
             with RunReader(path) as reader:
                 rows.append(run_line(reader))
-                infos.append(
-                    reader.info.model_dump(mode="json", exclude={"rubric_text", "instructions"}) | rows[-1].figures
-                )
+                infos.append(_members(reader.info, rows[-1]) if as_json else {})  # which takes its time
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})
@@ -59,3 +60,7 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
                 say(f"{path.name} is damaged: `harness validate {shlex.quote(str(path))}` tells more", err=True)
     else:
         say(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
+
+
+def _members(info: RunInfo, line: RunLine) -> dict[str, object]:
+    return info.model_dump(mode="json", exclude={"rubric_text", "instructions"}) | line.figures
