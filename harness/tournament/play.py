@@ -121,6 +121,10 @@ class _Playing:
 
     def _settle(self, pairing: Pairing) -> None:
         by_order = {order: [self.verdicts[order, k] for k in range(self.jury.repeats)] for order in pairing.orders}
+        for order, repeats in list(by_order.items()):
+            if _of_twins(repeats[0]):
+                by_order[order[::-1]] = repeats
+                self.verdicts |= {(order[::-1], k): verdicts for k, verdicts in enumerate(repeats)}
         means = _means(pairing, _counted(by_order), self.jury.averaging)
         if means is None:
             self.opened.update(v.key for repeats in by_order.values() for v in _failed(repeats))
@@ -212,11 +216,20 @@ def _rests_on(played: Played, verdicts: _VerdictsByOrder) -> _CountedByOrder:
     pairing = played.pairing
     both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
     by_order = dict[Order, list[OrderVerdicts]]()
-    for order in dict.fromkeys((*pairing.orders, *(both if played.repeated else ()))):
+    twins = _of_twins(verdicts.get((pairing.orders[0], 0), ()))
+    for order in dict.fromkeys((*pairing.orders, *(both if played.repeated or twins else ()))):
         repeats = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
         if any(_counted({order: repeats})[order]):
             by_order[order] = repeats
     return _counted(by_order)
+
+
+def _of_twins(verdicts: OrderVerdicts) -> bool:
+    """Tell whether the transcripts shown are identical.
+
+    The verdict is then the same in both orders and counts in both, also where the design asks for one: the two tie.
+    """
+    return any(v.first == v.second for v in verdicts)
 
 
 def _differ(counted: _CountedByOrder) -> bool:

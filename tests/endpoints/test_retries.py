@@ -137,7 +137,8 @@ def test_a_judges_call_waits_as_long_as_the_server_asks() -> None:
 
 
 def test_a_judges_retries_go_to_our_log_and_the_users_own_stay_where_they_were(caplog: pytest.LogCaptureFixture):
-    caplog.set_level("INFO")
+    for name in ("stamina", "arena-harness"):  # a command may have silenced them
+        caplog.set_level("INFO", name)
 
     async def twice(attempts: AsyncIterator[stamina.Attempt]) -> None:
         async for attempt in attempts:

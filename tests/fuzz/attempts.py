@@ -141,6 +141,8 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
     before = Path.cwd(), dict(os.environ), list(sys.argv), list(sys.path), set(sys.modules)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     printers = sys.excepthook, warnings.showwarning, logging.lastResort
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
+    levels = [(log, log.level) for log in (logging.lastResort, *loggers) if log]
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
@@ -151,6 +153,8 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         sys.excepthook, warnings.showwarning, logging.lastResort = printers
+        for log, level in levels:
+            log.setLevel(level)
         os.chdir(before[0])
         os.environ.clear()
         os.environ.update(before[1])

@@ -341,6 +341,18 @@ def test_identical_transcripts_cost_one_call_and_tie_even_before_a_judge_who_fav
     assert ranking.signal == "none"
 
 
+@pytest.mark.parametrize("topology", ["cyclic", "round_robin", "swiss", "double"])
+@pytest.mark.parametrize("order", ["balanced", "single"])
+def test_identical_transcripts_tie_where_each_pair_is_shown_in_one_order(topology: Any, order: Any) -> None:
+    judge = ScriptedJudge(lambda _first, _second: (8.0, 6.0))
+    rules = Rules(topology=topology, order=order, estimator="margins")
+    ranking = rank([a_rollout(i, "the same") for i in range(4)], judge, rules)
+    assert len(judge.calls) == 1
+    assert {(m.score_a, m.score_b, m.winner, m.flipped) for m in ranking.matches} == {(7, 7, None, False)}
+    assert {r.advantage for r in ranking.rollouts} == {0}
+    assert ranking.signal == "none"
+
+
 def test_identical_transcripts_cannot_flip_since_there_is_but_one_order() -> None:
     ranking = rank([a_rollout(i, "the same") for i in range(2)], ScriptedJudge(lambda _first, _second: (8.0, 6.0)))
     assert not any(m.flipped for m in ranking.matches)
