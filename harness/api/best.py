@@ -72,7 +72,7 @@ async def best_of(
     """
     ends = _deadline(deadline)
     await my_turn()
-    if on_judge_failure not in {"anchor", "raise"}:
+    if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, hurried=ends.is_set), "n": n, **settings})
     surroundings = replace(surroundings_of(progress), deadline=ends)

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any, cast
 
@@ -40,8 +41,11 @@ def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | No
 
 
 def _number(reward: Any, number: int) -> float:
-    if isinstance(reward, int | float) and math.isfinite(reward):
-        return float(reward)
+    """Return a reward as a float, whatever library's number it is; text is none, though float() reads some."""
+    with suppress(TypeError, ValueError, OverflowError):
+        is_number = hasattr(reward, "__float__") and not type(reward).__name__.startswith("bool")  # NumPy has its own
+        if is_number and math.isfinite(as_float := float(reward)):
+            return as_float
     raise UsageError(f"trajectory {number} has a reward that is no number: {quoted(reward)}")
 
 

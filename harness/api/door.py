@@ -1,9 +1,10 @@
-"""The way into the API: messages name arguments, not options, and there is one error in place of a group."""
+"""The way into the API: arguments are checked, messages name them, and there is one error in place of a group."""
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from harness.api.arguments import check_arguments
 from harness.core.errors import HarnessError, first_error
 from harness.core.wording import from_python
 
@@ -12,11 +13,12 @@ T = TypeVar("T")
 
 
 def door(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a function of the pipeline's a function of the API."""
+    """Make a function of the pipeline's a function of the API: arguments are checked before anything is done."""
 
     @wraps(function)
     async def entered(*args: P.args, **kwargs: P.kwargs) -> T:
         with from_python():
+            check_arguments(function, args, kwargs)
             try:
                 return await function(*args, **kwargs)
             except ExceptionGroup as errors:

@@ -19,7 +19,7 @@ from harness.api.chats import (
 from harness.api.door import door
 from harness.archive import MemoryStore
 from harness.core.clock import now
-from harness.core.errors import JudgeFailed, UsageError, did_you_mean, first_error, quoted
+from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
@@ -84,8 +84,9 @@ async def ruler(
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
     (harness.tournament.list_scores says how they come to one scale). `debug` writes the judge's raw replies to stderr.
 
-    Raises UsageError for what cannot be used and JudgeFailed without a verdict. With `swallow_exceptions` it warns and
-    returns None instead; the warning's `__cause__` is the error.
+    Raises UsageError for settings, arguments and trajectories that cannot be used, Refused (out of quota: OutOfQuota)
+    where the judge's endpoint turns the first call down, and JudgeFailed without a verdict. With `swallow_exceptions`
+    the last two give a warning and None instead; the warning's `__cause__` is the error.
     """
     try:
         judge_settings = _judge_settings(judge_model, settings)
@@ -102,10 +103,10 @@ async def ruler(
             sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
         rewards = [reward for _, reward in trajectories]
         return [_trajectory_score(scores, *pair) for pair in zip(material.transcripts, rewards, strict=True)]
-    except Exception as exc:
-        if not swallow_exceptions:
-            raise
+    except (JudgeFailed, Refused, ExceptionGroup) as exc:
         error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
+        if not swallow_exceptions or not isinstance(error, JudgeFailed | Refused):
+            raise
         warning = UserWarning(f"ruler gives no scores: {type(error).__name__}: {error}")
         warning.__cause__ = error
         warnings.warn(warning, stacklevel=3)

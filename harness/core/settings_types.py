@@ -149,3 +149,6 @@ class ResumeSettings(TypedDict, total=False):
     unknown there]"""
     instructions: str | Path | None
     """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
+    approve: Sequence[str]
+    """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
+    the agent file's approve(). Repeatable. [default: the agent file's approve()]"""

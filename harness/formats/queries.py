@@ -42,18 +42,15 @@ def _checked_id(query_id: str, place: str = "") -> str:
 
 
 def read_queries(source: str) -> Iterator[Query]:
-    """Yield the queries of a file, as they are read; `-` is standard input.
+    """Return the queries of a file, as they are read; `-` is standard input.
 
     JSONL: one object a line with "query" (or chat "messages") and optionally "id", "reference" and anything else (kept
     as metadata), or one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one
     query a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
-    name, empty = on_a_line(source), True
-    for query in _each_once((f"{name}:{number}", query) for number, query in _numbered(source, name)):
-        empty = False
-        yield query
-    if empty:
-        raise UsageError(f"{option('queries', name)}: no query in it")
+    name = on_a_line(source)
+    numbered = ((f"{name}:{number}", query) for number, query in _numbered(source, name))
+    return _each_once(numbered, f"{option('queries', name)}: no query in it")
 
 
 Asked = str | Query | Mapping[str, JsonValue] | Path
@@ -69,7 +66,10 @@ def queries_of(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Que
         return list(read_queries(str(asked)))
     if isinstance(asked, str | Query | Mapping):
         return [_query_of(asked, "")]
-    queries = _each_once((f"query {at}", _query_of(one, f"query {at}: ")) for at, one in enumerate(asked))
+    if not isinstance(asked, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
+        raise UsageError(f"queries are a text, a Query, a mapping, a Path, or several of them, not {quoted(asked)}")
+    placed = ((f"query {at}", _query_of(one, f"query {at}: ")) for at, one in enumerate(asked))
+    queries = _each_once(placed, "there is no query: give one at least")
     return queries if isinstance(asked, Iterator) else list(queries)
 
 
@@ -89,14 +89,19 @@ def _query_of(asked: Any, place: str) -> Query:
     return _from_object(row, place.removesuffix(": ") or "the query")
 
 
-def _each_once(placed: Iterable[tuple[str, Query]]) -> Iterator[Query]:
-    """Yield queries. Raises UsageError where an id comes again, naming the place."""
+def _each_once(placed: Iterable[tuple[str, Query]], if_none: str) -> Iterator[Query]:
+    """Yield queries. Raises UsageError where an id comes again, naming the place; `if_none` where there is none."""
     ids: set[str] = set()
     for place, query in placed:
         if query.id in ids:
-            raise UsageError(f"{place}: the query id {query.id!r} stands there twice")
+            raise UsageError(
+                f"{place}: the query id {query.id!r} stands there twice, here of {quoted(query.text)}; give each query "
+                "an id of its own"
+            )
         ids.add(query.id)
         yield query
+    if not ids:
+        raise UsageError(if_none)
 
 
 def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:

@@ -14,6 +14,7 @@ import anyio
 
 from harness.archive import RunReader, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn
@@ -140,7 +141,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
-            verdict = await self._judge(*material)
+            verdict = _checked(await self._judge(*material), self._judge)
             if _was_unasked(verdict):
                 return None
             usd = verdict.price_usd if verdict.usage.requests else 0.0
@@ -162,6 +163,16 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
                 store.add_verdict(copy)
                 return copy
         return None
+
+
+def _checked(verdict: Ok | Failed, judge: object) -> Ok | Failed:
+    """Return what a judge gave, which may be the caller's own. Raises JudgeFailed for what is no verdict."""
+    if isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return verdict
+    raise JudgeFailed(
+        f"the judge {type(judge).__name__} returned {quoted(verdict)}: give a harness.Judged, or a harness.Unjudged "
+        "that says why there is no verdict"
+    )
 
 
 def _was_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> bool:
