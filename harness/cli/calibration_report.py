@@ -35,7 +35,7 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
     console.print(
         f"asking {spec.places}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
         f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
-        soft_wrap=True,
+        soft_wrap=not console.is_terminal,
     )
     if spec.offline:
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
@@ -65,7 +65,7 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
     for line in _table(calibration, console.width):
         console.print(line)
     for line in calibration_lines(calibration):
-        console.print(visible_text(line), soft_wrap=True)
+        console.print(visible_text(line))
 
 
 _COLUMNS = (

@@ -217,6 +217,8 @@ async def calibrate(
     """
     store, surroundings = MemoryStore(), Surroundings(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
+    calls = count_calibration_calls(calibration.pairs)
+    progress.total("judging", calls, calls)
     try:
         async with open_judge(spec, rubric, request.settings, request.credentials, store, surroundings) as judge:
             cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))

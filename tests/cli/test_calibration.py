@@ -118,6 +118,17 @@ def test_own_pairs_give_accuracy_kappa_and_classes(harness: Harness, tmp_path: P
     assert any("Step 1 (tool)" in r.user for r in endpoint.of_judge)
 
 
+def test_long_lines_wrap_between_words_at_the_width_of_the_terminal(harness: Harness, tmp_path: Path):
+    path = pairs_file(tmp_path, {"query": "q", "a": "9", "b": "1", "label": "b"})
+    judge = marking(int)
+    whole, _ = calibrate(harness, judge, "--pairs", path)
+    narrow, _ = calibrate(harness, judge, "--pairs", path, env={"COLUMNS": "60"})
+    assert max(map(len, whole.out.splitlines())) > 80
+    assert max(map(len, narrow.out.splitlines())) <= 60
+    words, narrow_words = (done.out.partition("right, both")[2].split() for done in (whole, narrow))
+    assert narrow_words == words
+
+
 def test_failed_verdicts_are_counted_and_never_taken_for_a_tie(harness: Harness, tmp_path: Path):
     path = pairs_file(tmp_path, *({"query": q, "a": "9", "b": "1", "label": "tie"} for q in ("fine", "broken")))
 

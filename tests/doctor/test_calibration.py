@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core.progress import Silent
+from harness.core.progress import Silent, Stage
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.verdicts import Judged, Unjudged
@@ -104,6 +104,24 @@ async def test_the_embedded_judge_ends_every_trial_in_the_order_of_the_pairs():
     assert calibration.judge == f"{OFFLINE_JUDGE}@offline"
     assert calibration.trials[1].judged_label == "tie"
     assert not calibration.failures
+
+
+class Totals(Silent):
+    """Hears how many calls there are in all."""
+
+    def __init__(self) -> None:
+        self.heard = list[tuple[Stage, int, int | None]]()
+
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        self.heard.append((stage, low, high))
+
+
+@pytest.mark.anyio
+async def test_progress_hears_the_announced_number_of_calls_once_as_the_total():
+    pairs, progress = bundled_pairs(), Totals()
+    calibration = Calibration("?", "r@1", pairs)
+    await calibrate(JudgeSpec(model=OFFLINE_JUDGE), load_rubric("writing"), a_request(), calibration, progress)
+    assert progress.heard == [("judging", 52, 52)]
 
 
 # ---- The summary
