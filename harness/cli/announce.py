@@ -27,7 +27,9 @@ def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, st
     for name, setting in misspelt(environ).items():
         console.print(f"note: {name} is no setting; {setting} is")
     if prepared.offline:
-        console.print(Panel(_offline_notice(prepared), title="OFFLINE SELF-TEST", border_style="yellow"))
+        whole_width = console.is_terminal  # without one a line has no end
+        notice = _offline_notice(prepared)
+        console.print(Panel(notice, title="OFFLINE SELF-TEST", border_style="yellow", expand=whole_width))
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "

@@ -43,8 +43,9 @@ def _columns(context: click.Context | None) -> int | None:
 
 
 def stderr(*, quiet: bool = False) -> Console:
-    """Return a console for what is not the result."""
-    return _VisibleConsole(stderr=True, quiet=quiet)
+    """Return a console for what is not the result; without a terminal its lines are not wrapped."""
+    width = _columns(click.get_current_context(silent=True)) or (None if sys.stderr.isatty() else _NO_LIMIT)
+    return _VisibleConsole(width=width, stderr=True, quiet=quiet)
 
 
 def terminal(descriptor: int, encoding: str) -> Console:

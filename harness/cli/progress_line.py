@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.core.progress import Stage
 from harness.core.records import Usage
 
-_NAMES: dict[Stage, str] = {"rollouts": "rollouts", "judging": "verdicts"}
+_NAMES: dict[Stage, str] = {"rollouts": "rollout", "judging": "verdict"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,8 @@ class ProgressTally:
     def spent(self) -> list[str]:
         """Return what waits, what it cost, what was tried again, and the tokens, the most important first."""
         waits = [f"{calls:,} calls wait for {place}" for place, calls in [*self._waiting.items()] if calls]
-        money = f"${self._usd:.4f}" + (" and more (a price is unknown)" if self._unpriced else "")
+        more = " and more (a price is unknown)" if self._unpriced else ""
+        money = f"${self._usd:.4f}{more}" if self._usd or not more else "cost unknown"
         retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []
         tokens = [f"{self._usage.tokens:,} tokens"] if self._usage.tokens is not None else []
         return [*waits, money, *tokens, *retries]
@@ -156,7 +157,9 @@ class ProgressTally:
     def _named(self, stage: Stage, *, ended: bool = False) -> str:
         failed = f" ({self._failed[stage]:,} failed)" if self._failed[stage] else ""
         whole = ended and self._kept[stage] == self._of(stage).high
-        return f"{self._kept[stage]:,}{'' if whole else self._of(stage).words()} {_NAMES[stage]}{failed}"
+        total = "" if whole else self._of(stage).words()
+        of = self._of(stage).high if total else self._kept[stage]
+        return f"{self._kept[stage]:,}{total} {_NAMES[stage]}{'' if of == 1 else 's'}{failed}"
 
     def _of(self, stage: Stage) -> StageTotal:
         """Return a stage's total: as told, else what was expected."""

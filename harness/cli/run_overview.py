@@ -18,10 +18,11 @@ def print_run(
     indent: int | None = 1,
     table: QueryTable | None = None,
     more: Mapping[str, Any] | None = None,
+    stopped: str | None = None,
 ) -> None:
     """Print a run with one of its rankings, in JSON with `more` fields.
 
-    `summary` saves summarizing the ranking again, `table` lists queries.
+    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early.
     """
     if as_json:
         print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
@@ -35,8 +36,9 @@ def print_run(
     console.print(overview(reader, ranking, summary, console.width, table))
     if not ranking.finished:
         queries = counted(len(reader.index.queries), "query", "queries")
+        ranked = len(ranking.groups) - ranking.incomplete
         console.print(
-            f"this ranking came to {len(ranking.groups)} of {queries}: it was cut short, or is under way; "
+            f"this ranking has {ranked} of {queries} in full: {stopped or 'it was cut short, or is under way'}; "
             "`harness resume` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):

@@ -33,12 +33,20 @@ def deliver(
         write_page(reader, ranking, result.path / "report.html", summary)
         change = change_against_earlier(reader, ranking) if rescored else None
         more = {"against": change.as_json() if change else None} if rescored else {}
-        print_run(reader, ranking, as_json=as_json, summary=summary, indent=None if several else 1, more=more)
+        indent, stopped = None if several else 1, _stopped_by(result)
+        print_run(reader, ranking, as_json=as_json, summary=summary, indent=indent, more=more, stopped=stopped)
         if not as_json:
             if rescored or lent:
                 _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
             next_commands(reader, ranking, summary.best, sys.argv[1:])
         return _end(reader, result, ranking, summary, max_failures, rescored=rescored)
+
+
+def _stopped_by(result: RunResult) -> str | None:
+    """Return what ended the work early; None where nothing did."""
+    if result.stopped:
+        return "--max-cost stopped the work"
+    return "an endpoint was given up (--give-up)" if result.given_up else None
 
 
 def say_partial(rollouts: int, run: Path) -> None:

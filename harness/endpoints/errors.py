@@ -21,22 +21,24 @@ _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 
 def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
     """Return the one-line error for a call refused for its key, model or address; None for any other trouble."""
-    who, flag = ("the judge's ", option("judge_model")) if judge else ("", option("model"))
+    who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return Refused(f"{host} refused {who}key ({exc.status_code}: {_message(exc)}); set {key} to one it accepts")
+            return Refused(
+                f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); set {key} to one it accepts"
+            )
         case openai.NotFoundError():
             return Refused(
-                f"{host} does not have {who}model {model!r} ({exc.status_code}: {_message(exc)}); "
+                f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)}); "
                 f"name one it serves with {flag}, or check the address"
             )
         case openai.RateLimitError() if is_quota(exc):
             reason = _message(exc)
-            return OutOfQuota(f"{host} says that {who}quota is used up ({reason}); top it up, or use another key")
+            return OutOfQuota(f"{host} says that {who} quota is used up ({reason}); top it up, or use another key")
         case openai.BadRequestError() if not _is_about_one_request(exc):
             return Refused(
-                f"{host} refused the first call to {who}model {model!r} (400: {_message(exc)}); "
+                f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)}); "
                 f"see what it takes, or name another model with {flag}"
             )
         case openai.APITimeoutError():

@@ -129,8 +129,9 @@ def places_of_begun(info: RunInfo, like: RankingHead | None) -> str:
     judge = _recorded_judge(like.judge if like else info.judge, where)
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
-    host = f"models@{host_of(None if url is None else str(url))}" if info.endpoint else own
-    return f"agent: {host}, judge: {judge.places}"
+    model = info.settings.get("model") or "models"  # the agent's own models count where the run names none
+    place = f"{model}@{host_of(None if url is None else str(url))}" if info.endpoint else own
+    return f"agent: {place}, judge: {judge.places}"
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:

@@ -32,5 +32,5 @@ def test_run_best_rescore_resume_and_doctor_name_the_hosts_before_they_spend(
         for path in tmp_path.glob("runs/*/rankings/*.jsonl"):
             path.unlink()
         resumed = harness("resume", env=env)
-        assert f"(agent: models@{endpoint.host}, judge: {judge_at})" in " ".join(resumed.err.split())
+        assert f"(agent: m@{endpoint.host}, judge: {judge_at})" in " ".join(resumed.err.split())
         assert "judge" not in harness("rescore", "-q", "--judge-label", "third", env=env).err

@@ -108,6 +108,7 @@ def test_killed_before_its_first_group_was_ranked_it_can_be_read_and_resume_buys
     printed = read(harness)
     for name in ("show", "stats"):
         assert "cut short, or is under way" in " ".join(printed[name].split()), printed[name]
+    assert "this ranking has 0 of 2 queries in full: it was cut short" in " ".join(printed["show"].split())
     of_killed = asked(endpoint)
     resumed = harness("resume", "--json", env=env)
     assert resumed.code == 0, resumed.err

@@ -61,6 +61,13 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
     assert tally.summary().startswith("took 2:05: 24 rollouts (1 failed); 8 verdicts; $0.7500")
 
 
+def test_a_price_that_nobody_knows_is_no_zero_and_one_verdict_is_singular() -> None:
+    tally = ProgressTally(Clock())
+    tally.expect("judging", 1)
+    tally.kept("judging", Usage(requests=1), None, failed=False)
+    assert tally.summary() == "took 0:00: 1 verdict; cost unknown"
+
+
 def test_without_a_total_none_is_shown_and_no_time_is_guessed() -> None:
     clock = Clock()
     tally = ProgressTally(clock)

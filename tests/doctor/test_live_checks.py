@@ -114,9 +114,9 @@ async def test_a_judge_whose_reply_fits_no_rubric_fails():
 @pytest.mark.parametrize(
     ("refusal", "found", "do"),
     [
-        (Refuse(401, "Incorrect API key provided"), "refused key (401", "OPENAI_API_KEY"),
-        (Refuse(403, "Not for you"), "refused key (403", "OPENAI_API_KEY"),
-        (Refuse(404, "The model `m` does not exist", "model_not_found"), "does not have model 'm'", "--model"),
+        (Refuse(401, "Incorrect API key provided"), "refused the key (401", "OPENAI_API_KEY"),
+        (Refuse(403, "Not for you"), "refused the key (403", "OPENAI_API_KEY"),
+        (Refuse(404, "The model `m` does not exist", "model_not_found"), "does not have the model 'm'", "--model"),
         (Refuse(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up", "another key"),
         (Refuse(429, "Slow down", headers={"retry-after": "30"}), "(429): Slow down", "in a while"),
         (Refuse(503, "Loading model"), "(503): Loading model", "in a while"),

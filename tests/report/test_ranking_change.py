@@ -60,9 +60,9 @@ def harness(room: Room, *argv: str) -> Outcome:
 def test_rescore_ends_with_what_changed_and_show_lists_the_rankings(room: Room):
     run = room.add_run("offline-arena").name
     command = ("rescore", run, "--estimator", "wins", "--rendering", "1", "-q")
-    rescored = harness(room, *command).out_text
-    (line,) = [line for line in rescored.splitlines() if line.startswith("against ranking ")]
-    assert "winners changed on " in line
+    rescored = " ".join(harness(room, *command).out_text.split())
+    line = rescored.partition("against ranking ")[2]
+    assert " (offline-features@offline, writing@1 3c31abe7514d, tiers): winners changed on " in line
     assert "of 1 query; Kendall's tau-b " in line
     again = json.loads(harness(room, *command, "--json").out_text)
     against = again["against"]

@@ -8,6 +8,7 @@ from typing import Any
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.ranking import average_ranks, tau_b
+from harness.report.summary.ranking_line import made_by
 
 _MOVES = 3
 """How many moves are named, the largest ones."""
@@ -34,6 +35,8 @@ class RankingChange:
 
     ranking: str
     """The id of the earlier one."""
+    by: str
+    """Its judge, its rubric and its estimator, with commas."""
     winners_changed: int
     """Queries of which other rollouts share the first place."""
     of: int
@@ -79,6 +82,7 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
         largest = heapq.nlargest(_MOVES, [*largest, *(m for m in moves if m.shift)], key=lambda move: move.shift)
     return RankingChange(
         ranking=before.head.id,
+        by=made_by(before),
         winners_changed=winners_changed,
         of=of,
         tau=sum(taus) / len(taus) if taus else None,

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.archive import RankingFile
+from harness.archive import RankingFile, RankingHead
 from harness.core.sums import sum_if_known
 
 
@@ -49,7 +49,7 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
     return RankingLine(
         ranking=head.id,
         created_at=head.created_at,
-        judge=str(head.judge.get("identity") or head.judge.get("model") or ""),
+        judge=_judge(head),
         rubric=head.rubric,
         topology=_design(ranking, "topology"),
         estimator=_design(ranking, "estimator"),
@@ -61,6 +61,15 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
         reused=reused,
         judge_usd=usd,
     )
+
+
+def made_by(ranking: RankingFile) -> str:
+    """Return a ranking's judge, its rubric and its estimator, with commas."""
+    return f"{_judge(ranking.head)}, {ranking.head.rubric}, {_design(ranking, 'estimator')}"
+
+
+def _judge(head: RankingHead) -> str:
+    return str(head.judge.get("identity") or head.judge.get("model") or "")
 
 
 def _design(ranking: RankingFile, name: str) -> str:

@@ -10,13 +10,14 @@ from harness.core.unicode import visible
 from harness.report.judge_quality import JudgeQuality
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import counted
 
 _COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
 
 
 def quality_lines(quality: JudgeQuality, width: int) -> Iterator[Text]:
     """Yield a judge's figures: as a table where a whole row fits into `width`, else with the meanings below them."""
-    verdicts = f"{quality.tally.verdicts} verdicts on different answers"
+    verdicts = f"{counted(quality.tally.verdicts, 'verdict')} on different answers"
     yield visible_text(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}", style="bold")
     rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in quality.figures]
     widest = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]

@@ -88,16 +88,22 @@ def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
             Column(f"{a} : {b}", 1),
             *(Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen),
         ]
+        wide = max(len(_mark(b)) for row in details.marks for at in chosen for b in row.pairs[at][1:])
         rows = (
-            TableRow((row.label, *(_pair(row.pairs[at]) for at in chosen)), "bold" if row.overall else "")
+            TableRow((row.label, *(_pair(row.pairs[at], wide) for at in chosen)), "bold" if row.overall else "")
             for row in details.marks
         )
         yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
         yield from table_lines(columns, rows, width)
 
 
-def _pair(pair: Marks) -> str:
-    return "–" if None in pair else f"{pair[0]:g} : {pair[1]:g}"
+def _pair(pair: Marks, wide: int) -> str:
+    """Return both marks, the second `wide` characters wide: so the colons of a column stand below each other."""
+    return "–" if None in pair else f"{_mark(pair[0])} : {_mark(pair[1]):>{wide}}"
+
+
+def _mark(mark: float | None) -> str:
+    return "" if mark is None else f"{mark:g}"
 
 
 def _judgements(details: MatchDetails) -> Iterator[Text]:

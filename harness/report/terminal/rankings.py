@@ -52,8 +52,8 @@ def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]
     queries = counted(change.of, "query", "queries")
     tau = "" if change.tau is None else f"Kendall's tau-b {change.tau:.2f}, "
     yield visible_text(
-        f"against ranking {change.ranking}: winners changed on {change.winners_changed} of {queries}; {tau}"
-        f"a rollout moved by {change.shift:.1f} places on average"
+        f"against ranking {change.ranking} ({change.by}): winners changed on {change.winners_changed} of {queries}; "
+        f"{tau}a rollout moved by {change.shift:.1f} places on average"
     )
     if change.moves:
         moves = [

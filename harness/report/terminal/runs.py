@@ -41,15 +41,15 @@ class RunLine:
 
 _COLUMNS = (
     Column("run", 1, wish=40),
-    Column("agent", 9, wish=12),
-    Column("model", 8, wish=12),
+    Column("agent", 3, wish=12),
+    Column("model", 7, wish=12),
     Column("n", 11, right=True),
     Column("queries", 4, right=True),
-    Column("rollouts", 7, right=True),
+    Column("rollouts", 6, right=True),
     Column("failed", 5, right=True),
     Column("state", 2),
-    Column("best", 3, wish=12),
-    Column("cost", 6, right=True),
+    Column("best", 8, wish=12),
+    Column("cost", 9, right=True),
     Column("judge", 10, wish=12),
 )
 
