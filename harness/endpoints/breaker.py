@@ -27,6 +27,7 @@ class Breaker:
         self._failing_since: float | None = None
         self._try_at = 0.0
         self._trying = False
+        self._line: list[object] = []
         self._changed = LoopsEvent()
         self._lock = threading.RLock()
         self.given_up: str | None = None
@@ -42,14 +43,27 @@ class Breaker:
 
         Raises EndpointDown once the endpoint is given up.
         """
+        if self.closed:
+            return False
+        place = object()
+        self._line.append(place)
+        try:
+            return await self._wait_in_line(place)
+        finally:
+            with self._lock:
+                self._line.remove(place)
+                self._change()
+
+    async def _wait_in_line(self, place: object) -> bool:
+        """Wait as `wait` does; of those in line, the one that has waited longest tries."""
         while not self.closed:
             with self._lock:
                 self.raise_if_down()
-                now, changed = anyio.current_time(), self._changed
-                if now >= self._try_at and not self._trying:
+                now, changed, is_next = anyio.current_time(), self._changed, self._line[0] is place
+                if now >= self._try_at and is_next and not self._trying:
                     self._trying = True
                     return True
-                wait_s = None if self._trying else self._try_at - now
+                wait_s = self._try_at - now if is_next and not self._trying else None
             with anyio.move_on_after(wait_s):
                 await changed.wait()
         return False

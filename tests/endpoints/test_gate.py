@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.progress import Silent
-from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.breaker import FAILURES, Breaker, EndpointDown
 from harness.endpoints.gate import Gate, Patience
 from harness.endpoints.pace import duration_s, room_left
 from harness.endpoints.time_limit import TimeLimit
@@ -265,6 +265,27 @@ def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
     assert replies == 20
     assert seconds < 165  # tries are a minute apart at most
     assert told.notes[-1] == "host answers again"
+
+
+def test_of_the_calls_that_wait_for_an_endpoint_that_is_down_the_one_that_has_waited_longest_tries() -> None:
+    breaker, tries = Breaker("host", 300.0, lambda _: None), list[int]()
+
+    async def caller(number: int) -> None:
+        await anyio.sleep(number / 10)
+        if await breaker.wait():
+            tries.append(number)
+            breaker.failed("down") if number < 3 else breaker.replied()
+            breaker.tried()
+
+    async def callers() -> None:
+        for _ in range(FAILURES):
+            breaker.failed("down")
+        async with anyio.create_task_group() as tasks:
+            for number in (3, 1, 0, 5, 2, 4):
+                tasks.start_soon(caller, number)
+
+    run_virtually(callers)
+    assert tries == [0, 1, 2, 3]
 
 
 def test_the_others_may_try_where_the_call_that_tried_was_cancelled() -> None:
