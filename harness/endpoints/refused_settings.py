@@ -8,6 +8,7 @@ import openai
 
 from harness.core.errors import Refused
 from harness.core.wording import option, switch
+from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 
 _Reply = TypeVar("_Reply")
@@ -65,36 +66,51 @@ def refused_setting(error: BaseException | None, sent: Collection[str]) -> str |
 class FirstAlone:
     """Lets the first call of each kind go alone, so that what it is refused is learnt before the others go.
 
-    The others wait until it has ended, but not for long: a call that hangs must not hold them up.
+    A call that was refused hands its place to the next. None of that is for long, and a call that ends without any
+    reply teaches nothing: from then on calls of its kind go together.
     """
 
     def __init__(self, alone_s: float = OPENS_AFTER_S) -> None:
-        """No kind of call was answered yet. A first call goes alone for `alone_s`, and OPENS_AFTER_S, at most."""
+        """No kind of call was answered yet. First calls go alone for `alone_s`, and OPENS_AFTER_S, at most."""
         self._alone_s = min(alone_s, OPENS_AFTER_S)
         self.answered: set[Hashable] = set()
-        self._under_way: dict[Hashable, tuple[float, anyio.Event]] = {}
+        self._opens_at: dict[Hashable, float] = {}
+        self._under_way: dict[Hashable, anyio.Event] = {}
 
     async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
         """Make a call: alone while none of its `kind` was answered. `clock` stands still while the call waits.
 
         Raises what `call` raises.
         """
-        while kind not in self.answered and kind in self._under_way:
-            opens_at, ended = self._under_way[kind]
-            with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
-                await ended.wait()
-            if anyio.current_time() >= opens_at:
-                break
+        opens_at = self._opens_at.setdefault(kind, anyio.current_time() + self._alone_s)
+        with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
+            while kind not in self.answered and kind in self._under_way and not self._is_open(kind):
+                await self._under_way[kind].wait()
         return await self._answer(kind, call) if kind not in self.answered else await call()
+
+    def _is_open(self, kind: Hashable) -> bool:
+        return anyio.current_time() >= self._opens_at[kind]
 
     async def _answer(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
         ended = anyio.Event()
-        self._under_way.setdefault(kind, (anyio.current_time() + self._alone_s, ended))
+        self._under_way.setdefault(kind, ended)
         try:
             reply = await call()
             self.answered.add(kind)
+        except BaseException as exc:
+            if _is_without_reply(exc):
+                self._opens_at[kind] = anyio.current_time()
+            raise
         finally:
-            if self._under_way.get(kind, (0.0, None))[1] is ended:
+            if self._under_way.get(kind) is ended:
                 del self._under_way[kind]
             ended.set()
         return reply
+
+
+def _is_without_reply(error: BaseException) -> bool:
+    """Return whether a call was cancelled, or ended without a reply of the server's."""
+    if not isinstance(error, Exception):
+        return True
+    causes = error, error.__cause__
+    return any(isinstance(cause, openai.APIConnectionError | EndpointDown) for cause in causes)

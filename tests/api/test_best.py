@@ -193,6 +193,29 @@ def test_where_the_anchor_failed_too_the_first_that_ended_well_answers():
     assert "the first that ended well, for the anchor failed" in best.why
 
 
+@pytest.mark.parametrize("judge_timeout", [1.0, 2.0])
+def test_a_judge_that_hangs_is_waited_for_by_the_first_call_and_then_by_all_others_together(judge_timeout: float):
+    best, seconds, endpoint = best_of(
+        answering(1, judge=hanging), n=8, judge_timeout=judge_timeout, judge_concurrency=32
+    )
+    assert not best.judged
+    assert f"no verdict within {judge_timeout:g} s" in best.why
+    assert seconds == pytest.approx(2 + 2 * judge_timeout, abs=0.1)  # pyright: ignore[reportUnknownMemberType]
+    assert sum(r.is_judge for r in endpoint.requests) > 1
+
+
+def test_a_leader_that_hangs_holds_the_other_rollouts_up_for_five_seconds_altogether():
+    asked_at = list[float]()
+
+    async def script(_: Seen) -> Reaction:
+        asked_at.append(anyio.current_time())
+        return Hang(NEVER) if len(asked_at) == 1 else Refuse(500)
+
+    with pytest.raises(harness.NothingRankable):
+        best_of(script, n=4, concurrency=2, timeout=60.0, retries=0)
+    assert [round(at - asked_at[0]) for at in asked_at] == [0, 5, 5, 5]
+
+
 def test_before_a_deadline_all_pairs_are_judged_at_once():
     best, seconds, endpoint = best_of(answering(1, answer_3="the best"), n=8, deadline=10)
     assert (best.answer, best.judged) == ("the best", True)

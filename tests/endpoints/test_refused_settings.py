@@ -9,8 +9,9 @@ import pytest
 from agents import ModelSettings
 
 from harness.core.errors import Refused
-from harness.endpoints import FirstAlone, RefusedSettings, refused_setting, seed_of, with_seed
+from harness.endpoints import FirstAlone, RefusedSettings, TimeLimit, refused_setting, seed_of, with_seed
 from harness.endpoints.call_settings import REFUSABLE, names_set, without
+from tests.virtual_time import run_virtually
 
 SENT = ("temperature", "seed")
 
@@ -98,3 +99,74 @@ def test_the_first_call_of_a_kind_goes_alone_and_after_a_failure_the_next_one_do
     anyio.run(main)
     assert together[:2] == [1, 1]
     assert max(together) == 3
+
+
+@pytest.mark.parametrize(("limit_s", "wait_s"), [(1.0, 1.0), (2.0, 2.0), (30.0, 5.0)])
+def test_a_first_call_that_hangs_holds_nobody_up_for_longer_than_its_own_time_and_on_nobodys_clock(
+    limit_s: float, wait_s: float
+) -> None:
+    first, sent_at, ended_at, spent = FirstAlone(), list[float](), list[float](), list[float]()
+
+    async def hang() -> None:
+        sent_at.append(anyio.current_time())
+        await anyio.sleep_forever()
+
+    async def verdict() -> None:
+        limit = TimeLimit(limit_s)
+        with limit.within():
+            await first.send("kind", hang, limit)
+        ended_at.append(anyio.current_time())
+        spent.append(limit.spent_s)
+
+    async def verdicts() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(28):
+                tasks.start_soon(verdict)
+        await verdict()  # a later one goes at once
+
+    run_virtually(verdicts)
+    assert sent_at == [0.0, *[wait_s] * 27, wait_s + limit_s]
+    assert ended_at == [limit_s, *[wait_s + limit_s] * 27, wait_s + 2 * limit_s]
+    assert spent == [limit_s] * 29
+
+
+def test_a_first_call_that_times_out_at_the_client_opens_the_gate_for_all_who_wait() -> None:
+    first, sent_at = FirstAlone(), list[float]()
+
+    async def time_out() -> None:
+        sent_at.append(anyio.current_time())
+        await anyio.sleep(1)
+        raise openai.APITimeoutError(httpx2.Request("POST", "http://host/v1"))
+
+    async def verdict() -> None:
+        with pytest.raises(openai.APITimeoutError):
+            await first.send("kind", time_out)
+
+    async def verdicts() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(verdict)
+
+    run_virtually(verdicts)
+    assert sent_at == [0.0, *[1.0] * 7]
+
+
+def test_first_calls_that_fail_one_after_another_go_alone_for_five_seconds_altogether() -> None:
+    first, sent_at = FirstAlone(), list[float]()
+
+    async def refused() -> None:
+        sent_at.append(anyio.current_time())
+        await anyio.sleep(2)
+        raise bad_request()
+
+    async def verdict() -> None:
+        with pytest.raises(openai.BadRequestError):
+            await first.send("kind", refused)
+
+    async def verdicts() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(verdict)
+
+    run_virtually(verdicts)
+    assert sent_at == [0.0, 2.0, 4.0, *[5.0] * 5]
