@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import anyio
 
+from harness.core.records import FailureKind
+from harness.core.wording import option
 from harness.endpoints.across_loops import LoopsEvent
 
 FAILURES = 5
@@ -15,6 +17,11 @@ _LONGEST_WAIT_S = 60.0
 
 class EndpointDown(Exception):
     """No reply came for as long as the user would wait, so nothing more is asked of the endpoint."""
+
+    def __init__(self, why: str, kind: FailureKind = "network") -> None:
+        """Say why; `kind` is what the calls fail with that are not made any more."""
+        super().__init__(why)
+        self.kind: FailureKind = kind
 
 
 class Breaker:
@@ -32,6 +39,7 @@ class Breaker:
         self._lock = threading.RLock()
         self.given_up: str | None = None
         """Why nothing more is asked of the endpoint."""
+        self._kind: FailureKind = "network"
 
     @property
     def closed(self) -> bool:
@@ -71,7 +79,7 @@ class Breaker:
     def raise_if_down(self) -> None:
         """Raise EndpointDown if the endpoint is given up."""
         if self.given_up:
-            raise EndpointDown(self.given_up)
+            raise EndpointDown(self.given_up, self._kind)
 
     def replied(self) -> None:
         """Note a reply of any kind that shows the endpoint at work."""
@@ -107,12 +115,19 @@ class Breaker:
 
     def give_up(self, why: str) -> None:
         """Ask nothing more of the endpoint; `why` is its last error."""
+        self._end(f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}", "network")
+
+    def give_up_refusing(self) -> None:
+        """Ask nothing more of the endpoint, which answered with rate limits alone."""
+        advice = f"a lower {option('concurrency')} or a longer {option('give_up')} may help"
+        limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
+        self._end(f"{self._name} answered with {limits}; {advice}", "api")
+
+    def _end(self, given_up: str, kind: FailureKind) -> None:
         with self._lock:
             if not self.given_up:
-                self.given_up = (
-                    f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}"
-                )
-                self._note(f"{self.given_up}. Nothing more is asked of it")
+                self.given_up, self._kind = given_up, kind
+                self._note(f"{given_up}. Nothing more is asked of it")
             self._change()
 
     def _change(self) -> None:

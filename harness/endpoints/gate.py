@@ -89,7 +89,7 @@ class Gate:
                 if is_quota(exc):
                     raise
                 if left_s <= 0:
-                    self._breaker.give_up(_short(exc))
+                    self._breaker.give_up_refusing()
                     self._pace.end()
                     raise
                 rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)

@@ -93,7 +93,7 @@ class EndpointAsk:
             try:
                 return await self._send_allowed(prompt, clock)
             except EndpointDown as exc:
-                raise AskFailed(Failure(kind="network", type="EndpointDown", message=str(exc))) from exc
+                raise AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
             except openai.OpenAIError as exc:
                 if self._model not in self._first.answered:
                     self._refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True)

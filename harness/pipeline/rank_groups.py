@@ -68,7 +68,7 @@ class OpenRanking:
     def _stopped_by(self) -> str:
         if self.surroundings.stop.asked:
             return "the interruption"
-        return "an endpoint that gave no reply" if self.surroundings.gates.given_up else "--max-cost"
+        return "an endpoint that was given up" if self.surroundings.gates.given_up else "--max-cost"
 
     def leave(self, group: Group, why: str) -> None:
         """Write a group down as not ranked, for the reason given."""

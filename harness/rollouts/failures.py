@@ -21,7 +21,6 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.ModelRefusalError, "refusal"),
     (agents.ToolTimeoutError, "tool"),
     (agents.ModelTimeoutError, "network"),
-    (EndpointDown, "network"),
 )
 
 
@@ -36,6 +35,7 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
         message = f"the output of the tool {tool!r} holds a lone surrogate, which no request can carry"
         return Failure(kind="tool", type="UnicodeEncodeError", message=message, turn=turn)
     kind: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
+    kind = exc.kind if isinstance(exc, EndpointDown) else kind
     cause = exc.__cause__
     if kind is None:
         kind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"

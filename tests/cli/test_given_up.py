@@ -50,7 +50,12 @@ def check(outcome: Outcome, code: int) -> None:
     """Check the exit code, and that why, what is kept and what to do are said."""
     said = " ".join(outcome.err_text.split())
     assert outcome.code == code, said
-    for words in ("gave no reply for 0.0001 s (--give-up)", "HTTP 429", "all are kept in", "`harness resume "):
+    for words in (
+        "nothing but rate limits (HTTP 429) for 0.0001 s (--give-up)",
+        "a lower --concurrency",
+        "all are kept in",
+        "`harness resume ",
+    ):
         assert words in said, said
 
 
@@ -63,6 +68,8 @@ def test_run_ends_in_3_where_no_query_could_be_ranked_else_in_1_whatever_failure
     run: Run, sound: dict[str, int], code: int
 ) -> None:
     check(run(*RUN, "--max-failures", "99", **sound), code)
+    failed = [r["failure"] for g in json.loads(run("show", "--json").out)["groups"] for r in g["rollouts"]]
+    assert {failure["kind"] for failure in failed if failure} <= {"api"}
     done = run("resume", "--json")
     assert done.code == 0, done.err_text
     assert [r["status"] for g in json.loads(done.out)["groups"] for r in g["rollouts"]] == ["ok"] * 6
