@@ -1,10 +1,8 @@
 """The report of `harness doctor --judge`: what it will cost, then how often the judge is right, as a table or JSON."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-from rich.text import Text
 
 from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
@@ -62,8 +60,10 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
         print_json(calibration_json(calibration))
         return
     console = stdout()
-    for line in _table(calibration, console.width):
-        console.print(line)
+    console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
+    if calibration.verdicts_right.whole:
+        for line in table_lines(_COLUMNS, map(_row, calibration.classes()), console.width):
+            console.print(line)
     for line in calibration_lines(calibration):
         console.print(visible_text(line))
 
@@ -76,11 +76,6 @@ _COLUMNS = (
     Column("called a tie", 5, right=True),
     Column("failed", 4, right=True),
 )
-
-
-def _table(calibration: Calibration, width: int) -> Iterator[Text]:
-    yield visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold")
-    yield from table_lines(_COLUMNS, map(_row, calibration.classes()), width)
 
 
 def _row(row: ClassResult) -> TableRow:

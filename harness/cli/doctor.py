@@ -14,7 +14,7 @@ from harness.core.errors import ExitCode, UsageError
 @options.agent_option
 @options.setting_options(
     *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
-    "approve",
+    *("judge_timeout", "give_up", "approve"),
 )
 @options.config_option
 @click.option("--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell.")

@@ -47,8 +47,11 @@ def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool 
             flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
         case openai.APIConnectionError():
-            address = option("judge_base_url") if judge else f"{option('base_url')} or OPENAI_BASE_URL"
-            return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address}")
+            address = f"{option('judge_base_url')}, {option('base_url')}" if judge else option("base_url")
+            return Refused(
+                f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address} "
+                "or OPENAI_BASE_URL"
+            )
         case _:
             return None
 

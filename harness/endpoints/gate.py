@@ -62,6 +62,11 @@ class Gate:
         return self._breaker.given_up
 
     @property
+    def has_answered(self) -> bool:
+        """Whether any call has had a reply that could be used."""
+        return self._replied_at is not None
+
+    @property
     def open(self) -> bool:
         """Whether a call may go at once."""
         return self._breaker.closed and self._pace.free

@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
+from itertools import count
 from typing import Self
 
 import openai
@@ -72,12 +73,20 @@ def agent_retries(
     return ModelRetrySettings(max_retries=retries, policy=policy)
 
 
-def judge_retries(retries: int) -> AsyncIterator[stamina.Attempt]:
+def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterator[stamina.Attempt]:
     """Return the first and up to `retries` further attempts of one judge call, for `async for`.
 
-    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds. Retries go to the log `arena-harness`.
+    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds. Until the endpoint `has_answered`, an
+    address that cannot be reached is tried once more only, as for agent calls. Retries go to the log `arena-harness`.
     """
-    attempts = stamina.retry_context(on=_judge_wait, attempts=retries + 1, timeout=None)
+    failures = count(1)
+
+    def wait(error: Exception) -> bool | float:
+        if next(failures) > 1 and _is_unreachable(error) and not has_answered():
+            return False
+        return _judge_wait(error)
+
+    attempts = stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)
     return _LoggedByUs(attempts.__aiter__())
 
 
@@ -110,6 +119,10 @@ def _log_retry(details: RetryDetails) -> None:
 def _of_others(hook: RetryHook) -> RetryHook:
     """Return a hook that hears of all retries but ours."""
     return lambda details: None if _OURS.get() else hook(details)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    return isinstance(error, openai.APIConnectionError) and not isinstance(error, openai.APITimeoutError)
 
 
 def _judge_wait(error: Exception) -> bool | float:

@@ -126,7 +126,7 @@ class EndpointAsk:
     ) -> ModelReply:
         responses = self._endpoint.api == "responses"
         send: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
-        async for attempt in judge_retries(self._retries):
+        async for attempt in judge_retries(self._retries, lambda: self._gate.has_answered):
             with attempt:
                 if attempt.num > 1:
                     self._gate.retried()

@@ -154,6 +154,23 @@ def test_a_refused_key_ends_it_with_one_line(harness: Harness):
     assert len(endpoint.requests) == 1
 
 
+def test_a_judge_that_cannot_be_reached_ends_it_with_one_line_as_in_a_run(harness: Harness):
+    with FakeEndpoint().serving() as endpoint:
+        address = endpoint.base_url
+    done = harness("doctor", "--judge", "--judge-model", "j", "--judge-base-url", address)
+    assert (done.code, done.out) == (2, "")
+    assert "error: cannot reach 127.0.0.1" in done.err
+    assert "is the server up? The address comes from --judge-base-url, --base-url or OPENAI_BASE_URL" in done.err
+
+
+def test_no_table_is_printed_where_no_verdict_was_had(harness: Harness):
+    done, _ = calibrate(harness, lambda _: Refuse(503, "down"), "--give-up", "0.5")
+    assert done.code == 3
+    assert "no pair could be judged" in done.out
+    assert "gave no reply for 0.5 s (--give-up)" in done.err
+    assert not any(name in done.out for name in CLASSES)
+
+
 def test_the_embedded_judge_can_be_calibrated_and_is_called_a_self_test(harness: Harness):
     done = harness("doctor", "--judge")
     assert done.code == 0, done.err

@@ -114,7 +114,25 @@ def test_a_judges_call_is_tried_again_for_the_same_causes(error: Exception, atte
     made: list[int] = []
 
     async def ask() -> None:
-        async for attempt in judge_retries(RETRIES):
+        async for attempt in judge_retries(RETRIES, lambda: True):
+            with attempt:
+                made.append(attempt.num)
+                raise error
+
+    with stamina.set_testing(testing=True, attempts=RETRIES + 1), pytest.raises(type(error)):
+        anyio.run(ask)
+    assert made == list(range(1, attempts + 1))
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [(openai.APIConnectionError(request=REQUEST), 2), (openai.APITimeoutError(REQUEST), RETRIES + 1)],
+)
+def test_a_judges_address_that_never_answered_is_tried_once_more_only(error: Exception, attempts: int) -> None:
+    made: list[int] = []
+
+    async def ask() -> None:
+        async for attempt in judge_retries(RETRIES, lambda: False):
             with attempt:
                 made.append(attempt.num)
                 raise error
@@ -127,7 +145,7 @@ def test_a_judges_call_is_tried_again_for_the_same_causes(error: Exception, atte
 def test_a_judges_call_waits_as_long_as_the_server_asks() -> None:
     async def ask() -> float:
         started = anyio.current_time()
-        async for attempt in judge_retries(RETRIES):
+        async for attempt in judge_retries(RETRIES, lambda: True):
             with attempt:
                 if attempt.num == 1:
                     raise refusal(503, retry_after_ms="80")
@@ -149,7 +167,11 @@ def test_a_judges_retries_go_to_our_log_and_the_users_own_stay_where_they_were(c
     def users_own() -> AsyncIterator[stamina.Attempt]:
         return stamina.retry_context(on=openai.APIStatusError, attempts=2, wait_initial=0, wait_jitter=0).__aiter__()
 
-    for attempts in (lambda: judge_retries(RETRIES), users_own, lambda: judge_retries(RETRIES)):
+    for attempts in (
+        lambda: judge_retries(RETRIES, lambda: True),
+        users_own,
+        lambda: judge_retries(RETRIES, lambda: True),
+    ):
         anyio.run(twice, attempts())
     assert [(record.name, record.levelname) for record in caplog.records] == [
         ("arena-harness", "INFO"),
