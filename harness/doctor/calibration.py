@@ -24,49 +24,60 @@ _B_FIRST: Mapping[Winner, Label] = {"A": "b", "B": "a", "tie": "tie"}
 
 @dataclass(frozen=True)
 class Trial:
-    """A pair and the verdicts on it, one an order. Two equal texts have one verdict, which stands for both orders."""
+    """A pair and the verdicts on it, one an order. Two equal texts have the same one in both places."""
 
     pair: LabelledPair
     a_first: Judged | Unjudged
     b_first: Judged | Unjudged
 
     @property
+    def is_identical(self) -> bool:
+        """Whether the two texts are equal, so that there is one verdict."""
+        return self.a_first.key == self.b_first.key
+
+    @property
+    def label(self) -> Label:
+        """What is right: the pair's label; two equal texts must tie, whatever their label says."""
+        return "tie" if self.is_identical else self.pair.label
+
+    @property
     def scores(self) -> tuple[Fraction, Fraction] | None:
-        """The mean scores of `a` and of `b` over the orders; None where a verdict failed."""
+        """The mean scores of `a` and of `b` over the orders; None where a verdict failed.
+
+        Of two equal texts those of their one verdict: its mean with itself the other way round would always be level.
+        """
         if isinstance(self.a_first, Unjudged) or isinstance(self.b_first, Unjudged):
             return None
+        if self.is_identical:
+            return exact(self.a_first.a.combined), exact(self.a_first.b.combined)
         a = exact(self.a_first.a.combined) + exact(self.b_first.b.combined)
         b = exact(self.a_first.b.combined) + exact(self.b_first.a.combined)
         return a / 2, b / 2
 
     @property
     def judged_label(self) -> Label | None:
-        """The better side by the mean scores; None where a verdict failed."""
+        """The better side by the mean scores, of two equal texts by their one verdict; None where a verdict failed."""
         if self.scores is None:
             return None
+        if self.is_identical:
+            return self.labels_by_order[0]
         a, b = self.scores
         return "tie" if a == b else "a" if a > b else "b"
 
     @property
     def is_right(self) -> bool:
-        """Whether both orders together say what the label says."""
-        return self.judged_label == self.pair.label
+        """Whether both orders together say what is right."""
+        return self.judged_label == self.label
 
     @property
     def labels_by_order(self) -> tuple[Label, ...]:
-        """The label by each verdict that did not fail: `a` shown first, then `b` shown first."""
+        """The label by each verdict that did not fail: `a` shown first, then `b`, unless the verdict is the same."""
         labels: list[Label] = []
         if isinstance(self.a_first, Judged):
             labels.append(_A_FIRST[self.a_first.winner])
-        if isinstance(self.b_first, Judged):
+        if isinstance(self.b_first, Judged) and not self.is_identical:
             labels.append(_B_FIRST[self.b_first.winner])
         return tuple(labels)
-
-    @property
-    def distinct_labels(self) -> tuple[Label, ...]:
-        """As `labels_by_order`, but the one verdict on two equal texts counts once."""
-        one_verdict = self.a_first.key == self.b_first.key
-        return self.labels_by_order[:1] if one_verdict else self.labels_by_order
 
     @property
     def failed_verdicts(self) -> Mapping[str, Unjudged]:
@@ -77,7 +88,7 @@ class Trial:
     def tally(self) -> Tally:
         """The judge's position bias and the state of its replies, by this pair's verdicts."""
         a, b = self.pair.sides
-        calls = [] if a.hash == b.hash else [*_call(self.a_first, a, b), *_call(self.b_first, b, a)]
+        calls = [] if self.is_identical else [*_call(self.a_first, a, b), *_call(self.b_first, b, a)]
         return tally(calls, failed=len(self.failed_verdicts))
 
 
@@ -140,7 +151,12 @@ class Calibration:
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa between the judge and the labels; None where it is not defined."""
-        return kappa((t.judged_label, t.pair.label) for t in self.trials if t.judged_label)
+        return kappa((t.judged_label, t.label) for t in self.trials if t.judged_label)
+
+    @property
+    def identical_pairs(self) -> int:
+        """Pairs of equal texts that were judged."""
+        return sum(t.is_identical for t in self.trials if t.judged_label)
 
     @property
     def bias(self) -> tuple[float, float] | None:
@@ -195,7 +211,7 @@ def _pairs_right(trials: Iterable[Trial]) -> Share:
 
 
 def _verdicts_right(trials: Iterable[Trial]) -> Share:
-    rights = [label == t.pair.label for t in trials for label in t.distinct_labels]
+    rights = [label == t.label for t in trials for label in t.labels_by_order]
     return Share(sum(rights), len(rights))
 
 

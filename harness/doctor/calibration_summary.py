@@ -20,6 +20,9 @@ def _accuracy(calibration: Calibration) -> Iterator[str]:
         yield "no pair could be judged"
         return
     yield f"right, both orders together: {share_words(calibration.pairs_right, 'pairs')}"
+    if identical := calibration.identical_pairs:
+        pairs, are = ("pair", "is") if identical == 1 else ("pairs", "are")
+        yield f"{identical} {pairs} of equal texts {are} judged once, and right where that verdict calls a tie"
     yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdicts')}"
     if calibration.kappa is None:
         yield "Cohen's kappa is not defined: all labels, and all the judge's winners, are alike"
@@ -53,11 +56,13 @@ def _wrong_pairs(calibration: Calibration) -> Iterator[str]:
     for trial in trials[:_LISTED]:
         a, b = trial.scores or (0, 0)
         pair = trial.pair
+        label = "two equal texts" if trial.is_identical else f"labelled {pair.label}"
         yield (
-            f'- {pair.group}, "{beginning(pair.query, 60)}": labelled {pair.label}, judged {trial.judged_label} '
+            f'- {pair.group}, "{beginning(pair.query, 60)}": {label}, judged {trial.judged_label} '
             f"({float(a):g} v {float(b):g})"
         )
-        for first, second, verdict in (("a", "b", trial.a_first), ("b", "a", trial.b_first)):
+        orders = (("a", "b", trial.a_first), ("b", "a", trial.b_first))
+        for first, second, verdict in orders[:1] if trial.is_identical else orders:
             if remarks := _remarks(verdict, first, second):
                 yield f"    {first} shown first: {beginning(remarks, 300)}"
     if len(trials) > _LISTED:
@@ -113,6 +118,7 @@ def _trial_json(trial: Trial) -> dict[str, object]:
         "class": trial.pair.group,
         "query": trial.pair.query,
         "label": trial.pair.label,
+        "identical": trial.is_identical,
         "said": trial.judged_label,
         "scores": [float(s) for s in trial.scores] if trial.scores else None,
         "by_order": list(trial.labels_by_order),

@@ -68,6 +68,8 @@ def uncapped(folder: Path) -> str:
 def test_a_judge_that_names_whoever_is_first_is_found_out(harness: Harness, tmp_path: Path):
     done, _ = calibrate(harness, lambda _: Say(verdict(8, 4)), "--rubric", uncapped(tmp_path))
     assert done.code == 0, done.err
+    assert "right, both orders together: 0 % of 28 pairs" in done.out
+    assert "4 pairs of equal texts are judged once, and right where that verdict calls a tie" in done.out
     assert "flips: 100 % of 24 pairs" in done.out
     assert "first shown wins: 100 % of 48 decided verdicts" in done.out
     assert "it favours the side shown first" in done.out

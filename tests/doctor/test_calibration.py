@@ -63,6 +63,41 @@ def test_the_one_verdict_on_two_equal_texts_counts_once():
     assert calibration.tally.flips.whole == 0
 
 
+def an_identical(verdict: Judged | Unjudged, label: Label = "tie") -> Trial:
+    return Trial(a_pair(label, "identical", a="x", b="x"), verdict, verdict)
+
+
+def test_two_equal_texts_are_right_only_where_their_one_verdict_calls_a_tie():
+    level, first, second = (an_identical(scored(key, a, b)) for key, a, b in (("k1", 5, 5), ("k2", 8, 4), ("k3", 4, 8)))
+    assert [t.judged_label for t in (level, first, second)] == ["tie", "a", "b"]
+    assert [t.is_right for t in (level, first, second)] == [True, False, False]
+    assert (first.scores, first.labels_by_order) == ((8, 4), ("a",))
+    assert an_identical(an_unjudged("k4")).judged_label is None
+    calibration = calibrated(level, first, second)
+    assert calibration.pairs_right == calibration.verdicts_right == Share(1, 3)
+    assert calibration.classes()[0].ties == 1
+
+
+def test_two_equal_texts_must_tie_whatever_their_label_says():
+    assert an_identical(scored("k1", 5, 5), "a").is_right
+    assert not an_identical(scored("k2", 8, 4), "a").is_right
+
+
+def test_a_judge_that_names_a_winner_between_equal_texts_gains_no_accuracy_and_no_kappa_from_them():
+    real = [
+        a_trial("a", scored("k1", 8, 4), scored("k2", 4, 8)),
+        a_trial("b", scored("k3", 4, 8), scored("k4", 8, 4)),
+        a_trial("b", scored("k5", 8, 4), scored("k6", 4, 8)),
+    ]
+    named = [an_identical(scored(f"same{n}", 8, 4)) for n in range(4)]
+    alone, both = calibrated(*real), calibrated(*real, *named)
+    assert alone.pairs_right == Share(2, 3)
+    assert both.pairs_right == Share(2, 7)
+    assert alone.kappa is not None
+    assert both.kappa is not None
+    assert both.kappa < alone.kappa
+
+
 def test_pairs_and_verdicts_are_counted_by_class():
     right = a_trial("a", scored("k1", 8, 4), scored("k2", 4, 8), "one")
     half = a_trial("a", scored("k3", 8, 4), scored("k4", 8, 2), "two")
@@ -136,6 +171,17 @@ def test_the_lines_say_how_often_it_is_right_how_it_leans_and_where_it_fails():
     assert "1 x failed verdict: quota: nothing left for [key]" in lines
 
 
+def test_the_lines_say_how_pairs_of_equal_texts_are_counted_and_what_the_judge_said_of_a_wrong_one_once():
+    named = scored("k1", 8, 4).model_copy(update={"analysis": {"verdict": "The first."}})
+    lines = calibration_lines(calibrated(an_identical(named), an_identical(scored("k2", 5, 5))))
+    assert lines[0].startswith("right, both orders together: 50 % of 2 pairs")
+    assert lines[1] == "2 pairs of equal texts are judged once, and right where that verdict calls a tie"
+    assert lines[-2:] == [
+        '- identical, "q": two equal texts, judged a (8 v 4)',
+        "    a shown first: The first.",
+    ]
+
+
 def test_without_a_judged_pair_the_lines_say_so():
     assert (
         calibration_lines(calibrated(a_trial("a", an_unjudged("k1"), an_unjudged("k2"))))[0]
@@ -152,6 +198,7 @@ def test_the_json_holds_every_trial_and_what_is_not_defined_is_null():
             "class": "c",
             "query": "q",
             "label": "a",
+            "identical": False,
             "said": "a",
             "scores": [8.0, 4.0],
             "by_order": ["a", "a"],
