@@ -4,11 +4,13 @@ A run that begins in any other task goes to the runner that was there before, as
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from types import coroutine
+from typing import Any, Protocol, cast
 
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
@@ -57,7 +59,7 @@ class TakingRunner(AgentRunner):
             return await self.usual.run(starting_agent, input, **options)
         taken = takeover.take(starting_agent, input, options)
         try:
-            return await self._runner(takeover).run(taken.agent, input, **taken.options)
+            return await _tasks_begun(self._made(takeover, taken, input))
         finally:
             if taken.close:
                 await taken.close()
@@ -79,6 +81,9 @@ class TakingRunner(AgentRunner):
         if taken.close and result.run_loop_task:
             _after(result.run_loop_task, taken.close)
         return result
+
+    async def _made(self, takeover: Takeover, taken: TakenRun, given_input: Any) -> Any:
+        return await self._runner(takeover).run(taken.agent, given_input, **taken.options)
 
     def _runner(self, takeover: Takeover) -> AgentRunner:
         return self.usual if takeover.through_usual_runner else _PLAIN
@@ -111,6 +116,35 @@ def _loop_of_this_thread() -> Generator[None]:
             yield
     else:
         yield
+
+
+@coroutine
+def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Do a run; each task that the run waits for begins before a cancellation reaches the task.
+
+    The SDK hands a coroutine of its own to a task. A task that is cancelled before its first step never awaits that
+    coroutine, and Python warns of it, at whatever line the interpreter happens to be.
+    """
+    step = partial(run.send, None)
+    while True:
+        try:
+            awaited: object = step()
+        except StopIteration as end:
+            return end.value
+        try:
+            if isinstance(awaited, asyncio.Task):
+                yield from _one_turn(cast("asyncio.Task[object]", awaited))
+            step = partial(run.send, (yield awaited))
+        except BaseException as exc:  # noqa: BLE001 - the run decides what becomes of it
+            step = partial(run.throw, exc)
+
+
+def _one_turn(task: asyncio.Task[object]) -> Generator[None]:
+    """Let a task have a turn of the loop. A cancellation that comes meanwhile is passed on to the task after that."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task.cancel()
 
 
 def _after(task: asyncio.Task[Any], close: Callable[[], Awaitable[None]]) -> None:

@@ -1,9 +1,11 @@
 """`harness.best_of`: the best answer whatever becomes of the judge, and by a deadline. On virtual time."""
 
 import asyncio
+import gc
 import json
 import math
 import threading
+import warnings
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -214,6 +216,27 @@ def test_a_leader_that_hangs_holds_the_other_rollouts_up_for_five_seconds_altoge
     with pytest.raises(harness.NothingRankable):
         best_of(script, n=4, concurrency=2, timeout=60.0, retries=0)
     assert [round(at - asked_at[0]) for at in asked_at] == [0, 5, 5, 5]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_wherever_a_cancellation_strikes_no_coroutine_is_left_unawaited():
+    async def cancelled_after(endpoint: VirtualEndpoint, turns: int) -> None:
+        group = asyncio.ensure_future(harness.rollout(AGENT, "Which?", n=3, base_url=endpoint.base_url))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        group.cancel()
+        await asyncio.wait([group])
+        assert group.cancelled()
+
+    async def strike(endpoint: VirtualEndpoint) -> None:
+        for turns in range(1, 60):
+            await cancelled_after(endpoint, turns)
+        gc.collect()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        served(answering(NEVER), strike)
+    assert [str(w.message) for w in caught if "never awaited" in str(w.message)] == []
 
 
 def test_before_a_deadline_all_pairs_are_judged_at_once():
