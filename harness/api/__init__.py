@@ -7,7 +7,7 @@ from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
 from harness.api.groups import rank, rollout
-from harness.api.message_tournament import TrajectoryRank, rank_messages
+from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
 from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
@@ -32,6 +32,7 @@ __all__ = [
     "AnyAgent",
     "AnyRun",
     "Best",
+    "RankMessagesSettings",
     "RulerSettings",
     "Run",
     "RunPlan",

@@ -67,8 +67,9 @@ async def best_of(
     down, slow, or talks nonsense), the answer is the anchor's, `judged` is False and `why` says so; with
     `on_judge_failure="raise"` that is JudgeFailed.
 
-    Raises UsageError before anything is spent; NothingRankable where no rollout ended well. An error that comes after
-    the agent has run carries the rollouts as its `group`.
+    Raises UsageError before anything is spent; Refused (out of quota: OutOfQuota) where the agent's endpoint turns the
+    first call down; NothingRankable where no rollout ended well. A judge that is refused is a judge that tells
+    nothing. An error that comes after the agent has run carries the rollouts as its `group`.
     """
     ends = _deadline(deadline)
     await my_turn()

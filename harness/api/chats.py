@@ -8,7 +8,8 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, cast
 
-from harness.core.errors import UsageError, quoted
+from harness.core.errors import UsageError, on_a_line, quoted
+from harness.formats import checked_messages
 from harness.transcripts import Transcript, plain_text
 
 ChatMessage = Mapping[str, Any]
@@ -52,6 +53,26 @@ def _number(reward: Any, number: int) -> float:
 def _plain(message: Any) -> Any:
     """Take the client library's own message objects too."""
     return message.model_dump(exclude_none=True) if hasattr(message, "model_dump") else message
+
+
+def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
+    """Raise UsageError for a trajectory without messages or an assistant's, an unfit role, and for another query.
+
+    The query is the first message of the user's; where there is none, whatever was asked is taken to be the same.
+    """
+    asked = [_first_of_user(chat) for chat in chats]
+    for number, (chat, query) in enumerate(zip(chats, asked, strict=True)):
+        try:
+            checked_messages([dict(message) for message in chat])
+        except ValueError as exc:
+            raise UsageError(f"trajectory {number}: {on_a_line(exc)}") from None
+        if query.get("content") != asked[0].get("content"):
+            raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(_text(query))}")
+
+
+def _first_of_user(chat: Sequence[ChatMessage]) -> ChatMessage:
+    nothing: ChatMessage = {}
+    return next((message for message in chat if message.get("role") == "user"), nothing)
 
 
 def common_beginning(chats: Sequence[Sequence[ChatMessage]]) -> int:

@@ -48,7 +48,8 @@ async def rollout(
     `agent` is an Agent, a function that builds one, a module like an agent's file, or what --agent takes; `settings`
     are those of the command line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their
     cause. Where the endpoint gave no reply for `give_up` seconds, the rollouts not begun are not in the group, and a
-    warning says so. Nothing is written unless `store` is given. Raises UsageError.
+    warning says so. Nothing is written unless `store` is given. Raises UsageError; Refused (out of quota: OutOfQuota)
+    where the endpoint turns the first call down.
     """
     chosen, surroundings = load({"n": n, **settings}), surroundings_of(progress)
     (asked,), loaded = queries_of([query]), loaded_agent(agent)
@@ -74,7 +75,8 @@ async def rank(
     """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
 
     With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
-    by the embedded judge unless another is named. Raises UsageError.
+    by the embedded judge unless another is named. Raises UsageError; Refused (out of quota: OutOfQuota) where the
+    judge's endpoint turns the first call down; JudgeFailed where a judge of your own returns no verdict.
     """
     if not isinstance(group, Group):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
         raise UsageError(

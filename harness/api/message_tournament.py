@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.door import door
@@ -15,7 +15,7 @@ from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
-from harness.core.settings_sources import load
+from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
 from harness.formats import ImportedRun, read_messages
 from harness.judging import VerdictCache
@@ -51,9 +51,16 @@ class TrajectoryRank(Record):
     p_best: float | None
     """Posterior probability of being the best. None where the judge saw no difference."""
     explanation: str = ""
-    """Its matches: against whom, and the mean marks."""
+    """Its matches: against whom, and the mean marks. With `judge="ruler"` what the judge says of it."""
     independent_reward: float | None = None
     """The reward that came with it."""
+
+
+class RankMessagesSettings(CommonSettings, total=False):
+    """The settings of `rank_messages`: all of a run's but `n`, which is how many trajectories there are."""
+
+    judge: Literal["pairwise", "ruler"]
+    """Judge two trajectories at a time (pairwise), or all at once (ruler). [default: pairwise]"""
 
 
 @door
@@ -64,7 +71,7 @@ async def rank_messages(
     first_is_anchor: bool = False,
     store: Store | None = None,
     progress: Progress | None = None,
-    **settings: Unpack[CommonSettings],
+    **settings: Unpack[RankMessagesSettings],
 ) -> list[TrajectoryRank]:
     """Rank trajectories of one query by a tournament, and return their places in their order; they are not changed.
 
@@ -72,10 +79,12 @@ async def rank_messages(
     those of `harness run` that concern judging (`topology`, `estimator`, `rubric`, `judge_base_url`, `max_cost`, ...).
     Unless `topology`, `estimator` or `budget` is given, every pair meets once (`cyclic`, at most 4 (n - 1) calls), and
     `margins` ranks. `arena` and `anchor` need `first_is_anchor`: the first was sampled at temperature 0. With a `store`
-    verdicts that it holds are not bought again.
+    verdicts that it holds are not bought again. `judge="ruler"` scores all at once; no match is played then.
 
-    Raises UsageError for what cannot be used, and JudgeFailed where verdicts that are missing leave nobody a place.
+    Raises UsageError for what cannot be used, Refused (out of quota: OutOfQuota) where the judge's endpoint turns the
+    first call down, and JudgeFailed where verdicts that are missing leave nobody a place.
     """
+    check_names(settings, RankMessagesSettings.__annotations__)
     parts = parted_each(message_lists)
     if not parts:
         return []
@@ -130,9 +139,13 @@ def _place(row: Ranked, matches: Sequence[Match], reward: float | None) -> Traje
         advantage=row.advantage,
         uncertainty=row.uncertainty,
         p_best=row.p_best,
-        explanation="; ".join(_result(row.index, match) for match in matches if row.index in {match.a, match.b}),
+        explanation=row.explanation or _results(row.index, matches),
         independent_reward=reward,
     )
+
+
+def _results(index: int, matches: Sequence[Match]) -> str:
+    return "; ".join(_result(index, match) for match in matches if index in {match.a, match.b})
 
 
 def _result(index: int, match: Match) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from harness.api.chats import (
     ChatMessage,
     ChatTrajectory,
+    check_comparable,
     common_beginning,
     json_lines,
     parted_each,
@@ -25,6 +26,7 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
+from harness.core.wording import calling
 from harness.endpoints import Credentials
 from harness.judging import (
     CachedListJudge,
@@ -48,6 +50,10 @@ class TrajectoryScore(Record):
     score: float
     explanation: str = ""
     independent_reward: float | None = None
+
+
+_ARGUMENTS = {"judge_base_url": "base_url", "judge_api": "api", "judge_timeout": "timeout"}
+"""What messages about the judge's settings call them here."""
 
 
 class RulerSettings(TypedDict, total=False):
@@ -79,6 +85,7 @@ async def ruler(
 ) -> list[TrajectoryScore] | None:
     """Score trajectories of one task against each other, 0 to 1, in their order; they are not changed.
 
+    Each has a message of the assistant's, and the first of the user's, where there is one, is the same in all.
     `rubric` is a text in plain words (default: our own). Messages that all begin with are shown once, and so are
     `tools`; equal trajectories too, and they share their score. One alone, or all the same, are scored on an absolute
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
@@ -89,15 +96,19 @@ async def ruler(
     the last two give a warning and None instead; the warning's `__cause__` is the error.
     """
     try:
-        judge_settings = _judge_settings(judge_model, settings)
+        with calling(_ARGUMENTS):
+            judge_settings = _judge_settings(judge_model, settings)
         list_rubric = load_list_rubric(None) if rubric is None else ListRubric("own", rubric.strip())
         trajectories = parted_each(message_lists)
         if not trajectories:
             return []
+        check_comparable([messages for messages, _ in trajectories])
         material = _material([messages for messages, _ in trajectories], tools or ())
         _warn(_notes_on_equals(material.transcripts))
         judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
-        scores = await judging.score(material, rng if isinstance(rng, random.Random) else random.Random(rng), budget)
+        generator = rng if isinstance(rng, random.Random) else random.Random(rng)
+        with calling(_ARGUMENTS):
+            scores = await judging.score(material, generator, budget)
         _warn(scale_notes(scores))
         if debug:
             sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
@@ -147,6 +158,9 @@ def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSetti
     for name in options:
         if name not in RulerSettings.__annotations__:
             raise UsageError(f"ruler has no option {quoted(name)}{did_you_mean(name, RulerSettings.__annotations__)}")
+    extra: object = options.get("extra_request")
+    if extra is not None and not isinstance(extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"extra_request={quoted(extra)}: give a mapping of parameters")
     return load(
         {
             "judge": "ruler",

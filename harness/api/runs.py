@@ -76,8 +76,8 @@ async def run(
     is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
     in `reuse` hold are not bought.
 
-    Raises UsageError for what cannot be used; Refused where the endpoint turned the first call down: then there is no
-    run. A run that is cancelled keeps what it has, and `resume` does the rest.
+    Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
+    call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
     chosen, surroundings = load(settings), surroundings_of(progress, clock)
     loaded = loaded_agent(agent)
@@ -131,7 +131,7 @@ async def resume(
     record of gets keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. What is
     said of money holds in place of the run's own, but prices are added to those.
 
-    Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     folder = (last_unfinished(parent_of(runs_dir)) if run is None else None) or folder_of(run or "last", runs_dir)
     surroundings = surroundings_of(progress, clock)
@@ -177,7 +177,7 @@ async def rescore(
     Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. With
     `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Keys go to the
     judge's address of a run that this machine has no record of only if `settings` name that address, or with
-    `trust_archive`. Raises UsageError, ArchiveLocked, ArchiveDamaged.
+    `trust_archive`. Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     runs_dir = settings.pop("runs_dir", None)
     lenders = [folder_of(lender, runs_dir) for lender in reuse]

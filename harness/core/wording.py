@@ -13,8 +13,19 @@ from harness.core.settings import SETTINGS
 
 _PYTHON = ContextVar("harness_called_from_python", default=False)
 _COMMAND = ContextVar("harness_command", default="run")
+_NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={})  # noqa: B039 - nobody changes it
 _FUNCTIONS = {"ls": "runs", "import": "import_run"}
 """The functions that are not named as their commands are."""
+
+
+@contextmanager
+def calling(names: Mapping[str, str]) -> Generator[None]:
+    """Let messages call settings by other names meanwhile: those that a function's arguments have."""
+    before = _NAMES.set(names)
+    try:
+        yield
+    finally:
+        _NAMES.reset(before)
 
 
 @contextmanager
@@ -45,6 +56,7 @@ def option(name: str, value: object = None) -> str:
     if isinstance(value, float):
         value = float(f"{value:g}")
     if _PYTHON.get():
+        name = _NAMES.get().get(name, name)
         return f"{name}=" if value is None else f"{name}={_argument(name, value)}"
     flag = SETTINGS[name].flag if name in SETTINGS else f"--{name.replace('_', '-')}"
     return flag if value is None or value is True else f"{flag} {_words(value)}"

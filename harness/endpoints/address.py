@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from harness.core.errors import UsageError
-from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
+from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings, without_credentials
 from harness.core.wording import option
 from harness.endpoints.base_url import checked_base_url
 from harness.endpoints.credentials import AGENT_URL, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
@@ -45,6 +45,8 @@ class Endpoint(BaseModel):
     certificates: Certificates = Certificates()
     named: bool = True
     """Whether today's user named it, or it is OpenAI's own: no other server learns the user's organization."""
+    named_by: str | None = None
+    """The option, argument or variable that the address comes from; None for OpenAI's own."""
 
     @property
     def url(self) -> str:
@@ -76,7 +78,7 @@ def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     base_url = _agent_url(settings, credentials)
     if not base_url and not key_in(credentials.environ, AGENT_KEY):
         return None
-    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, option("base_url"))
+    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, _agent_flag(settings))
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
@@ -95,12 +97,17 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     lends_key = has_agent and origin_of(base_url) in {origin_of(agent_url), OPENAI_ORIGIN}
     variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
     api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
-    return _endpoint(base_url, api, credentials, variable, option("judge_base_url"))
+    at_agent = bool(agent_url) and without_credentials(base_url) == without_credentials(agent_url)
+    flag = _agent_flag(settings) if at_agent else option("judge_base_url")
+    return _endpoint(base_url, api, credentials, variable, flag)
 
 
 def _agent_url(settings: Settings, credentials: Credentials) -> str | None:
-    flag = option("base_url") if settings.base_url else AGENT_URL
-    return _checked(settings.base_url or credentials.environ.get(AGENT_URL) or None, flag)
+    return _checked(settings.base_url or credentials.environ.get(AGENT_URL) or None, _agent_flag(settings))
+
+
+def _agent_flag(settings: Settings) -> str:
+    return option("base_url") if settings.base_url else AGENT_URL
 
 
 def _endpoint(
@@ -112,6 +119,7 @@ def _endpoint(
         key=credentials.key(variable, base_url, flag),
         certificates=Certificates.named_in(credentials.environ),
         named=credentials.may_go_to(base_url),
+        named_by=flag if base_url else None,
     )
 
 

@@ -64,6 +64,7 @@ def total_bounds(agent: CostBounds | None, judge: CostBounds | None) -> CostBoun
 
 Purchase = Literal["agent", "judge"]
 """A rollout, or a verdict."""
+_IN_WORDS: Mapping[Purchase, str] = {"agent": "rollout", "judge": "judge call"}
 
 
 class Ceiling:
@@ -89,7 +90,7 @@ class Ceiling:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
             if not any(self._under_way.values()):
-                self.stopped = f"{option('max_cost', self._usd)} is reached: ${self.spent:.4f} spent"
+                self.stopped = self._no_room(kind, self._usd)
                 break
             await self._ended.wait()
         if self.stopped:
@@ -111,6 +112,12 @@ class Ceiling:
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()
+
+    def _no_room(self, kind: Purchase, usd: float) -> str:
+        ceiling = option("max_cost", usd)
+        if self.spent >= usd:
+            return f"{ceiling} is reached: ${self.spent:.4f} spent"
+        return f"the next {_IN_WORDS[kind]} could exceed {ceiling}: ${self.spent:.4f} spent"
 
     def _fits(self, kind: Purchase, usd: float) -> bool:
         under_way = sum(n * self._dearest.get(k, 0.0) for k, n in self._under_way.items())

@@ -19,8 +19,13 @@ _CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 
 
-def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool = False) -> Refused | None:  # noqa: PLR0911
-    """Return the one-line error for a call refused for its key, model or address; None for any other trouble."""
+def refusal_of(  # noqa: PLR0911
+    exc: BaseException | None, model: str, host: str, *, judge: bool = False, named_by: str | None = None
+) -> Refused | None:
+    """Return the one-line error for a call refused for its key, model or address; None for any other trouble.
+
+    `named_by` is what named the address: an option, an argument or a variable.
+    """
     who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
@@ -48,10 +53,8 @@ def refusal_of(exc: BaseException | None, model: str, host: str, *, judge: bool 
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
         case openai.APIConnectionError():
             address = f"{option('judge_base_url')}, {option('base_url')}" if judge else option("base_url")
-            return Refused(
-                f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {address} "
-                "or OPENAI_BASE_URL"
-            )
+            source = named_by or f"{address} or OPENAI_BASE_URL"
+            return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {source}")
         case _:
             return None
 

@@ -20,13 +20,11 @@ _ROLES = _SYSTEM | {"user", "assistant", "tool"}
 
 def read_messages(document: JsonObject) -> ImportedTrajectory:
     """Read one object. Raises ValueError saying what is wrong with it."""
-    messages = _messages(document.get("messages"))
+    messages = checked_messages(document.get("messages"))
     system = [content_text(m.get("content")) for m in messages if m["role"] in _SYSTEM]
     talk = [m for m in messages if m["role"] not in _SYSTEM]
     if not talk or talk[0]["role"] != "user" or not content_text(talk[0].get("content")).strip():
         raise ValueError("the first message after the system's must be a user's, with a text")
-    if not any(m["role"] == "assistant" for m in talk):
-        raise ValueError("no message is an assistant's")
     path, answer = steps_of_messages(talk[1:])
     return ImportedTrajectory(
         format="messages",
@@ -76,7 +74,8 @@ def steps_of_messages(talk: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str
     return tuple(steps), answer
 
 
-def _messages(messages: JsonValue) -> list[JsonObject]:
+def checked_messages(messages: JsonValue) -> list[JsonObject]:
+    """Return chat messages. Raises ValueError for none, for an unfit role, and where no message is an assistant's."""
     if not isinstance(messages, list) or not messages:
         raise ValueError("`messages` must be a list of messages")
     checked: list[JsonObject] = []
@@ -85,6 +84,8 @@ def _messages(messages: JsonValue) -> list[JsonObject]:
         if not isinstance(message, dict) or role not in _ROLES:
             raise ValueError(f"message {number} has the role {quoted(role)}, not one of {', '.join(sorted(_ROLES))}")
         checked.append(message)
+    if not any(message["role"] == "assistant" for message in checked):
+        raise ValueError("no message is an assistant's")
     return checked
 
 

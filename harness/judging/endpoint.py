@@ -96,7 +96,9 @@ class EndpointAsk:
                 raise AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
             except openai.OpenAIError as exc:
                 if self._model not in self._first.answered:
-                    self._refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True)
+                    self._refusal = refusal_of(
+                        exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
+                    )
                 raise self._refusal or AskFailed(failure_of(exc)) from exc
         finally:
             self._limiter.release()

@@ -28,7 +28,7 @@ from harness.judging.ruler import ListJudge
 from harness.transcripts import Transcript
 
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
-OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost is reached")
+OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost leaves no room")
 DOWN = Failure(kind="cancelled", type="NotBought", message="not bought: the judge's endpoint gives no reply")
 STOPPED = Failure(kind="cancelled", type="NotBought", message="not bought: the work was interrupted")
 LATE = Failure(kind="cancelled", type="NotBought", message="not bought: the deadline was over")

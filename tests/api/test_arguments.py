@@ -12,7 +12,7 @@ from agents import Agent
 
 import harness
 from tests.api.test_messages import chat
-from tests.fake_endpoint import FakeEndpoint
+from tests.fake_endpoint import FakeEndpoint, list_judge
 
 pytestmark = pytest.mark.anyio
 AGENT = Agent(name="plain", model="gpt-5.2")
@@ -99,6 +99,12 @@ WRONG: list[tuple[Function, dict[str, Any], str]] = [
     (ruler, {"rubric": Path("x.md")}, "rubric="),
     *((function, {"tools": {"a": 1}}, "tools=") for function in (ruler, rank_messages)),
     *((ruler, {name: "no"}, f"{name}='no': give True or False") for name in ("debug", "swallow_exceptions")),
+    (ruler, {"extra_request": 3}, "extra_request=3: give a mapping"),
+    (ruler, {"base_url": 3}, "^base_url=: "),
+    (ruler, {"timeout": "soon"}, "^timeout='soon'"),
+    (ruler, {"api": "soap"}, "^api='soap'"),
+    (rank_messages, {"n": 2}, "no setting 'n'"),
+    (rank_messages, {"judge": OwnJudge()}, "judge="),
     (rank_messages, {"first_is_anchor": 1}, "first_is_anchor=1"),
     (harness.resume, {"retry_failed": "no"}, "retry_failed="),
     (harness.rescore, {"free": "no"}, "free="),
@@ -208,3 +214,58 @@ async def test_a_reward_may_be_any_librarys_number():
 async def test_a_reward_that_is_no_finite_number_is_refused(reward: Any):
     with pytest.raises(harness.UsageError, match="trajectory 1 has a reward that is no number"):
         await harness.ruler([CHATS[0], {"messages": CHATS[1], "reward": reward}], "offline-features")
+
+
+ASKED = {"role": "user", "content": "Why?"}
+SAID = {"role": "assistant", "content": "So."}
+CANNOT_BE_COMPARED: list[tuple[list[Any], str]] = [
+    ([[ASKED, SAID], []], "trajectory 1: `messages` must be a list of messages"),
+    ([[ASKED, SAID], {"messages": []}], "trajectory 1: `messages` must be a list of messages"),
+    ([[ASKED, SAID], [ASKED, {"role": "robot", "content": "x"}]], "trajectory 1: message 2 has the role 'robot'"),
+    ([[ASKED, SAID], [ASKED, {"content": "x"}]], "trajectory 1: message 2 has the role None"),
+    ([[ASKED], [ASKED, SAID]], "trajectory 0: no message is an assistant's"),
+    ([[ASKED, SAID], [{"role": "user", "content": "How?"}, SAID]], "trajectory 1 is of another query .*: 'How\\?'"),
+]
+
+
+@pytest.mark.parametrize("function", [harness.ruler, harness.rank_messages])
+@pytest.mark.parametrize(("chats", "why"), CANNOT_BE_COMPARED)
+async def test_trajectories_that_cannot_be_compared_are_refused_by_number(
+    at_endpoint: FakeEndpoint, function: Function, chats: list[Any], why: str
+):
+    with pytest.raises(harness.UsageError, match=why):
+        await function(chats, judge_model="j")
+    assert not at_endpoint.requests
+
+
+async def test_ruler_takes_trajectories_without_a_users_message():
+    chats: list[Any] = [[{"role": "system", "content": "Go."}, {**SAID, "content": text}] for text in ("So.", "Thus.")]
+    assert await harness.ruler(chats, "offline-features")
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [
+        (harness.ruler, "base_url"),
+        (harness.rank_messages, "base_url"),
+        (harness.rank_messages, "judge_base_url"),
+    ],
+)
+async def test_the_argument_that_an_unreachable_address_comes_from_is_named(function: Function, argument: str):
+    with pytest.raises(harness.Refused, match=rf"cannot reach .* The address comes from {argument}=$"):
+        await function(CHATS, judge_model="j", **{argument: "http://127.0.0.1:9/v1"})
+
+
+@pytest.mark.parametrize("function", [harness.ruler, harness.rank_messages])
+async def test_the_variable_that_an_unreachable_address_comes_from_is_named(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with pytest.raises(harness.Refused, match=r"The address comes from OPENAI_BASE_URL$"):
+        await function(CHATS, judge_model="j")
+
+
+async def test_a_listwise_judges_explanations_are_kept_in_the_places(at_endpoint: FakeEndpoint):
+    at_endpoint.judge = list_judge(lambda text: {"good": 0.9, "bad": 0.1}[text])
+    places = await harness.rank_messages(CHATS, judge_model="j", judge="ruler")
+    assert [(place.rank, place.explanation) for place in places] == [(0, "said: good"), (1, "said: bad")]

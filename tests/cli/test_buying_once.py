@@ -201,7 +201,7 @@ def test_a_ceiling_reached_while_judging_keeps_what_was_paid_for_and_rescore_buy
     folder = tmp_path / done.json["path"]
     assert (group["status"], len(group["rollouts"]), group["judged"]) == ("incomplete", 4, 2)
     assert 0 < spent(folder) <= 0.001
-    assert "--max-cost 0.001 is reached" in done.err
+    assert "stopped: the next judge call could exceed --max-cost 0.001: $" in done.err
     assert "harness rescore" in done.err
     assert "harness resume" in done.err
     assert len(endpoint.of_judge) == 2

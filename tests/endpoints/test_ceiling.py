@@ -71,7 +71,7 @@ def test_the_dearest_so_far_is_what_the_next_one_is_taken_to_cost() -> None:
     spend(ceiling, [4.0])
     assert spend(ceiling, [1.0] * 9) == 3
     assert ceiling.spent == 7.0
-    assert "--max-cost 10 is reached: $7.0000 spent" in str(ceiling.stopped)
+    assert "the next judge call could exceed --max-cost 10: $7.0000 spent" in str(ceiling.stopped)
 
 
 def test_a_rollout_is_weighed_as_a_rollout_and_a_verdict_as_a_verdict() -> None:
