@@ -39,6 +39,7 @@ def new_agent(name: str, source: str, *, force: bool) -> None:
     from harness.cli.output import say
     from harness.core.errors import UsageError, quoted
     from harness.core.run_folders import enclosing_run
+    from harness.core.wording import command
     from harness.rollouts import copy_of_example
 
     if not _IS_NAME.fullmatch(name):
@@ -53,7 +54,8 @@ def new_agent(name: str, source: str, *, force: bool) -> None:
         if not (folder / companion).exists():
             write_new(folder / companion, files[companion], force=False)
     say(f"{folder / own}: a copy of {source}, ready to edit")
-    say(f"next: harness run --agent {name}\nnext: harness run --agent {name} --offline")
+    again = command(f"run --agent {name}")
+    say(f"next: {again}\nnext: {again} --offline")
 
 
 def _list(environ: Mapping[str, str], *, as_json: bool) -> None:

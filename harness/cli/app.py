@@ -13,8 +13,9 @@ import click
 from harness.cli import completion
 from harness.cli.groups import LazyCommands, OrderedGroup
 from harness.cli.output import guard_output, say
+from harness.cli.program import program
 from harness.core.errors import ExitCode, HarnessError, short_message
-from harness.core.wording import set_command
+from harness.core.wording import as_called, command, set_command, set_program
 
 _COMMANDS = {
     "run": "run",
@@ -73,6 +74,7 @@ def main() -> None:
 
     _collect_garbage_rarely()
     guard_output()
+    set_program(program)
     signal.signal(signal.SIGTERM, on_terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -116,6 +118,6 @@ def _print_usage_error(error: click.ClickException) -> None:
 
 
 def _print_error(error: HarnessError) -> None:
-    say("error: " + short_message(str(error).replace("\n", " ")), err=True)
+    say("error: " + short_message(as_called(str(error).replace("\n", " "))), err=True)
     if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
-        say("`harness validate RUN` names all damage; with --repair it moves damaged lines aside", err=True)
+        say(f"`{command('validate RUN')}` names all damage; with --repair it moves damaged lines aside", err=True)

@@ -56,18 +56,15 @@ def doctor(
     only the judge is looked at: it is asked about each pair in both orders, and its verdicts are compared with the
     known answers.
     """
-    import shlex
-
-    from harness.cli.next_commands import python_here
     from harness.cli.process import silence_logs
+    from harness.cli.program import program
     from harness.core.clock import now
     from harness.doctor import DoctorRequest
 
     if pairs and not judge:
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
     silence_logs()
-    program = f"{shlex.quote(python_here())} -m harness"
-    request = DoctorRequest(agent=agent, flags=flags, config=config, environ=environ, clock=now, program=program)
+    request = DoctorRequest(agent=agent, flags=flags, config=config, environ=environ, clock=now, program=program())
     if judge:
         from harness.cli.calibration_report import report_calibration
 

@@ -43,8 +43,8 @@ def import_(
     message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """
     from harness import pipeline
-    from harness.cli.next_commands import python_here
     from harness.cli.output import print_json, say
+    from harness.cli.program import program
     from harness.core.settings_sources import load, merge_sources
     from harness.formats import FORMATS
     from harness.report import counted
@@ -64,5 +64,5 @@ def import_(
     say(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
-    command = f"{shlex.quote(python_here())} -m harness rescore {shlex.quote(str(folder))} --judge-model MODEL"
+    command = f"{program()} rescore {shlex.quote(str(folder))} --judge-model MODEL"
     say(f"\nnext: {command}")

@@ -9,6 +9,7 @@ import click
 
 from harness.cli import options
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade
+from harness.core.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,9 +58,9 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
             say(f"damaged: {link}", err=True)
         for path, error in unreadable.items():
             if error.exit_code is ExitCode.DAMAGED:
-                say(f"{path.name} is damaged: `harness validate {shlex.quote(str(path))}` tells more", err=True)
+                say(f"{path.name} is damaged: `{command(f'validate {shlex.quote(str(path))}')}` tells more", err=True)
     else:
-        say(f"no runs in {folder}/ yet; make one with `python -m harness run --agent search`")
+        say(f"no runs in {folder}/ yet; make one with `{command('run --agent search')}`")
 
 
 def _members(info: RunInfo, line: RunLine) -> dict[str, object]:

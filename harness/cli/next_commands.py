@@ -1,19 +1,18 @@
-"""What to type next, and how this Python is called."""
+"""What to type next."""
 
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.archive import RankingFile, RunReader, missing_of
 from harness.cli.output import say
+from harness.cli.program import program
 from harness.core.settings import with_placeholder
 
 
 def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    command = f"{shlex.quote(python_here())} -m harness"
+    command = program()
     run = shlex.quote(reader.info.id) if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
     of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
     lines = [
@@ -47,12 +46,3 @@ def _without_password(word: str) -> str:
 
 def _unjudged(ranking: RankingFile) -> bool:
     return ranking.head.settings.get("topology") == "none"
-
-
-def python_here() -> str:
-    """Return how to call this very Python from here: the virtual environment may not be activated."""
-    running = Path(sys.executable)
-    python = shutil.which("python")
-    if python and Path(python) == running:
-        return "python"
-    return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)

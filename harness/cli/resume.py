@@ -10,6 +10,7 @@ import click
 from harness.cli import completion, options
 from harness.core.errors import ExitCode, HarnessError, on_a_line
 from harness.core.settings import ADDRESSES
+from harness.core.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,7 +130,7 @@ def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:
     if begun.rendering < RENDERING:
         console.print(
             "note: this judging began when a tool's text could still pose as a step of the transcript, and goes on in "
-            "that way, so that no verdict is bought twice; `harness rescore` judges in the new way"
+            f"that way, so that no verdict is bought twice; `{command('rescore')}` judges in the new way"
         )
 
 

@@ -70,6 +70,7 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     from harness.cli.new_files import write_new
     from harness.cli.output import say
     from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+    from harness.core.wording import command
     from harness.judging import packaged_rubrics, rubric_source
 
     names = packaged_rubrics()
@@ -84,7 +85,7 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     write_new(file, text, force=force)
     shown = shlex.quote(on_a_line(file))
     say(f"{on_a_line(file)}: a copy of {source}, ready to edit")
-    say(f"next: harness rubric check {shown}\nnext: harness run --rubric {shown}")
+    say(f"next: {command(f'rubric check {shown}')}\nnext: {command(f'run --rubric {shown}')}")
 
 
 def _list_rubrics(*, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
+from harness.core.wording import command
 from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, run_json, summarize
 
 
@@ -39,7 +40,7 @@ def print_run(
         ranked = len(ranking.groups) - ranking.incomplete
         console.print(
             f"this ranking has {ranked} of {queries} in full: {stopped or 'it was cut short, or is under way'}; "
-            "`harness resume` does the rest"
+            f"`{command('resume')}` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")

@@ -10,6 +10,7 @@ from harness.cli.next_commands import next_commands
 from harness.cli.output import say
 from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
+from harness.core.wording import command
 from harness.pipeline import RunResult, what_is_kept
 from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize, write_page
 
@@ -53,10 +54,8 @@ def say_partial(rollouts: int, run: Path) -> None:
     """Say on stderr how many rollouts were captured in part, if any were."""
     if rollouts:
         were = "1 rollout was" if rollouts == 1 else f"{rollouts} rollouts were"
-        say(
-            f"{were} captured in part, and ranked so: `harness show {shlex.quote(str(run))}` says what is missing",
-            err=True,
-        )
+        show = command(f"show {shlex.quote(str(run))}")
+        say(f"{were} captured in part, and ranked so: `{show}` says what is missing", err=True)
 
 
 def say_given_up(result: RunResult) -> bool:
@@ -90,7 +89,7 @@ def _end(
     if result.stopped:
         say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
-            f"`harness rescore {shlex.quote(str(result.path))}` ranks what is there",
+            f"`{command(f'rescore {shlex.quote(str(result.path))}')}` ranks what is there",
             err=True,
         )
         return ExitCode.BUDGET

@@ -51,13 +51,14 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
 
 def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
     from harness.archive import ASIDE
+    from harness.core.wording import command
 
     if validation.damaged:
-        hint = f"; `harness validate {shlex.quote(str(folder))} --repair` moves damaged lines aside"
+        hint = f"; `{command(f'validate {shlex.quote(str(folder))} --repair')}` moves damaged lines aside"
         if any(finding.by_hand for finding in validation.remaining):
             hint = "; no repair mends that: put right by hand what is named above"
         return f"{folder}: damaged{hint}"
     if repair and any(finding.kind == "damage" for finding in validation.findings):
-        resume = f"`harness resume {shlex.quote(str(folder))}`"
+        resume = f"`{command(f'resume {shlex.quote(str(folder))}')}`"
         return f"{folder}: whole, less the lines now in {ASIDE}/; {resume} does what is missing"
     return f"{folder}: whole"

@@ -4,7 +4,7 @@ What the archive keeps names the options of the command line, whoever called.
 """
 
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
@@ -14,6 +14,7 @@ from harness.core.settings import SETTINGS
 _PYTHON = ContextVar("harness_called_from_python", default=False)
 _COMMAND = ContextVar("harness_command", default="run")
 _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={})  # noqa: B039 - nobody changes it
+_PROGRAM = ContextVar[Callable[[], str]]("harness_program", default=lambda: "harness")
 _FUNCTIONS = {"ls": "runs", "import": "import_run"}
 """The functions that are not named as their commands are."""
 
@@ -43,9 +44,24 @@ def set_command(name: str) -> None:
     _COMMAND.set(name)
 
 
+def set_program(program: Callable[[], str]) -> None:
+    """Let the messages of what is called from now on name the command as `program` does, as the user called it."""
+    _PROGRAM.set(program)
+
+
+def command(words: str = "") -> str:
+    """Return a command line as the user would type it, from what stands after `harness`."""
+    return f"{_PROGRAM.get()()} {words}".rstrip()
+
+
+def as_called(message: str) -> str:
+    """Return a message in which the commands to type are spelled as the user called the harness."""
+    return message.replace("`harness ", f"`{command()} ")
+
+
 def where_choices_are(command: str | None = None) -> str:
     """Return where range and choices of an option stand, in brackets: in the help of `command`, else of today's."""
-    return "" if _PYTHON.get() else f" (range and choices: `harness {command or _COMMAND.get()} --help`)"
+    return "" if _PYTHON.get() else f" (range and choices: `{_PROGRAM.get()()} {command or _COMMAND.get()} --help`)"
 
 
 def option(name: str, value: object = None) -> str:
@@ -81,7 +97,7 @@ def call(function: str, *words: object, **arguments: object) -> str:
     options = [
         option(name, shlex.quote(value) if isinstance(value, str) else value) for name, value in arguments.items()
     ]
-    return f"`{' '.join(['harness', function, *(shlex.quote(str(word)) for word in words), *options])}`"
+    return f"`{' '.join([command(), function, *(shlex.quote(str(word)) for word in words), *options])}`"
 
 
 def _argument(name: str, value: object) -> str:

@@ -39,7 +39,7 @@ def test_what_the_server_failed_is_run_again_by_resume_as_the_next_line_says(har
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         short = harness(*RUN, "--concurrency", "1", env=env)
         assert short.code in {1, 3}, short.err
-        assert "-m harness resume " in short.out.split("next:", 1)[1]
+        assert "harness resume " in short.out.split("next:", 1)[1]
         assert "--retry-failed" not in short.out
         broken.set()
         done = harness("resume", "--json", env=env)
