@@ -1,6 +1,6 @@
 """What commands print before they spend: the cost of the work, the limits of its results, idle options."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -8,6 +8,8 @@ from rich.panel import Panel
 
 from harness import pipeline
 from harness.cli.cost_lines import plan_lines
+from harness.core.errors import did_you_mean, quoted
+from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
 from harness.tournament import METHODS
@@ -64,6 +66,21 @@ def note_idle_agent_options(console: Console, prepared: pipeline.Prepared, value
         console.print(
             f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
             "to the judge",
+        )
+
+
+def note_idle_prices(console: Console, prepared: pipeline.Prepared, words: Iterable[str] | None) -> None:
+    """Name the models among `words` of --price that are neither the agent's nor a judge's.
+
+    What the models are of an agent that brings its own is not known.
+    """
+    if words is None or prepared.agent.model is None:
+        return
+    models = {prepared.agent.model, *(member.model for member in prepared.judge.members)}
+    for name in sorted(prices_of(words).keys() - models):
+        console.print(
+            f"note: --price {quoted(name)} counts only where an endpoint replies with that name: neither the agent's "
+            f"model nor a judge's has it{did_you_mean(name, models)}"
         )
 
 

@@ -69,23 +69,25 @@ def best(
     even if other runs or the judge failed (without verdicts it is the answer of run 0, the anchor); 3 without.
     """
     began = time.monotonic()
-    from harness.cli.first_line import say_first
+    from harness.cli.first_line import nothing_begun, say_first
     from harness.core.settings_sources import load, merge_sources
 
     values = merge_sources({**flags, "sure": sure}, environ, config)
     n = load(values).n
     say_first(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=quiet)
-    from harness import pipeline
-    from harness.cli import announce, cost_lines, process
-    from harness.cli.console import stderr
-    from harness.cli.prepared_run import prepare_run
-    from harness.cli.progress_bars import ProgressBars
-    from harness.core.deadline import NO_DEADLINE, Deadline
+    with nothing_begun():
+        from harness import pipeline
+        from harness.cli import announce, cost_lines, process
+        from harness.cli.console import stderr
+        from harness.cli.prepared_run import prepare_run
+        from harness.cli.progress_bars import ProgressBars
+        from harness.core.deadline import NO_DEADLINE, Deadline
 
-    process.silence_logs(verbose=verbose)
-    settings = _settings(values, n, sure, hurried=deadline is not None)
-    queries, prepared = prepare_run(agent, query, None, settings, environ)
+        process.silence_logs(verbose=verbose)
+        settings = _settings(values, n, sure, hurried=deadline is not None)
+        queries, prepared = prepare_run(agent, query, None, settings, environ)
     console = stderr(quiet=quiet)
+    announce.note_idle_prices(console, prepared, flags.get("prices"))
     if dry_run:
         announce.warn(console, prepared, environ)
         cost_lines.print_plan(prepared, 1, as_json=as_json)

@@ -62,26 +62,28 @@ def run(
     Keys come from OPENAI_API_KEY (and HARNESS_JUDGE_API_KEY for a judge elsewhere). With neither a key nor an
     address the packaged example agents run on an embedded model and judge, as a self-test.
     """
-    from harness.cli.first_line import say_first
+    from harness.cli.first_line import nothing_begun, say_first
     from harness.core.settings_sources import load, merge_sources
 
     values = merge_sources(flags, environ, config)
     settings = load(values)
     say_first(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=quiet)
-    from harness import pipeline
-    from harness.archive import find_run
-    from harness.cli import announce, cost_lines, process
-    from harness.cli.console import stderr
-    from harness.cli.prepared_run import prepare_run
-    from harness.cli.progress_bars import ProgressBars
-    from harness.cli.run_result import deliver
+    with nothing_begun():
+        from harness import pipeline
+        from harness.archive import find_run
+        from harness.cli import announce, cost_lines, process
+        from harness.cli.console import stderr
+        from harness.cli.prepared_run import prepare_run
+        from harness.cli.progress_bars import ProgressBars
+        from harness.cli.run_result import deliver
 
-    process.silence_logs(verbose=verbose)
-    asked, prepared = prepare_run(agent, query, queries, settings, environ)
+        process.silence_logs(verbose=verbose)
+        asked, prepared = prepare_run(agent, query, queries, settings, environ)
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     announce.note_idle_judge_options(console, settings, values)
     announce.note_idle_agent_options(console, prepared, values)
+    announce.note_idle_prices(console, prepared, flags.get("prices"))
     if dry_run:
         announce.warn(console, prepared, environ)
         cost_lines.print_plan(prepared, len(asked), as_json=as_json)

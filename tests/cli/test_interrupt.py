@@ -69,6 +69,17 @@ def test_two_interrupts_at_once_end_a_run_whose_tool_hangs_without_a_traceback(
     assert "harness resume" in done.err
 
 
+def test_an_interrupt_while_the_agent_is_loaded_says_that_nothing_was_begun(nursery: Nursery, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\nopen('began', 'a').close()\ntime.sleep(600)\n")
+    born = nursery.start(["run", "Why?", "--agent", "slow.py", "--offline"], tmp_path, {})
+    while not (tmp_path / "began").exists():
+        time.sleep(0.02)
+    signal_to(born.pid)
+    done = nursery.wait(born, timeout_s=30)
+    assert (done.code, done.err.splitlines()[-1]) == (130, "error: interrupted: nothing was begun")
+    assert not (tmp_path / "runs").exists()
+
+
 def signal_to(pid: int) -> None:
     os.kill(pid, signal.SIGINT)
     time.sleep(0.005)

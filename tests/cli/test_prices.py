@@ -77,3 +77,11 @@ def test_best_takes_prices_and_a_bad_one_costs_nothing(harness: Harness, env: di
     best = harness("best", "Why?", "--model", "my-model", "--price", "my-model=1/2", "-n", "2", env=env)
     assert best.code == 0, best.err
     assert "estimated cost: $" in best.err
+
+
+def test_a_price_of_a_model_that_nobody_is_to_ask_is_named_with_the_nearest_one(harness: Harness, env: dict[str, str]):
+    slip = harness(*ALL, "--price", "my-modell=1/2", "--judge-model", "other", "--dry-run", env=env)
+    assert "--price 'my-modell' counts only where an endpoint replies with that name" in slip.err
+    assert "did you mean 'my-model'?" in slip.err
+    fits = harness(*ALL, *"--price my-model=1/2 --price other=1/2 --judge-model other --dry-run".split(), env=env)
+    assert "--price" not in fits.err
