@@ -7,7 +7,7 @@ from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.wording import command
-from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, run_json, summarize
+from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, parts_line, run_json, summarize
 
 
 def print_run(
@@ -35,6 +35,7 @@ def print_run(
         )
     summary = summary or summarize(reader, ranking)
     console.print(overview(reader, ranking, summary, console.width, table))
+    console.print(parts_line(reader.info, ranking, summary))
     if not ranking.finished:
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.report.terminal.judge_quality import quality_lines
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
-    from harness.report.terminal.overview import overview
+    from harness.report.terminal.overview import overview, parts_line
     from harness.report.terminal.queries import QueryTable
     from harness.report.terminal.rankings import change_lines, rankings_table
     from harness.report.terminal.rollout import path_lines
@@ -42,7 +42,7 @@ else:
             "terminal.judge_quality": "quality_lines",
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
-            "terminal.overview": "overview",
+            "terminal.overview": "overview parts_line",
             "terminal.queries": "QueryTable",
             "terminal.rankings": "change_lines rankings_table",
             "terminal.rollout": "path_lines",
@@ -74,6 +74,7 @@ __all__ = [
     "on_one_line",
     "open_reasons",
     "overview",
+    "parts_line",
     "path_lines",
     "probability",
     "quality_json",

@@ -6,14 +6,14 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankingFile, RunInfo, RunReader
 from harness.ranking import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.notes import agreement_line
 from harness.report.summary.ranking import RankingSummary, ranked_groups
 from harness.report.terminal.group import group_lines, group_table, judge_line
-from harness.report.terminal.layout import visible_text
+from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.queries import QueryTable, query_lines
 from harness.report.text import counted, money, percent
 
@@ -53,6 +53,17 @@ def cost_line(judge: JudgeFigures, agent: AgentFigures) -> Text:
         f"judge: {counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
         f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
     )
+
+
+def parts_line(info: RunInfo, ranking: RankingFile, summary: RankingSummary) -> Text:
+    """Return who took part: the agent, its models and its instructions, the judge, the rubric."""
+    models, instructions = sorted(summary.models.asked), info.settings.get("instructions")
+    agent = [f"agent {info.agent}"]
+    agent += [f"model{'s' if len(models) > 1 else ''} {', '.join(models)}"] if models else []
+    agent += [f"instructions {instructions}"] if instructions else []
+    judge = str(ranking.head.judge.get("label") or ranking.head.judge.get("model") or "")
+    parts = [", ".join(agent), *([f"judge {judge}"] if judge else []), f"rubric {ranking.head.rubric.split(' ')[0]}"]
+    return visible_text(" · ".join(map(on_one_line, parts)))
 
 
 def _tokens(tokens: int | None) -> str:

@@ -52,11 +52,17 @@ _COLUMNS = (
     Column("cost", 9, right=True),
     Column("judge", 10, wish=12),
 )
+_INSTRUCTIONS = Column("instructions", 12, wish=12)
+"""Only where a run has any."""
 
 
 def runs_table(runs: Iterable[RunLine], width: int) -> Iterator[Text]:
     """Yield a table of runs in the order given."""
-    return table_lines(_COLUMNS, (TableRow(_cells(run)) for run in runs), width)
+    rows = [(_cells(run), str(run.info.settings.get("instructions") or "")) for run in runs]
+    if not any(instructions for _, instructions in rows):
+        return table_lines(_COLUMNS, (TableRow(cells) for cells, _ in rows), width)
+    with_file = (TableRow([*cells, visible_name(file)]) for cells, file in rows)
+    return table_lines((*_COLUMNS, _INSTRUCTIONS), with_file, width)
 
 
 def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
