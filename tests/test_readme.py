@@ -14,7 +14,7 @@ from tests.conftest import ROOT, Harness
 
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-_VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|\S*python -m harness|\s+")
+_VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|(?:\S*python -m )?\bharness\b|\s+")
 
 
 def page(name: str) -> str:
