@@ -115,8 +115,9 @@ class Nursery:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this process's environment without the keys and settings of whoever runs the tests."""
-    return {n: v for n, v in os.environ.items() if not n.startswith(OURS)} | {"PYTHONPATH": str(ROOT)}
+    """Return this process's environment without the keys, the settings and the terminal of whoever runs the tests."""
+    ours = {n: v for n, v in os.environ.items() if not n.startswith(OURS) and n not in {"COLUMNS", "LINES"}}
+    return ours | {"PYTHONPATH": str(ROOT)}
 
 
 def child(order: Mapping[str, Any]) -> None:

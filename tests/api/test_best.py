@@ -215,7 +215,9 @@ def test_a_leader_that_hangs_holds_the_other_rollouts_up_for_five_seconds_altoge
 
     with pytest.raises(harness.NothingRankable):
         best_of(script, n=4, concurrency=2, timeout=60.0, retries=0)
-    assert [round(at - asked_at[0]) for at in asked_at] == [0, 5, 5, 5]
+    waited_s = [at - asked_at[0] for at in asked_at[1:]]
+    assert len(waited_s) == 3
+    assert all(4 < waited < 6 for waited in waited_s)  # on a busy machine the first request arrives late
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
