@@ -85,7 +85,7 @@ async def best_of(
         in_time = anyio.current_time() < ends.at
         ranking, trouble = await work.judged(ranker, group)
     if not in_time:
-        trouble = f"the deadline of {deadline:g} s was over before the judging began"
+        trouble = f"{surroundings.lateness} (the judging had not begun)"
     if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
         raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
     return best_from(group, ranking, trouble)

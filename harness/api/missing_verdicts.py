@@ -16,7 +16,7 @@ def why_missing(ranking: GroupRanking, store: Store, surroundings: Surroundings,
     missing = set(ranking.failed_verdicts)
     failed = (v.failure.message for v in _verdicts(store) if v.status == "failed" and v.key in missing)
     why = next(failed, None) if missing else None
-    late = "the deadline was over" if anyio.current_time() >= surroundings.deadline.at else None
+    late = surroundings.lateness if anyio.current_time() >= surroundings.deadline.at else None
     return why or late or surroundings.gates.given_up or ceiling.stopped
 
 

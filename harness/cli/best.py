@@ -98,10 +98,11 @@ def best(
         around = pipeline.Surroundings(environ, progress=bars, deadline=ends)
         work = partial(pipeline.run_queries, replace(prepared, judge_may_fail=True), queries, around)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
-    _deliver(result, queries[0], console, as_json=as_json, late=time.monotonic() >= ends.at)
+    late = around.lateness if time.monotonic() >= ends.at else None
+    _deliver(result, queries[0], console, as_json=as_json, late=late)
 
 
-def _deliver(result: RunResult, query: Query, console: Console, *, as_json: bool, late: bool) -> None:
+def _deliver(result: RunResult, query: Query, console: Console, *, as_json: bool, late: str | None) -> None:
     """Print the answer, write the page, and say why the answer is the best."""
     from harness.api import best_from
     from harness.cli.archived_run import open_folder
@@ -131,12 +132,12 @@ def _best_json(best: Best) -> dict[str, Any]:
     return {"rollout": best.index} | {name: getattr(best, name) for name in names}
 
 
-def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late: bool) -> str | None:
+def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late: str | None) -> str | None:
     """Return why verdicts are missing, None where none is missing."""
     from harness.report import open_reasons
 
     reasons = open_reasons(reader.verdicts(), ranking.groups)
-    return next(iter(reasons), None) or ("the deadline was over" if late else result.given_up or result.stopped)
+    return next(iter(reasons), None) or late or result.given_up or result.stopped
 
 
 def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bool) -> Settings:

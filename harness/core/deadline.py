@@ -20,10 +20,13 @@ class Deadline:
     alone_s: float = math.inf
     """For so long a first call goes alone, at most: the others must have their time too."""
 
+    seconds: float = math.inf
+    """How long the work may take."""
+
     @classmethod
     def after(cls, seconds: float, now: float) -> "Deadline":
         """Return the deadline that is so many seconds after `now`."""
-        return cls(now + seconds, now + ROLLOUTS_SHARE * seconds, _ALONE_SHARE * seconds)
+        return cls(now + seconds, now + ROLLOUTS_SHARE * seconds, _ALONE_SHARE * seconds, seconds)
 
     @property
     def is_set(self) -> bool:

@@ -73,6 +73,15 @@ def failure_of(exc: BaseException) -> Failure:
     return Failure(kind=kind, type=type(exc).__name__, message=_message(exc))
 
 
+def trouble_of(exc: openai.APIError, host: str) -> str:
+    """Return in words what became of a call to `host` that got no reply, or an error of the server's."""
+    if isinstance(exc, openai.APIStatusError):
+        return f"{host} answered HTTP {exc.status_code}"
+    if isinstance(exc, openai.APITimeoutError):
+        return f"{host} gave no reply in time"
+    return f"cannot reach {host} ({_root(exc)})"
+
+
 def is_quota(exc: BaseException | None) -> bool:
     """Return whether an error says that the account is empty."""
     return isinstance(exc, openai.APIError) and exc.code == QUOTA

@@ -15,7 +15,7 @@ from harness.core.progress import Progress, Silent
 from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
-from harness.endpoints.errors import is_quota
+from harness.endpoints.errors import is_quota, trouble_of
 from harness.endpoints.pace import Pace
 from harness.endpoints.retries import retry_after_s
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
@@ -50,6 +50,8 @@ class Gate:
         self._breaker = Breaker(name, patience.give_up_s, progress.note)
         self._replied_at: float | None = None
         self._lock = threading.Lock()
+        self.last_error: str | None = None
+        """What became of the last call, in words; None if the call got a reply."""
 
     @classmethod
     def impatient(cls) -> "Gate":
@@ -89,6 +91,7 @@ class Gate:
                     return reply
                 raise openai.APITimeoutError(_NO_REQUEST)
             except openai.RateLimitError as exc:
+                self.last_error = trouble_of(exc, self._name)
                 self._breaker.replied()  # the endpoint works, and says so
                 left_s = self._patience_left_s(began)
                 if is_quota(exc):
@@ -100,6 +103,7 @@ class Gate:
                 rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)
                 refused += 1
             except (openai.APIConnectionError, openai.InternalServerError) as exc:
+                self.last_error = trouble_of(exc, self._name)
                 self._breaker.failed(_short(exc))
                 if self.given_up:
                     self._pace.end()
@@ -144,7 +148,7 @@ class Gate:
             self._progress.waiting(self._name, self._waiting)
 
     def _replied(self) -> None:
-        self._replied_at = anyio.current_time()
+        self._replied_at, self.last_error = anyio.current_time(), None
         self._breaker.replied()
         self._pace.replied()
 
@@ -166,6 +170,11 @@ class Gates:
         """Why nothing more is asked of an endpoint; None while every endpoint is asked."""
         reasons = [gate.given_up for gate in self._gates.values() if gate.given_up]
         return "; ".join(reasons) or None
+
+    @property
+    def last_errors(self) -> str | None:
+        """What became of the last call to each endpoint, in words; None where all of them got a reply."""
+        return "; ".join(gate.last_error for gate in self._gates.values() if gate.last_error) or None
 
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random) -> Gate:
         """Return the gate of an endpoint; None is where the agent's own models are."""

@@ -39,6 +39,11 @@ class EndpointState:
         """Why nothing more is asked of the endpoint; None while it is asked."""
         return self._gate.given_up
 
+    @property
+    def last_error(self) -> str | None:
+        """What became of the last call, in words; None if the call got a reply."""
+        return self._gate.last_error
+
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""
         return bool(self._first.answered)

@@ -27,3 +27,9 @@ class Surroundings:
     def gates(self) -> Gates:
         """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
         return Gates(self.progress)
+
+    @property
+    def lateness(self) -> str:
+        """In words: that the deadline was over, and which error of an endpoint came last."""
+        error = self.gates.last_errors
+        return f"the deadline of {self.deadline.seconds:g} s was over" + (f"; the last error: {error}" if error else "")

@@ -19,7 +19,7 @@ from harness.rollouts.recorder import Recorder
 from harness.rollouts.sdk_runner import runner_kept
 
 _CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
-_LATE = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message="left: it had not ended by the deadline"))
+_LATE = "left: it had not ended by the deadline"
 _A_PAIR = 2
 
 
@@ -161,7 +161,7 @@ class Engine:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
             late = anyio.current_time() >= self._waits_until(done)
-            done[index] = attempt.record(_LATE if late else _CANCELLED)
+            done[index] = attempt.record(_late(self.run_context) if late else _CANCELLED)
             raise
         except Refused:
             attempt.drop()
@@ -183,3 +183,9 @@ class Engine:
         if refusal:
             attempt.drop()
             raise refusal from outcome.error
+
+
+def _late(run_context: RunContext) -> AgentOutcome:
+    error = run_context.models.state.last_error
+    message = f"{_LATE}; the last error: {error}" if error else _LATE
+    return AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=message))

@@ -289,7 +289,7 @@ def test_matches_that_the_judge_does_not_finish_by_the_deadline_stay_open():
     best, seconds, _ = best_of(answering(1, judge=slow_in_the_end, answer_3="the best"), n=6, deadline=10)
     assert seconds == pytest.approx(10, abs=0.5)
     assert (best.answer, best.judged) == ("the best", True)
-    assert "3 verdicts are missing: the deadline was over" in best.why
+    assert "3 verdicts are missing: the deadline of 10 s was over" in best.why
 
 
 @pytest.mark.parametrize("judge", [dead, hanging, nonsense])
@@ -300,6 +300,27 @@ def test_a_judge_that_gives_nothing_costs_no_answer_and_no_time_beyond_the_deadl
     assert (best.answer, best.judged) == ("poor answer 0", False)
     with pytest.raises(harness.JudgeFailed):
         best_of(answering(1, judge=judge), n=n, deadline=5, on_judge_failure="raise")
+
+
+async def broken(_: Seen) -> Reaction:
+    return Refuse(500)
+
+
+@pytest.mark.parametrize(
+    ("judge", "error"), [(broken, "answered HTTP 500"), (dead, "cannot reach 127.0.0.1"), (hanging, None)]
+)
+def test_where_the_deadline_ends_the_judging_the_endpoints_last_error_is_named(judge: Judging, error: str | None):
+    best, _, _ = best_of(answering(1, judge=judge), n=4, deadline=6.0, retries=50)
+    assert "not judged: the deadline of 6 s was over" in best.why
+    assert ("the last error: " in best.why) == (error is not None)
+    assert (error or "") in best.why
+    with pytest.raises(harness.JudgeFailed, match=f"the deadline of 6 s was over.*{error or ''}"):
+        best_of(answering(1, judge=judge), n=4, deadline=6.0, retries=50, on_judge_failure="raise")
+
+
+def test_where_the_deadline_ends_all_rollouts_the_endpoints_last_error_is_named():
+    with pytest.raises(harness.NothingRankable, match=r"by the deadline; the last error: .* answered HTTP 500"):
+        best_of(broken, n=4, deadline=6.0, retries=50)
 
 
 def test_a_tool_that_hangs_is_left_at_the_deadline():

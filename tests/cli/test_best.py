@@ -141,7 +141,7 @@ def test_a_deadline_is_kept_though_runs_and_the_judge_hang(endpoint: FakeEndpoin
     assert outcome.faults() == []
     result = json.loads(outcome.out)
     assert (outcome.code, result["rollout"], result["judged"]) == (0, 0, False)
-    assert "not judged: the deadline was over" in " ".join(outcome.err_text.split())
+    assert "not judged: the deadline of 6 s was over" in " ".join(outcome.err_text.split())
     (failed,) = (r for r in result["groups"][0]["rollouts"] if r["status"] == "failed")
     assert failed["failure"]["message"] == "left: it had not ended by the deadline"
 
