@@ -1,6 +1,7 @@
 """The best answer of a group: which rollout's it is, and why."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     row = _row(ranking, winner)
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
     why = _why_judged if judged else _why_not_judged
+    trouble = _in_a_sentence(trouble) if trouble else None
     return Best(
         answer=answer_of(winner),
         p_best=row.p_best if row and judged else None,
@@ -115,7 +117,7 @@ def _tokens(group: Group, ranking: GroupRanking | None) -> int | None:
 def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
     if ranking is None:
         return _place(group, winner)
-    row, calls = _row(ranking, winner), f"{ranking.judged + ranking.reused} judge calls"
+    row, calls = _row(ranking, winner), _calls(ranking.judged + ranking.reused)
     saved = f", {ranking.spared} saved by stopping early" if ranking.spared else ""
     missing = len(ranking.failed_verdicts)
     verdicts = "1 verdict is" if missing == 1 else f"{missing} verdicts are"
@@ -123,6 +125,15 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
     if row is None or row.p_best is None:
         return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
     return f"{_place(group, winner)} with probability {_in_words(row.p_best)} ({calls}{saved}){left}"
+
+
+def _calls(number: int) -> str:
+    return f"{number} judge call{'' if number == 1 else 's'}"
+
+
+def _in_a_sentence(trouble: str) -> str:
+    """Return a reason as a part of a sentence; what is wrong with a reply is kept without saying whose it is."""
+    return re.sub("^it ", "the judge's reply ", trouble).removesuffix(".")
 
 
 def _in_words(p_best: float) -> str:
@@ -136,7 +147,8 @@ def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout,
     if (row := _row(ranking, winner)) and row.rank is not None:
         return f"{_place(group, winner)}: {notes or 'nothing tells them apart, so it is the first'}"
     whose = "the anchor's" if winner.role == "anchor" else "that of the first that ended well, for the anchor failed"
-    return f"not judged: {trouble or notes or _NO_VERDICTS}; the answer of rollout {winner.index} is {whose}"
+    reason = (trouble or notes or _NO_VERDICTS).removeprefix("not judged, ")
+    return f"not judged: {reason}; the answer of rollout {winner.index} is {whose}"
 
 
 def _place(group: Group, winner: Rollout) -> str:

@@ -11,7 +11,9 @@ import pytest
 from agents import Agent
 
 import harness
+from harness.api import best_from
 from tests.api.test_messages import chat
+from tests.builders import a_group, a_rollout
 from tests.fake_endpoint import FakeEndpoint, list_judge
 
 pytestmark = pytest.mark.anyio
@@ -269,3 +271,18 @@ async def test_a_listwise_judges_explanations_are_kept_in_the_places(at_endpoint
     at_endpoint.judge = list_judge(lambda text: {"good": 0.9, "bad": 0.1}[text])
     places = await harness.rank_messages(CHATS, judge_model="j", judge="ruler")
     assert [(place.rank, place.explanation) for place in places] == [(0, "said: good"), (1, "said: bad")]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (
+            "it holds no JSON object with the scores.",
+            "not judged: the judge's reply holds no JSON object with the ",
+        ),
+        ("not judged, as asked", "not judged: as asked; "),
+        ("the deadline was over", "not judged: the deadline was over; "),
+    ],
+)
+def test_the_reason_why_nothing_was_judged_reads_as_a_sentence(trouble: str, why: str):
+    assert best_from(a_group([a_rollout(0), a_rollout(1)]), None, trouble).why.startswith(why)
