@@ -121,10 +121,10 @@ class _Playing:
 
     def _settle(self, pairing: Pairing) -> None:
         by_order = {order: [self.verdicts[order, k] for k in range(self.jury.repeats)] for order in pairing.orders}
-        for order, repeats in list(by_order.items()):
+        for (first, second), repeats in list(by_order.items()):
             if _of_twins(repeats[0]):
-                by_order[order[::-1]] = repeats
-                self.verdicts |= {(order[::-1], k): verdicts for k, verdicts in enumerate(repeats)}
+                by_order[second, first] = repeats
+                self.verdicts |= {((second, first), k): verdicts for k, verdicts in enumerate(repeats)}
         means = _means(pairing, _counted(by_order), self.jury.averaging)
         if means is None:
             self.opened.update(v.key for repeats in by_order.values() for v in _failed(repeats))
