@@ -5,6 +5,7 @@ PROCESS_FIXTURES by itself, on others by hand. A test without the marker that st
 """
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def nobodys_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> N
     """No test sees the keys and addresses of whoever runs it, or writes to that person's folders."""
     for name in [n for n in os.environ if n.startswith(OURS)]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "argv", ["harness"])  # messages spell commands as the program was called
     monkeypatch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
 

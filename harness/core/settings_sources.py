@@ -217,12 +217,12 @@ def _complaints(faults: ValidationError, called: Callable[[str], str]) -> str:
     """Return what is wrong with the first few settings, and how many others there are."""
     each = list(dict.fromkeys(_complaint(error, called) for error in faults.errors(include_url=False)))
     others = f"; and {len(each) - _MOST_COMPLAINTS} faults more" if len(each) > _MOST_COMPLAINTS else ""
-    return "; ".join(each[:_MOST_COMPLAINTS]) + others
+    where = where_choices_are(None if called is option else "run")
+    return "; ".join(each[:_MOST_COMPLAINTS]) + others + where
 
 
 def _complaint(error: Any, called: Callable[[str], str]) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
     name = str(error["loc"][0])
     value = "" if name in ADDRESSES else quoted(error["input"])  # an address may hold a password
-    where = where_choices_are(None if called is option else "run")
-    return f"{joined(called(name), value)}: {message}{where}"
+    return f"{joined(called(name), value)}: {message}"

@@ -78,7 +78,8 @@ def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     base_url = _agent_url(settings, credentials)
     if not base_url and not key_in(credentials.environ, AGENT_KEY):
         return None
-    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, _agent_flag(settings))
+    flag = _agent_flag(settings)
+    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, flag, flag)
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
@@ -98,8 +99,8 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
     api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
     at_agent = bool(agent_url) and without_credentials(base_url) == without_credentials(agent_url)
-    flag = _agent_flag(settings) if at_agent else option("judge_base_url")
-    return _endpoint(base_url, api, credentials, variable, flag)
+    flag = option("judge_base_url")
+    return _endpoint(base_url, api, credentials, variable, flag, _agent_flag(settings) if at_agent else flag)
 
 
 def _agent_url(settings: Settings, credentials: Credentials) -> str | None:
@@ -111,15 +112,16 @@ def _agent_flag(settings: Settings) -> str:
 
 
 def _endpoint(
-    base_url: str | None, api: Api | None, credentials: Credentials, variable: str | None, flag: str
+    base_url: str | None, api: Api | None, credentials: Credentials, variable: str | None, flag: str, named_by: str
 ) -> Endpoint:
+    """Return an endpoint: `flag` would name its address today, `named_by` did."""
     return Endpoint(
         base_url=base_url,
         api=api or _usual_api(base_url),
         key=credentials.key(variable, base_url, flag),
         certificates=Certificates.named_in(credentials.environ),
         named=credentials.may_go_to(base_url),
-        named_by=flag if base_url else None,
+        named_by=named_by if base_url else None,
     )
 
 
