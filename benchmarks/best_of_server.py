@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio
 import httpx2
-from agents import Agent, function_tool
+from looking_agent import AGENT
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -44,17 +44,6 @@ IMPATIENT: dict[str, Any] = {"retries": 1, "judge_timeout": 5.0, "give_up": 5.0}
 """Without a deadline, how long a judge is waited for is up to these."""
 
 
-@function_tool
-async def look_up(word: str) -> str:
-    """Look a word up.
-
-    Args:
-        word: The word.
-    """
-    return f"{word}: " + "a passage of some length about it. " * 20
-
-
-AGENT = Agent(name="bench", instructions="Look things up, then answer.", tools=[look_up], model="m")
 NUMBERS = count()
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool
+from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
+from looking_agent import AGENT
 from pydantic import SecretStr
 
 from harness.api import rollout
@@ -36,19 +37,6 @@ from tests.fake_endpoint import FakeEndpoint, Say, Seen
 ROLLOUTS = 128
 CONCURRENCY = 16
 TURNS = 3
-
-
-@function_tool
-async def look_up(word: str) -> str:
-    """Look a word up.
-
-    Args:
-        word: The word.
-    """
-    return f"{word}: " + "a passage of some length about it. " * 20
-
-
-AGENT = Agent(name="bench", instructions="Look things up, then answer.", tools=[look_up], model="m")
 
 
 def script(seen: Seen) -> Say:

@@ -9,13 +9,12 @@ from harness.core.rankings import GroupRanking
 from harness.core.verdicts import AnyVerdict
 from harness.endpoints import Ceiling
 from harness.pipeline import Surroundings
+from harness.report import open_reasons
 
 
 def why_missing(ranking: GroupRanking, store: Store, surroundings: Surroundings, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
-    missing = set(ranking.failed_verdicts)
-    failed = (v.failure.message for v in _verdicts(store) if v.status == "failed" and v.key in missing)
-    why = next(failed, None) if missing else None
+    why = next(iter(open_reasons(_verdicts(store), [ranking])), None) if ranking.failed_verdicts else None
     late = surroundings.lateness if anyio.current_time() >= surroundings.deadline.at else None
     return why or late or surroundings.gates.given_up or ceiling.stopped
 

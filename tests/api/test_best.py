@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import math
+import re
 import threading
 import warnings
 from collections.abc import Awaitable, Callable
@@ -350,7 +351,7 @@ def test_a_reward_that_takes_long_is_given_up_at_the_deadline():
     best, seconds, _ = best_of(answering(1), module, n=2, deadline=6)
     assert seconds <= 6.5
     assert (best.answer, best.judged) == ("poor answer 0", False)
-    assert best.rollouts[0].verify_error == "reward was not done after 5 s"
+    assert re.fullmatch(r"reward was not done after [\d.]+ s", best.rollouts[0].verify_error or "")
 
 
 def test_where_no_rollout_was_begun_the_error_says_why():

@@ -130,17 +130,18 @@ def test_a_first_call_that_hangs_holds_nobody_up_for_longer_than_its_own_time_an
     assert spent == [limit_s] * 29
 
 
-def test_a_first_call_that_times_out_at_the_client_opens_the_gate_for_all_who_wait() -> None:
+def eight_calls_that_fail(error: openai.OpenAIError, after_s: float) -> list[float]:
+    """Return when each of eight calls of one kind was sent; all come at once, and each fails `after_s` it was sent."""
     first, sent_at = FirstAlone(), list[float]()
 
-    async def time_out() -> None:
+    async def fail() -> None:
         sent_at.append(anyio.current_time())
-        await anyio.sleep(1)
-        raise openai.APITimeoutError(httpx2.Request("POST", "http://host/v1"))
+        await anyio.sleep(after_s)
+        raise error
 
     async def verdict() -> None:
-        with pytest.raises(openai.APITimeoutError):
-            await first.send("kind", time_out)
+        with pytest.raises(type(error)):
+            await first.send("kind", fail)
 
     async def verdicts() -> None:
         async with anyio.create_task_group() as tasks:
@@ -148,25 +149,13 @@ def test_a_first_call_that_times_out_at_the_client_opens_the_gate_for_all_who_wa
                 tasks.start_soon(verdict)
 
     run_virtually(verdicts)
-    assert sent_at == [0.0, *[1.0] * 7]
+    return sent_at
+
+
+def test_a_first_call_that_times_out_at_the_client_opens_the_gate_for_all_who_wait() -> None:
+    timed_out = openai.APITimeoutError(httpx2.Request("POST", "http://host/v1"))
+    assert eight_calls_that_fail(timed_out, after_s=1) == [0.0, *[1.0] * 7]
 
 
 def test_first_calls_that_fail_one_after_another_go_alone_for_five_seconds_altogether() -> None:
-    first, sent_at = FirstAlone(), list[float]()
-
-    async def refused() -> None:
-        sent_at.append(anyio.current_time())
-        await anyio.sleep(2)
-        raise bad_request()
-
-    async def verdict() -> None:
-        with pytest.raises(openai.BadRequestError):
-            await first.send("kind", refused)
-
-    async def verdicts() -> None:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(8):
-                tasks.start_soon(verdict)
-
-    run_virtually(verdicts)
-    assert sent_at == [0.0, 2.0, 4.0, *[5.0] * 5]
+    assert eight_calls_that_fail(bad_request(), after_s=2) == [0.0, 2.0, 4.0, *[5.0] * 5]

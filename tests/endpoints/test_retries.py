@@ -99,6 +99,24 @@ def test_an_address_that_never_answered_is_tried_once_more_only() -> None:
     assert decided(late, 2, answered=False)
 
 
+def attempts_made(error: Exception, *, answered: bool) -> list[int]:
+    """Return the numbers of a judge call's attempts, each of which ends in `error`, which is raised at last.
+
+    `answered` says whether the judge's endpoint has given a reply before.
+    """
+    made: list[int] = []
+
+    async def ask() -> None:
+        async for attempt in judge_retries(RETRIES, lambda: answered):
+            with attempt:
+                made.append(attempt.num)
+                raise error
+
+    with stamina.set_testing(testing=True, attempts=RETRIES + 1), pytest.raises(type(error)):
+        anyio.run(ask)
+    return made
+
+
 @pytest.mark.parametrize(
     ("error", "attempts"),
     [
@@ -111,17 +129,7 @@ def test_an_address_that_never_answered_is_tried_once_more_only() -> None:
     ],
 )
 def test_a_judges_call_is_tried_again_for_the_same_causes(error: Exception, attempts: int) -> None:
-    made: list[int] = []
-
-    async def ask() -> None:
-        async for attempt in judge_retries(RETRIES, lambda: True):
-            with attempt:
-                made.append(attempt.num)
-                raise error
-
-    with stamina.set_testing(testing=True, attempts=RETRIES + 1), pytest.raises(type(error)):
-        anyio.run(ask)
-    assert made == list(range(1, attempts + 1))
+    assert attempts_made(error, answered=True) == list(range(1, attempts + 1))
 
 
 @pytest.mark.parametrize(
@@ -129,17 +137,7 @@ def test_a_judges_call_is_tried_again_for_the_same_causes(error: Exception, atte
     [(openai.APIConnectionError(request=REQUEST), 2), (openai.APITimeoutError(REQUEST), RETRIES + 1)],
 )
 def test_a_judges_address_that_never_answered_is_tried_once_more_only(error: Exception, attempts: int) -> None:
-    made: list[int] = []
-
-    async def ask() -> None:
-        async for attempt in judge_retries(RETRIES, lambda: False):
-            with attempt:
-                made.append(attempt.num)
-                raise error
-
-    with stamina.set_testing(testing=True, attempts=RETRIES + 1), pytest.raises(type(error)):
-        anyio.run(ask)
-    assert made == list(range(1, attempts + 1))
+    assert attempts_made(error, answered=False) == list(range(1, attempts + 1))
 
 
 def test_a_judges_call_waits_as_long_as_the_server_asks() -> None:
