@@ -1,0 +1,231 @@
+"""The records of comparing: sides, cross matches, what came of each query, and what all of it says.
+
+A comparison has two sides or more, in the order in which the user named them: A, B, C. All figures of two sides speak
+of the second one: a win rate of 0.62 says that B is preferred to A in 62 % of the pairs.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from harness.core.records import FailureKind, Record, Role
+
+ForfeitedBy = Literal["first", "second", "both"]
+
+
+class ComparedRollout(Record):
+    """What a comparison keeps of a rollout: enough for its figures and its page without the run that it came from."""
+
+    index: int
+    role: Role
+    status: Literal["ok", "failed"]
+    failure: FailureKind | None = None
+    usd: float | None = None
+    """What its model calls cost; None if a price is unknown."""
+    tokens: int | None = None
+    """Input and output tokens of its model calls; None if a server did not tell."""
+    duration_s: float | None = None
+    steps: int = 0
+    tools: tuple[str, ...] = ()
+    """The names of the tools that it called, in order, each call once."""
+    verified: float | None = None
+    """Its verifiable reward: what `reward()` of the agent's file gave."""
+    answer_length: int | None = None
+    """Characters of its answer; None if it has none."""
+    transcript: str | None = None
+    """Hash of what the judge read of it."""
+    path_blob: str | None = None
+    """The blob with the path's text."""
+    answer_blob: str | None = None
+    """The blob with the answer's text."""
+
+
+class CrossMatch(Record):
+    """A rollout of one side against a rollout of another side, on one query."""
+
+    sides: tuple[int, int]
+    """Places of the two sides in the comparison, the smaller first."""
+    role: Role
+    """What both rollouts are: the anchors' pair has a line of its own, and is not in the win rate."""
+    first: int
+    """Index of the rollout of `sides[0]`."""
+    second: int
+    """Index of the rollout of `sides[1]`."""
+    verdicts: tuple[str, ...] = ()
+    """Keys of the verdicts used: one an order, repeat and juror."""
+    shown_first: tuple[Literal["first", "second"], ...] = ()
+    """For each of `verdicts`, whose transcript stood first."""
+    scores: tuple[tuple[float, float], ...] = ()
+    """For each of `verdicts`, the score of `first` and that of `second`."""
+    score_first: float | None = None
+    """Mean score; None while the match is open, and for a forfeit."""
+    score_second: float | None = None
+    winner: Literal["first", "second", "tie"] | None = None
+    """None while the match is open: a verdict is missing."""
+    flipped: bool = False
+    """The two orders name opposite winners."""
+    inconsistent: bool = False
+    """One order names a winner, the other one a tie."""
+    forfeit: ForfeitedBy | None = None
+    """Who failed by the agent's own making, and so lost without being judged; both: a tie."""
+
+
+class ComparedQuery(Record):
+    """One query on which the sides met: one line of a comparison's file."""
+
+    query: str
+    """The content hash by which the sides' queries are matched."""
+    ids: tuple[str, ...]
+    """The query's id on each side."""
+    text: str
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+    rollouts: tuple[tuple[ComparedRollout, ...], ...]
+    """For each side its rollouts."""
+    matches: tuple[CrossMatch, ...] = ()
+    left_out: tuple[int, ...] = ()
+    """For each side, how many of its rollouts failed by the infrastructure's fault, and took no part."""
+    failed_verdicts: tuple[str, ...] = ()
+    """Keys of verdicts that were asked for and failed."""
+
+
+class ComparedSide(Record):
+    """One side of a comparison: a run."""
+
+    label: Annotated[str, Field(pattern="^[A-Z]$")]
+    """A, B, C: as the user named them."""
+    run: str
+    """The run's id."""
+    sha256: str
+    """Of the run's run.json."""
+    basis: str
+    """Which records of the rollouts the comparison rests on; a run that has grown since has another one."""
+    agent: str
+    models: tuple[str, ...] = ()
+    instructions: str | None = None
+    offline: bool = False
+    only_here: int = 0
+    """How many of its queries no other side has: they are left out."""
+
+
+class Interval(Record):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class SideFigures(Record):
+    """What a side took and did, over the queries that the sides share. None where nothing is known."""
+
+    label: str
+    rollouts: int
+    failed: Interval | None = None
+    """Share of rollouts that failed by the agent's own making."""
+    left_out: int = 0
+    """Rollouts that failed by the infrastructure's fault."""
+    usd: Interval | None = None
+    """A rollout, as are the next three."""
+    tokens: Interval | None = None
+    duration_s: Interval | None = None
+    steps: Interval | None = None
+    passed: Interval | None = None
+    """Mean of `reward()`."""
+
+
+class Slice(Record):
+    """The queries of a comparison that share a property, and the second side's win rate there."""
+
+    key: str
+    """A key of the metadata, or `uses tools`, `answer length`."""
+    value: str
+    queries: int
+    win_rate: Interval | None = None
+    """None where too few queries are in it."""
+    p: float | None = None
+    """By sign flips, corrected by Holm over all slices."""
+
+
+class SideResult(Record):
+    """What one side's matches against another say. Every figure speaks of the second side of `sides`."""
+
+    sides: tuple[str, str]
+    queries: int
+    """Queries with at least one pair that counts."""
+    clusters: int
+    """Of queries, which are what is drawn again and counted: without --cluster as many as queries."""
+    pairs: int
+    """Pairs of samples that count: judged, or lost by a failure."""
+    better: int
+    """Queries on which the mean of the pairs' outcomes is above one half."""
+    worse: int
+    tied: int
+    win_rate: float
+    """Mean over queries of the share of pairs that the second side won; a tie counts one half."""
+    interval: tuple[float, float]
+    """Of 95 %, for `win_rate`."""
+    method: Literal["bootstrap", "t"]
+    """How the intervals were made: a percentile bootstrap over clusters, below 30 clusters a t interval by cluster."""
+    p: float
+    """That a difference as great comes by chance: signs of the clusters flipped."""
+    margin: Interval | None = None
+    """Mean difference of the scores, in score points; None without scores."""
+    flips: int = 0
+    """Judged pairs of which the two orders name opposite winners."""
+    both_orders: int = 0
+    """Judged pairs that were judged in both orders."""
+    length_controlled: Interval | None = None
+    """The win rate at equal length of the answers; None where it cannot be fitted."""
+    forfeits: tuple[int, int] = (0, 0)
+    """Pairs that a side lost by its own failure: the first, the second one."""
+    without_forfeits: Interval | None = None
+    """The win rate without them; None where there are none, or nothing is left."""
+    unjudged: int = 0
+    """Pairs that stayed open."""
+    bounds: tuple[float, float] = (0.0, 0.0)
+    """The win rate with all open pairs lost, and with all of them won."""
+    anchors: Interval | None = None
+    """The win rate of the anchors' pairs; None without any."""
+    detectable: float | None = None
+    """The smallest difference from one half that so many clusters show with power 0.8."""
+    enough_queries: int | None = None
+    """About how many queries would show a difference of this size with power 0.8; None where it is shown, or is 0."""
+    floor: float | None = None
+    """Standard deviation of a query's win rate between equal agents: from the first side against itself."""
+    floor_from: Literal["runs", "default"] = "default"
+    """Where the floor comes from: pairs of the first side judged in its own run, or the default."""
+    p_holm: float | None = None
+    """With more than two sides: `p` corrected by Holm."""
+
+
+class Strength(Record):
+    """A side's strength among more than two, by Bradley and Terry: log odds of a win, their mean 0."""
+
+    label: str
+    strength: Interval
+
+
+class Comparison(Record):
+    """What a comparison says: what `harness compare --json` prints, and `harness.compare` returns.
+
+    It holds no time and no amount of what was bought now, so that the same comparison gives the same bytes.
+    """
+
+    comparison: str
+    """The comparison's id."""
+    path: str
+    offline: bool
+    sides: tuple[ComparedSide, ...]
+    judge: str
+    rubric: str
+    status: Literal["complete", "incomplete"]
+    sentence: str
+    """For two sides: what a person should take home."""
+    results: tuple[SideResult, ...]
+    """One for each two sides; for two sides one."""
+    strengths: tuple[Strength, ...] = ()
+    figures: tuple[SideFigures, ...] = ()
+    slices: tuple[Slice, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know: a family shared with the judge, failures left out, another rubric in the runs."""
