@@ -70,6 +70,13 @@ class CrossMatch(Record):
     forfeit: ForfeitedBy | None = None
     """Who failed by the agent's own making, and so lost without being judged; both: a tie."""
 
+    @property
+    def outcome(self) -> float | None:
+        """What the second one gets: 1 for a win, one half for a tie, 0 for a loss; None while the match is open."""
+        if self.forfeit:
+            return {"first": 1.0, "second": 0.0, "both": 0.5}[self.forfeit]
+        return {"second": 1.0, "first": 0.0, "tie": 0.5}[self.winner] if self.winner else None
+
 
 class ComparedQuery(Record):
     """One query on which the sides met: one line of a comparison's file."""
@@ -87,6 +94,16 @@ class ComparedQuery(Record):
     """For each side, how many of its rollouts failed by the infrastructure's fault, and took no part."""
     failed_verdicts: tuple[str, ...] = ()
     """Keys of verdicts that were asked for and failed."""
+
+    def pairs(self, sides: tuple[int, int], role: Role = "sample") -> list[CrossMatch]:
+        """Return the matches of two sides, the smaller place first: those in the win rate, or the anchors'."""
+        return [match for match in self.matches if match.sides == sides and match.role == role]
+
+    def outcome(self, sides: tuple[int, int]) -> float | None:
+        """Return the mean outcome of the pairs that count, for the second side; None where no pair counts."""
+        outcomes = [match.outcome for match in self.pairs(sides)]
+        counted = [outcome for outcome in outcomes if outcome is not None]
+        return sum(counted) / len(counted) if counted else None
 
 
 class ComparedSide(Record):
