@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from harness.ranking.conclusions import Conclusion, Rule, conclude
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_stop import EarlyStop
+    from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_stats.agreement import Share, kappa
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
@@ -39,6 +40,7 @@ else:
             "conclusions": "Conclusion Rule conclude",
             "cyclic": "Cyclic",
             "early_stop": "EarlyStop",
+            "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
@@ -59,6 +61,7 @@ __all__ = [
     "Cyclic",
     "EarlyStop",
     "Entry",
+    "GivenPairs",
     "JudgeCall",
     "Pairing",
     "Played",

@@ -1,7 +1,7 @@
 """Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -9,7 +9,6 @@ from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import Judged
 from harness.judging import (
-    Averaging,
     CachedPairJudge,
     JudgeModel,
     PairJury,
@@ -40,7 +39,8 @@ from harness.ranking import (
     stack_classes,
 )
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
-from harness.tournament.play import OrderVerdicts, PlayedTournament, play
+from harness.tournament.group_jury import GroupJury
+from harness.tournament.play import PlayedTournament, play
 
 
 class PairwiseMethod:
@@ -126,32 +126,10 @@ async def rank_group(group: Group, jury: PairJury, rules: Rules, rng: Random) ->
     entrants, ledger = entrants_of(group, rules), PairLedger()
     classes = _classes(entrants.ok, rules)
     topologies = _topologies(classes, entrants, rules, rng)
-    group_jury = _GroupJury(jury, entrants, ledger, rules.repeats)
+    group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
     tournament = _Tournament(entrants, classes, topologies, played, failed_last(group, rules))
     return _ranking(group, tournament, ledger, rules)
-
-
-@dataclass(frozen=True)
-class _GroupJury:
-    """A jury on the rollouts of one group, named by their indices."""
-
-    jury: PairJury
-    entrants: Entrants
-    ledger: PairLedger
-    repeats: int
-
-    @property
-    def averaging(self) -> Averaging:
-        return self.jury.averaging
-
-    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
-        texts, task = self.entrants.texts, replace(self.entrants.task, repeat=repeat)
-        return await self.jury.hear(self.ledger, task, texts[first], texts[second])
-
-    def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
-        texts, task = self.entrants.texts, replace(self.entrants.task, repeat=repeat)
-        return self.jury.at_hand(self.ledger, task, texts[first], texts[second])
 
 
 @dataclass(frozen=True)
