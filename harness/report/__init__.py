@@ -1,7 +1,7 @@
 """Reports: an archive's records as figures, tables and one HTML page. Reads only the archive; judges nothing.
 
-`summary` and `judge_quality` are the model: pure, and the same for all outputs. `terminal`, `html` and `json` are the
-outputs; none imports another. Only drawing a page loads jinja2.
+`summary` and `judge_quality` are the model: pure, and the same for all outputs. `terminal`, `html`, `json`, `markdown`
+and `comparison_csv` are the outputs; none imports another. Only drawing a page loads jinja2.
 """
 
 from typing import TYPE_CHECKING
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.report.comparison_csv import matches_csv
     from harness.report.html.page import write_page
     from harness.report.json import quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
+    from harness.report.markdown import comparison_markdown
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_line import ranking_line
+    from harness.report.terminal.comparison import comparison_lines
     from harness.report.terminal.judge_quality import quality_lines
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
@@ -34,11 +37,14 @@ else:
             "html.page": "write_page",
             "json": "quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
+            "markdown": "comparison_markdown",
+            "comparison_csv": "matches_csv",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.ranking_line": "ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
+            "terminal.comparison": "comparison_lines",
             "terminal.judge_quality": "quality_lines",
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
@@ -63,6 +69,8 @@ __all__ = [
     "beginning",
     "change_against_earlier",
     "change_lines",
+    "comparison_lines",
+    "comparison_markdown",
     "counted",
     "dollars",
     "first_wins_meaning",
@@ -70,6 +78,7 @@ __all__ = [
     "is_offline",
     "judge_qualities",
     "match_lines",
+    "matches_csv",
     "matches_table",
     "on_one_line",
     "open_reasons",

@@ -1,0 +1,118 @@
+"""A comparison as Markdown, for a comment on a pull request.
+
+What agents, users and models wrote stands in code spans. Nothing in a code span is markup, HTML, a link or a mention,
+neither for CommonMark nor for what GitHub and GitLab make of names and numbers afterwards.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.unicode import visible
+from harness.report.summary.comparison import probability_of_chance, rate, result_figures, sides_rows, win_rate
+from harness.report.summary.losses import MetQuery, losses, places_of
+from harness.report.text import counted, signed
+
+_LOSSES = 10
+_TEXT = 160
+"""Characters of a stranger's text."""
+_PROSE = re.compile(r"(?:[A-Za-z0-9 ,;:%()−–+'-]|\.(?=[\d ]|$)|\[[−\d., ]+\])*")
+"""Text in which no reader of Markdown sees markup, a link or a mention."""
+_REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}", re.IGNORECASE)
+"""What GitHub would take for an issue or a commit."""
+
+
+def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]) -> str:
+    """Return verdict, figures and the ten worst losses as Markdown that holds no HTML."""
+    blocks = [
+        *_verdict(comparison),
+        _lines(map(_side, comparison.sides)),
+        _results(comparison.results),
+        _sides_table(comparison),
+        *_lost_blocks(comparison, list(queries)),
+        _lines(f"- {prose(f'note: {note}')}" for note in comparison.notes),
+        f"Comparison {code(comparison.comparison)}, judge {code(comparison.judge)}, rubric {code(comparison.rubric)}.",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def code(text: str) -> str:
+    """Return a text as a code span on one line: no text closes the span, and nothing in the span means anything."""
+    flat = " ".join(visible(text).split())
+    cut = flat if len(flat) <= _TEXT else f"{flat[: _TEXT - 1]}…"
+    fence = "`" * (1 + max(map(len, re.findall("`+", cut)), default=0))
+    padding = " " if cut.startswith("`") or cut.endswith("`") else ""
+    return f"{fence}{padding}{cut or '–'}{padding}{fence}"
+
+
+def prose(text: str) -> str:
+    """Return a sentence as it is where nothing in it could mean anything in Markdown, else as a code span."""
+    return text if _PROSE.fullmatch(text) and not _REFERENCE.search(text) else code(text)
+
+
+def _verdict(comparison: Comparison) -> Iterator[str]:
+    if comparison.sentence:
+        yield f"**{prose(comparison.sentence)}**"
+    if comparison.offline:
+        yield "**Offline self-test**: this comparison says nothing of any LLM."
+    if comparison.status == "incomplete":
+        yield "**Incomplete**: some pairs are not judged yet."
+
+
+def _side(side: ComparedSide) -> str:
+    models = f", model {', '.join(map(code, side.models))}" if side.models else ""
+    return f"- **{side.label}**: agent {code(side.agent)}{models}, run {code(side.run)}"
+
+
+def _results(results: Sequence[SideResult]) -> str:
+    """Return the figures of two sides; of more, a line for each two of them."""
+    if len(results) == 1:
+        return _result_table(results[0])
+    rows = [
+        (f"{r.sides[1]} against {r.sides[0]}", rate(win_rate(r)), str(r.better), str(r.worse), str(r.tied), _chance(r))
+        for r in results
+    ]
+    return _table(("", "win rate", "better", "worse", "tied", "p by Holm"), rows, right=range(1, 6))
+
+
+def _chance(result: SideResult) -> str:
+    return probability_of_chance(result.p if result.p_holm is None else result.p_holm)
+
+
+def _result_table(result: SideResult) -> str:
+    first, second = result.sides
+    rows = [(figure.label, figure.value, figure.meaning) for figure in result_figures(result)]
+    return _table((f"{second} against {first}", "", ""), rows, right=())
+
+
+def _sides_table(comparison: Comparison) -> str:
+    rows = [(row.label, *row.values) for row in sides_rows(comparison.figures)]
+    labels = [side.label for side in comparison.figures]
+    return _table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> str:
+    """Return a table; its cells are the harness's words and figures, none of a stranger."""
+    at_right = set(right)
+    rule = ["--:" if at in at_right else ":--" for at in range(len(head))]
+    return _lines(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
+
+
+def _lost_blocks(comparison: Comparison, queries: Sequence[ComparedQuery]) -> Iterator[str]:
+    for result in comparison.results:
+        lost = losses(queries, places_of(comparison, result))
+        if lost:
+            first, second = result.sides
+            worst = f", the worst {_LOSSES} of them" if len(lost) > _LOSSES else ", worst first"
+            of = counted(result.queries, "query", "queries")
+            yield f"**{second} lost {len(lost)} of {of} to {first}**{worst}:"
+            yield _lines(f"{number}. {_loss(met)}" for number, met in enumerate(lost[:_LOSSES], 1))
+
+
+def _loss(met: MetQuery) -> str:
+    margin = "" if met.margin is None else f", margin {signed(met.margin)}"
+    return f"{code(met.query.text)} ({code(met.name)}): won {met.won}{margin}"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(lines)

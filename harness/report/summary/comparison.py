@@ -1,0 +1,137 @@
+"""The figures of a comparison in words: of one side against another, and of each side by itself."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.core.comparisons import ComparedSide, Interval, SideFigures, SideResult
+from harness.report.text import count, counted, fixed, signed
+
+_UNKNOWN = "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class ResultFigure:
+    """A figure of one side against another, and what it says in a few words."""
+
+    label: str
+    value: str
+    meaning: str
+
+
+def rate(interval: Interval) -> str:
+    """Return a share with its interval: `62 % [42, 80]`."""
+    return _bracketed(interval, lambda share: f"{100 * share:.0f}", "{} %")
+
+
+def win_rate(result: SideResult) -> Interval:
+    """Return the win rate with its interval as one record."""
+    low, high = result.interval
+    return Interval(value=result.win_rate, low=low, high=high)
+
+
+def probability_of_chance(p: float) -> str:
+    """Return a p value: three decimals, and never 0."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def result_figures(result: SideResult) -> list[ResultFigure]:
+    """Return what one side's matches against another say; figures that there are not are left out."""
+    return [*_rates(result), *_doubts(result), *_power(result)]
+
+
+def _rates(r: SideResult) -> Iterator[ResultFigure]:
+    first, second = r.sides
+    method = "t interval" if r.method == "t" else "bootstrap"
+    yield ResultFigure("win rate", rate(win_rate(r)), f"of {counted(r.pairs, 'pair')}; {method} over {_units(r)}")
+    if r.margin:
+        yield ResultFigure("mean margin", _points(r.margin), f"score points by which {second} leads {first}")
+    if r.length_controlled:
+        yield ResultFigure("at equal length", rate(r.length_controlled), "if the answers were equally long")
+    if r.without_forfeits:
+        failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
+        yield ResultFigure("without failures", rate(r.without_forfeits), failed)
+    if r.anchors:
+        yield ResultFigure("anchors", rate(r.anchors), "pairs at temperature 0, not counted above")
+
+
+def _units(r: SideResult) -> str:
+    if r.clusters == r.queries:
+        return counted(r.queries, "query", "queries")
+    return counted(r.clusters, "cluster")
+
+
+def _doubts(r: SideResult) -> Iterator[ResultFigure]:
+    yield ResultFigure("p", probability_of_chance(r.p), "how often chance alone gives as much")
+    if r.p_holm is not None:
+        yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
+    if r.both_orders:
+        flips = f"{count(r.flips)} of {count(r.both_orders)}"
+        yield ResultFigure("flips", flips, "pairs where the order shown decided")
+    if r.unjudged:
+        low, high = (f"{100 * bound:.0f} %" for bound in r.bounds)
+        yield ResultFigure("open pairs", count(r.unjudged), f"all lost, the win rate is {low}; all won, {high}")
+
+
+def _power(r: SideResult) -> Iterator[ResultFigure]:
+    if r.detectable is not None:
+        points = f"{100 * r.detectable:.0f} points"
+        yield ResultFigure("shown from", points, f"what {_units(r)} show with power 0.8")
+    if r.enough_queries is not None:
+        yield ResultFigure("queries needed", f"about {count(r.enough_queries)}", "to show a difference of this size")
+    if r.floor is not None:
+        source = f"{r.sides[0]} against itself" if r.floor_from == "runs" else "a stated default"
+        yield ResultFigure("noise floor", fixed(r.floor), f"spread of equal agents; {source}")
+
+
+@dataclass(frozen=True)
+class SidesRow:
+    """A figure of every side, in the order of the sides."""
+
+    label: str
+    values: tuple[str, ...]
+
+
+def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
+    """Return the figures of the sides beside each other; a figure that no side has is left out."""
+    values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
+        ("rollouts", lambda side: count(side.rollouts)),
+        ("failed", lambda side: _rated(side.failed)),
+        ("left out", lambda side: count(side.left_out) if side.left_out else ""),
+        ("cost a rollout", lambda side: _dollars(side.usd)),
+        ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
+        ("time a rollout", lambda side: _with(side.duration_s, lambda s: f"{s:,.1f}", "{} s")),
+        ("steps a rollout", lambda side: _with(side.steps, lambda n: f"{n:.1f}")),
+        ("reward()", lambda side: _with(side.passed, fixed)),
+    )
+    rows = [(label, [value_of(side) for side in figures]) for label, value_of in values]
+    return [SidesRow(label, tuple(v or _UNKNOWN for v in cells)) for label, cells in rows if any(cells)]
+
+
+def side_words(side: ComparedSide) -> str:
+    """Return who a side is: agent and models."""
+    models = f", model{'s' if len(side.models) > 1 else ''} {', '.join(side.models)}" if side.models else ""
+    return f"agent {side.agent}{models}"
+
+
+def _rated(interval: Interval | None) -> str:
+    return rate(interval) if interval else ""
+
+
+def _dollars(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    decimals = 2 if interval.value == 0 or interval.value >= 0.1 else 4
+    return _with(interval, lambda usd: fixed(usd, decimals), "${}")
+
+
+def _points(interval: Interval) -> str:
+    return _bracketed(interval, signed)
+
+
+def _with(interval: Interval | None, number: Callable[[float], str], unit: str = "{}") -> str:
+    return _bracketed(interval, number, unit) if interval else ""
+
+
+def _bracketed(interval: Interval, number: Callable[[float], str], unit: str = "{}") -> str:
+    """Return a figure with its unit, and the ends of its interval without."""
+    return f"{unit.format(number(interval.value))} [{number(interval.low)}, {number(interval.high)}]"

@@ -1,0 +1,172 @@
+"""A comparison: its sentence, the figures of the sides, and the queries that the second side lost."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from harness.core.comparisons import ComparedQuery, Comparison, SideFigures, SideResult, Slice
+from harness.core.unicode import visible_name
+from harness.report.summary.comparison import (
+    probability_of_chance,
+    rate,
+    result_figures,
+    side_words,
+    sides_rows,
+    win_rate,
+)
+from harness.report.summary.losses import MetQuery, losses, places_of
+from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
+from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import counted, signed
+
+_LOSSES, _LOSSES_OF_MANY = 10, 3
+"""Of two sides, and of each two among more."""
+_SLICES = 10
+_MEANING = 24
+"""Characters a line that the meaning of a figure needs beside the figure; else it stands below."""
+
+_LOST = (
+    Column("query", 1, wish=24),
+    Column("won", 2, right=True),
+    Column("margin", 3, right=True),
+    Column("text", 4, wish=30),
+)
+_PAIRINGS = tuple(
+    Column(name, at, right=at > 1)
+    for at, name in enumerate(("", "win rate", "better", "worse", "tied", "p by Holm", "queries"), 1)
+)
+_SLICE = (
+    Column("slice", 1, wish=30),
+    Column("queries", 3, right=True),
+    Column("win rate", 2, right=True),
+    Column("p by Holm", 4, right=True),
+)
+
+
+def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], width: int) -> Iterator[Text]:
+    """Yield what a comparison prints on stdout, `width` characters wide: the sentence first."""
+    if comparison.sentence:
+        yield visible_text(comparison.sentence, style="bold")
+    if comparison.status == "incomplete":
+        yield visible_text("incomplete: some pairs are not judged yet; `harness resume` judges them", style="bold")
+    yield from _sides(comparison)
+    if len(comparison.results) == 1:
+        yield from _result(comparison.results[0], width)
+    else:
+        yield from _results(comparison, width)
+    yield from _figures(comparison.figures, width)
+    yield from _slices(comparison.slices, width)
+    yield from _losses(comparison, list(queries), width)
+    if comparison.notes:
+        yield line_of_text("")
+    yield from (visible_text(f"note: {note}") for note in comparison.notes)
+
+
+def _sides(comparison: Comparison) -> Iterator[Text]:
+    for side in comparison.sides:
+        offline = " (offline)" if side.offline else ""
+        yield visible_text(
+            (side.label, "bold"), f"  {on_one_line(side_words(side))}, run {visible_name(side.run)}{offline}"
+        )
+
+
+def _heading(text: str) -> Iterator[Text]:
+    yield line_of_text("")
+    yield line_of_text(text, "bold")
+
+
+def _result(result: SideResult, width: int) -> Iterator[Text]:
+    first, second = result.sides
+    yield from _heading(f"{second} against {first}")
+    figures = result_figures(result)
+    label = max(cell_len(f.label) for f in figures) + 2
+    beside = label + max(cell_len(f.value) for f in figures) + 2
+    for f in figures:
+        head = f"{f.label:{label}}{f.value}"
+        if width - beside < _MEANING:
+            yield line_of_text(head)
+            yield from (line_of_text(f"  {line}", "dim") for line in wrap(f.meaning, max(_MEANING, width - 2)))
+            continue
+        first_line, *others = wrap(f.meaning, width - beside)
+        yield visible_text(f"{head:{beside}}", (first_line, "dim"))
+        yield from (line_of_text(" " * beside + line, "dim") for line in others)
+
+
+def _results(comparison: Comparison, width: int) -> Iterator[Text]:
+    """Yield a line for each two sides, and the strengths of all."""
+    yield from _heading(f"each two of {len(comparison.sides)} sides")
+    yield from table_lines(_PAIRINGS, map(_pairing, comparison.results), width)
+    if comparison.strengths:
+        yield from _heading("strength by Bradley and Terry: log odds of a win, 0 on average")
+        columns = (Column("", 1), Column("strength", 2, right=True))
+        strengths = [
+            (s.label, f"{signed(s.strength.value)} [{signed(s.strength.low)}, {signed(s.strength.high)}]")
+            for s in comparison.strengths
+        ]
+        yield from table_lines(columns, map(TableRow, strengths), width)
+
+
+def _pairing(r: SideResult) -> TableRow:
+    p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
+    counts = map(str, (r.better, r.worse, r.tied))
+    return TableRow((f"{r.sides[1]} against {r.sides[0]}", rate(win_rate(r)), *counts, p, str(r.queries)))
+
+
+def _figures(figures: Sequence[SideFigures], width: int) -> Iterator[Text]:
+    """Yield a table of the sides' figures, a column a side; sides without room get a table of their own below."""
+    rest = list(figures)
+    while rest:
+        together = next(n for n in range(len(rest), 0, -1) if n == 1 or _width(rest[:n]) <= width)
+        yield line_of_text("")
+        columns = [Column("", 1), *(Column(side.label, at) for at, side in enumerate(rest[:together], 2))]
+        rows = [TableRow((row.label, *row.values)) for row in sides_rows(rest[:together])]
+        yield from table_lines(columns, rows, width)
+        rest = rest[together:]
+
+
+def _width(figures: Sequence[SideFigures]) -> int:
+    rows = [(row.label, *row.values) for row in sides_rows(figures)]
+    return sum(max(map(cell_len, cells)) + 2 for cells in zip(*rows, strict=True)) - 2
+
+
+def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
+    """Yield the slices that most surely differ from one half."""
+    large = sorted((s for s in slices if s.win_rate), key=lambda s: 1.0 if s.p is None else s.p)
+    if not large:
+        return
+    yield line_of_text("")
+    yield from table_lines(_SLICE, map(_slice, large[:_SLICES]), width)
+    if len(large) > _SLICES:
+        yield visible_text(f"{counted(len(large) - _SLICES, 'more slice')} on the page", style="dim")
+
+
+def _slice(part: Slice) -> TableRow:
+    p = "" if part.p is None else probability_of_chance(part.p)
+    name = on_one_line(f"{part.key}: {part.value}")
+    return TableRow((name, str(part.queries), rate(part.win_rate) if part.win_rate else "", p))
+
+
+def _losses(comparison: Comparison, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
+    return chain.from_iterable(_lost(comparison, result, queries, width) for result in comparison.results)
+
+
+def _lost(comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
+    first, second = result.sides
+    lost = losses(queries, places_of(comparison, result))
+    if not lost:
+        return
+    several = len(comparison.results) > 1
+    most, versus = (_LOSSES_OF_MANY, f" to {first}") if several else (_LOSSES, "")
+    of = counted(result.queries, "query", "queries")
+    yield from _heading(f"{second} lost {len(lost)} of {of}{versus}, worst first")
+    yield from table_lines(_LOST, map(_loss, lost[:most]), width)
+    if len(lost) > most:
+        yield visible_text(f"{len(lost) - most} more on the page", style="dim")
+
+
+def _loss(met: MetQuery) -> TableRow:
+    margin = "" if met.margin is None else signed(met.margin)
+    return TableRow((visible_name(met.name), met.won, margin, on_one_line(met.query.text)))
