@@ -11,8 +11,9 @@ from pydantic import SecretStr
 from harness.api.best import best_of
 from harness.core.records import build_records
 from harness.core.settings import OFFLINE_JUDGE
+from harness.core.settings_sources import environment
 from harness.core.sync import in_step
-from harness.endpoints import Endpoint, Priced, agent_tokens, openai_client
+from harness.endpoints import Certificates, Endpoint, Priced, agent_tokens, openai_client
 from harness.transcripts import counter_for
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
@@ -42,7 +43,8 @@ def preload() -> None:
 
 async def _rehearse() -> None:
     """Run an agent and judge it on the embedded parts: the SDK, the prompts and the numbers do everything once."""
-    client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none")))
+    certificates = Certificates.named_in(environment())
+    client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none"), certificates=certificates))
     _ = client.responses, client.chat.completions  # each is imported when it is first asked for
     await client.close()
     await best_of(Agent(name="preload"), "Why is the sky blue?", 3, OFFLINE_JUDGE, offline=True)

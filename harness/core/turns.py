@@ -10,8 +10,12 @@ groups begin before the second: many groups then have some rollouts that ended, 
 
 import asyncio
 import heapq
+from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import count
 from weakref import WeakKeyDictionary
+
+import anyio
 
 SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""
@@ -21,6 +25,10 @@ UNDER_WAY = 0
 """The rank of work that goes on with something; rollout k of a group begins with rank k + 1."""
 JUDGING = 3
 """The rank of a verdict that begins: two rollouts come before it."""
+CUT_EVERY_S = 0.0005
+"""Of work that a deadline ends, the next piece is left so much later: to leave a call takes about as long."""
+CUTS_WITHIN_S = 0.2
+"""A deadline is late by so much at most."""
 
 
 class Turns:
@@ -33,6 +41,8 @@ class Turns:
         self._numbers = count()
         self._round_began: float | None = None
         self._begun = 0
+        self.timed = 0
+        """How many pieces of work have a deadline now."""
 
     async def take(self, rank: int) -> None:
         """Return when it is the caller's turn: at once, if this round of the loop has time left and nobody waits.
@@ -67,7 +77,27 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary(
 
 async def my_turn(rank: int = UNDER_WAY) -> None:
     """Wait for a turn on the running loop."""
+    await _turns().take(rank)
+
+
+@contextmanager
+def until(deadline: float) -> Generator[None]:
+    """Leave the block at the deadline, or a little later: blocks that many tasks are in are left one after another.
+
+    The loop would leave all of them in one round, and be blocked meanwhile.
+    """
+    turns = _turns()
+    late_s = min(turns.timed * CUT_EVERY_S, CUTS_WITHIN_S)
+    turns.timed += 1
+    try:
+        with anyio.CancelScope(deadline=deadline + late_s):
+            yield
+    finally:
+        turns.timed -= 1
+
+
+def _turns() -> Turns:
     loop = asyncio.get_running_loop()
     if (turns := _TURNS.get(loop)) is None:
         turns = _TURNS[loop] = Turns(loop)
-    await turns.take(rank)
+    return turns

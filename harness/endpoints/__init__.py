@@ -6,6 +6,7 @@ Agent calls and judge calls both go through here. This room must not know what i
 from harness.endpoints.address import (
     AGENT_KEY,
     OPENAI_HOST,
+    Certificates,
     Endpoint,
     agent_endpoint,
     host_of,
@@ -46,6 +47,7 @@ __all__ = [
     "OPENS_AFTER_S",
     "UNKNOWN_ADDRESS",
     "Ceiling",
+    "Certificates",
     "CostBounds",
     "Credentials",
     "Endpoint",

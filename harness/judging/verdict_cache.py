@@ -17,7 +17,7 @@ from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
-from harness.core.turns import JUDGING, my_turn
+from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
 from harness.judging.judge import Judge
@@ -100,7 +100,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         done = self._in_flight[key] = anyio.Event()
         try:
             verdict: Ok | Failed | Failure = LATE
-            with anyio.CancelScope(deadline=cache.deadline.at):
+            with until(cache.deadline.at):
                 verdict = await self._why_not() or await self._buy(*material) or DOWN
             if isinstance(verdict, Failure):
                 return self._not_bought(key, verdict, *material)

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextvars
+import os
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -63,7 +65,7 @@ def test_ctrl_c_in_a_notebook_cancels_what_runs_in_the_thread_and_is_raised():
 
 
 PRELOADED = """
-import asyncio, sys
+import asyncio, ssl, sys
 from agents import Agent
 import harness
 from tests.fake_endpoint import FakeEndpoint
@@ -71,6 +73,7 @@ from tests.fake_endpoint import FakeEndpoint
 async def serve(base_url):
     harness.preload()
     before = set(sys.modules)
+    ssl.create_default_context = None  # who loads certificates now fails
     await harness.best_of(Agent(name="a", model="m"), "Why?", 3, base_url=base_url, api=sys.argv[1])
     print(sorted(set(sys.modules) - before))
 
@@ -81,6 +84,11 @@ with FakeEndpoint().serving() as endpoint:
 
 @pytest.mark.process
 @pytest.mark.parametrize("api", ["chat", "responses"])
-def test_after_preload_a_first_call_imports_nothing_also_where_a_loop_is_running_already(api: str):
-    done = subprocess.run([sys.executable, "-c", PRELOADED, api], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_after_preload_a_first_call_imports_nothing_and_loads_no_certificates_also_where_a_loop_runs(
+    api: str, tmp_path: Path
+):
+    certificates = {**os.environ, "SSL_CERT_FILE": "", "SSL_CERT_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PRELOADED, api], cwd=ROOT, env=certificates, capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

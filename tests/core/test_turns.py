@@ -5,7 +5,7 @@ from typing import cast
 
 import anyio
 
-from harness.core.turns import SLICE_S, my_turn
+from harness.core.turns import CUTS_WITHIN_S, SLICE_S, my_turn, until
 from tests.virtual_time import VirtualTimeLoop, run_virtually
 
 PIECE_S = 0.4 * SLICE_S
@@ -40,6 +40,37 @@ async def longest_block(pieces: int) -> float:
 
 def test_a_hundred_tasks_that_are_ready_at_once_block_the_loop_for_a_slice_and_a_piece_at_most():
     assert run_virtually(longest_block, 100) <= SLICE_S + PIECE_S + 1e-9
+
+
+def test_what_a_deadline_ends_is_left_bit_by_bit_and_soon():
+    async def left_late() -> None:
+        with until(1.0):
+            try:
+                await anyio.sleep(9)
+            finally:
+                computing(0.05 * SLICE_S)
+
+    async def work() -> tuple[float, float]:
+        blocked_s, watching = 0.0, True
+
+        async def watch() -> None:
+            nonlocal blocked_s
+            while watching:
+                due = anyio.current_time() + SLICE_S
+                await asyncio.sleep(SLICE_S)
+                blocked_s = max(blocked_s, anyio.current_time() - due)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            async with anyio.create_task_group() as pieces:
+                for _ in range(300):
+                    pieces.start_soon(left_late)
+            watching, ended = False, anyio.current_time()
+        return blocked_s, ended
+
+    blocked_s, ended = run_virtually(work)
+    assert blocked_s < SLICE_S
+    assert 1.0 < ended < 1.0 + CUTS_WITHIN_S
 
 
 def test_work_alone_goes_on_at_once():
