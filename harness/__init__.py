@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         Store,
         schemas,
     )
+    from harness.comparison import compare_scores
+    from harness.core.comparisons import Interval, SideResult
     from harness.core.errors import (
         ArchiveDamaged,
         ArchiveLocked,
@@ -113,6 +115,7 @@ __all__ = [
     "Group",
     "GroupRanking",
     "HarnessError",
+    "Interval",
     "Judge",
     "JudgeFailed",
     "Judged",
@@ -143,6 +146,7 @@ __all__ = [
     "RunStore",
     "Sampler",
     "Settings",
+    "SideResult",
     "Silent",
     "Step",
     "Store",
@@ -163,6 +167,7 @@ __all__ = [
     "check_rubric",
     "check_setup",
     "check_setup_sync",
+    "compare_scores",
     "import_run",
     "loadable_agents",
     "open",
@@ -214,6 +219,7 @@ _HOMES = {
     "Group": "harness.core.records:Group",
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "HarnessError": "harness.core.errors:HarnessError",
+    "Interval": "harness.core.comparisons:Interval",
     "Judge": "harness.judging:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "Judged": "harness.core.verdicts:Judged",
@@ -244,6 +250,7 @@ _HOMES = {
     "RunStore": "harness.archive:RunStore",
     "Sampler": "harness.ranking:Sampler",
     "Settings": "harness.core.settings:Settings",
+    "SideResult": "harness.core.comparisons:SideResult",
     "Silent": "harness.core.progress:Silent",
     "Step": "harness.core.records:Step",
     "Store": "harness.archive:Store",
@@ -264,6 +271,7 @@ _HOMES = {
     "check_rubric": "harness.api:check_rubric",
     "check_setup": "harness.doctor:check_setup",
     "check_setup_sync": "harness.doctor:check_setup_sync",
+    "compare_scores": "harness.comparison:compare_scores",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",
     "packaged_rubrics": "harness.judging:packaged_rubrics",

@@ -11,7 +11,7 @@ def readable_name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Return `text` with a capital at its beginning and a full stop at its end."""
     return f"{text[:1].upper()}{text[1:]}."
 

@@ -13,7 +13,7 @@ from harness.report.summary.placed_rollouts import (
     places_by_margins,
     rollout_label,
 )
-from harness.report.text import enumeration, readable_name, sentence, signed, temperature_words
+from harness.report.text import as_sentence, enumeration, readable_name, signed, temperature_words
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,18 @@ def headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> tu
     if not best:
         return "No rollout has a place.", ""
     if len(best) == 1:
-        return sentence(f"{rollout_label(best[0])} stands alone"), ""
+        return as_sentence(f"{rollout_label(best[0])} stands alone"), ""
     if len(leaders) == len(best):
         return f"All {len(best)} rollouts share one rank.", "Nothing in the judging tells them apart."
     if len(leaders) > 1:
         return f"Rollouts {enumeration([str(r.index) for r in leaders])} share first place.", ""
     if places.match is None:
         failed = best[1].status == "failed"
-        return (f"#1 {rollout_label(best[0])}.", "All others failed.") if failed else (sentence(places.comparison), "")
+        return (
+            (f"#1 {rollout_label(best[0])}.", "All others failed.") if failed else (as_sentence(places.comparison), "")
+        )
     reasons = "; ".join(places.match.reasons(_lead)) or "level on every dimension"
-    return sentence(places.comparison), sentence(reasons)
+    return as_sentence(places.comparison), as_sentence(reasons)
 
 
 def _lead(dimension: str, marks: float) -> str:

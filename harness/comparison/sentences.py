@@ -1,0 +1,77 @@
+"""The one sentence that a person takes home from the comparison of two sides."""
+
+import math
+from collections.abc import Sequence
+
+from harness.comparison.intervals import FEWEST_SHOWING
+from harness.comparison.power import ALPHA
+from harness.comparison.side_results import shown
+from harness.core.comparisons import SideResult, Strength
+
+
+def sentence(result: SideResult) -> str:
+    """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
+    a, b = result.sides
+    if not result.queries:
+        return f"Nothing was judged: {_open_pairs(result) or f'{a} and {b} have no pair of samples.'}"
+    low, high = result.interval
+    counts = f"{b} better on {result.better}, worse on {result.worse}, tied on {result.tied} of {_queries(result)}"
+    preferred = f"preferred {_percent(result.win_rate)} % [{_percent(low)}, {_percent(high)}]"
+    return " ".join(part for part in (f"{counts}: {preferred}.", _conclusion(result), _bounds(result)) if part)
+
+
+def _conclusion(result: SideResult) -> str:
+    a, b = result.sides
+    if direction := shown(result):
+        return f"Shown: {b} is {direction} than {a}."
+    unit = "queries" if result.clusters == result.queries else "clusters"
+    if result.clusters < FEWEST_SHOWING:
+        return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
+    if result.enough_queries is None:
+        return "Not shown; there is no difference to show."
+    return f"Not shown; about {_round_number(result.enough_queries)} queries would show a difference of this size."
+
+
+def _queries(result: SideResult) -> str:
+    return (
+        f"{result.queries}" if result.clusters == result.queries else f"{result.queries} ({result.clusters} clusters)"
+    )
+
+
+def _bounds(result: SideResult) -> str:
+    if not result.unjudged:
+        return ""
+    low, high = result.bounds
+    return f"{_open_pairs(result)} With them: {_percent(low)} to {_percent(high)} %."
+
+
+def _open_pairs(result: SideResult) -> str:
+    if not result.unjudged:
+        return ""
+    return f"{result.unjudged} {'pair was' if result.unjudged == 1 else 'pairs were'} not judged."
+
+
+def _percent(share: float) -> int:
+    """Return whole per cent; half a per cent goes away from 50, so that B against A mirrors A against B."""
+    return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
+
+
+def _round_number(count: int) -> str:
+    """Return a count to two digits, upwards: more would claim a precision that the estimate has not."""
+    step = 10 ** max(0, len(str(count)) - 2)
+    return f"{math.ceil(count / step) * step:,}"
+
+
+def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:
+    """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
+    wins = [pair for result in results if (pair := _shown_pair(result))]
+    proven = f"Shown: {', '.join(wins)}." if wins else "No difference is shown."
+    ordered = sorted(strengths, key=lambda side: (-side.strength.value, side.label))
+    return f"By strength: {', '.join(side.label for side in ordered)}. {proven}" if ordered else proven
+
+
+def _shown_pair(result: SideResult) -> str | None:
+    """Name the better side and the worse one, where Holm leaves the difference standing."""
+    a, b = result.sides
+    direction = shown(result) if (result.p if result.p_holm is None else result.p_holm) <= ALPHA else None
+    return direction and (f"{b} over {a}" if direction == "better" else f"{a} over {b}")

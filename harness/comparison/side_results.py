@@ -1,0 +1,128 @@
+"""The comparison of two sides: from their pairs to the record of what the pairs say."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.comparison.clusters import Clusters, mean_by_query
+from harness.comparison.intervals import FEWEST_SHOWING, interval_of_mean, interval_of_share, method_for, sign_flip_p
+from harness.comparison.length import length_controlled
+from harness.comparison.outcomes import Pair, Pairs, closed, margins, outcomes, pairs_of
+from harness.comparison.power import DEFAULT_SPREAD, detectable, enough_queries
+from harness.core.comparisons import ComparedQuery, Interval, SideResult
+from harness.core.errors import UsageError, quoted
+
+_HALF = 1e-9
+"""How far from one half a mean of outcomes counts as one half."""
+
+
+def compare_scores(
+    pairs: Mapping[str, Iterable[tuple[float, float]]], clusters: Mapping[str, str] | None = None, seed: int = 0
+) -> SideResult:
+    """Compare two sides, A and B, by scores that pairs of their answers were given. Every figure speaks of B.
+
+    `pairs` holds for each query its pairs (score of A, score of B), of any scale: the higher score wins a pair, equal
+    ones tie. `clusters` names for a query the cluster of alike queries that it belongs to; a query that is not named is
+    a cluster of its own. `seed` is of the 10,000 draws. Raises UsageError without a pair, for a score that is no
+    finite number, and where the extra `compare` is not installed.
+    """
+    scored = {str(query): [_scored_pair(query, pair) for pair in listed] for query, listed in pairs.items()}
+    if not any(scored.values()):
+        raise UsageError("no pair of scores: give {query: [(score of A, score of B), ...]}")
+    return result_of(scored, ("A", "B"), clusters=clusters, floor=None, seed=seed)
+
+
+def side_result(
+    queries: Sequence[ComparedQuery],
+    sides: tuple[int, int],
+    labels: tuple[str, str],
+    *,
+    clusters: Mapping[str, str] | None = None,
+    floor: float | None = None,
+    seed: int = 0,
+) -> SideResult:
+    """Say what the matches of two sides say, seen from the second one.
+
+    `sides` are places in the comparison, `clusters` names the cluster of a query's content hash, and `floor` is the
+    standard deviation of a query's win rate between equal agents, where it was measured.
+    """
+    result = result_of(pairs_of(queries, sides), labels, clusters=clusters, floor=floor, seed=seed)
+    anchors = Clusters.of(mean_by_query(outcomes(pairs_of(queries, sides, role="anchor"))), clusters)
+    return result.model_copy(update={"anchors": interval_of_share(anchors, seed) if anchors.count else None})
+
+
+def result_of(
+    pairs: Pairs, labels: tuple[str, str], *, clusters: Mapping[str, str] | None, floor: float | None, seed: int
+) -> SideResult:
+    """Say what pairs say that stand by query."""
+    means = mean_by_query(outcomes(pairs))
+    summed = Clusters.of(means, clusters)
+    rate = interval_of_share(summed, seed)
+    spread = DEFAULT_SPREAD if floor is None else floor
+    listed = [pair for of_query in pairs.values() for pair in of_query]
+    wins, losses = sum(m > 0.5 + _HALF for m in means.values()), sum(m < 0.5 - _HALF for m in means.values())
+    return SideResult(
+        sides=labels,
+        queries=len(means),
+        clusters=summed.count,
+        pairs=sum(pair.outcome is not None for pair in listed),
+        better=wins,
+        worse=losses,
+        tied=len(means) - wins - losses,
+        win_rate=rate.value,
+        interval=(rate.low, rate.high),
+        method=method_for(summed.count),
+        p=sign_flip_p(summed, 0.5, seed),
+        margin=_margin(pairs, clusters, seed),
+        flips=sum(pair.flipped for pair in listed),
+        both_orders=sum(pair.both_orders for pair in listed),
+        length_controlled=length_controlled(pairs, clusters),
+        forfeits=(sum(pair.forfeit == "first" for pair in listed), sum(pair.forfeit == "second" for pair in listed)),
+        without_forfeits=_without_forfeits(pairs, clusters, seed),
+        unjudged=sum(pair.outcome is None for pair in listed),
+        bounds=_bounds(pairs),
+        detectable=detectable(summed, spread),
+        enough_queries=None if _excludes_half(summed.count, rate) else enough_queries(summed, spread),
+        floor=spread,
+        floor_from="default" if floor is None else "runs",
+    )
+
+
+def shown(result: SideResult) -> str | None:
+    """Tell what is shown of the second side: `better`, `worse`, or None.
+
+    The interval lies on one side of one half, and there are six clusters or more.
+    """
+    low, high = result.interval
+    if not _excludes_half(result.clusters, Interval(value=result.win_rate, low=low, high=high)):
+        return None
+    return "better" if low > 0.5 else "worse"
+
+
+def _excludes_half(count: int, rate: Interval) -> bool:
+    return count >= FEWEST_SHOWING and not rate.low - _HALF <= 0.5 <= rate.high + _HALF
+
+
+def _margin(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> Interval | None:
+    return interval_of_mean(Clusters.of(mean_by_query(margins(pairs)), clusters), seed)
+
+
+def _without_forfeits(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> Interval | None:
+    if not any(pair.forfeit for listed in pairs.values() for pair in listed):
+        return None
+    judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
+    return interval_of_share(judged, seed) if judged.count else None
+
+
+def _bounds(pairs: Pairs) -> tuple[float, float]:
+    low, high = (Clusters.of(mean_by_query(closed(pairs, outcome))) for outcome in (0.0, 1.0))
+    return (low.mean, high.mean) if low.count else (0.0, 1.0)
+
+
+def _scored_pair(query: object, pair: tuple[float, float]) -> Pair:
+    try:
+        first, second = (float(score) for score in pair)
+    except (TypeError, ValueError):
+        raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
+    if not (math.isfinite(first) and math.isfinite(second)):
+        raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
+    return Pair(outcome=0.5 if first == second else float(second > first), margin=second - first)

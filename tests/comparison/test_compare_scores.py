@@ -1,0 +1,86 @@
+"""What pairs of scores say: win rate, interval, and the words for it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import harness
+from harness import compare_scores
+from harness.comparison.sentences import sentence
+from harness.comparison.side_results import shown
+
+Scores = dict[str, list[tuple[float, float]]]
+
+
+def drawn(queries: int, pairs: int = 2, lead: float = 0.0, seed: int = 0) -> Scores:
+    """Return scores of which B's are `lead` higher in the mean."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"q{i}": [
+            (float(a), float(b)) for a, b in np.round(rng.normal(6, 1, (pairs, 2)) + rng.normal(0, 0.5) + [0, lead])
+        ]
+        for i in range(queries)
+    }
+
+
+def swapped(scores: Scores) -> Scores:
+    return {query: [(b, a) for a, b in pairs] for query, pairs in reversed(scores.items())}
+
+
+def query_means(scores: Scores) -> list[float]:
+    return [float(np.mean([(b > a) + (a == b) / 2 for a, b in pairs])) for pairs in scores.values()]
+
+
+@pytest.mark.parametrize("queries", [1, 2, 8, 29, 30, 60])
+def test_b_against_a_mirrors_a_against_b(queries: int):
+    scores = drawn(queries, lead=0.4)
+    clusters = {f"q{i}": f"c{i // 3}" for i in range(0, queries, 2)} if queries == 60 else None
+    ours, theirs = compare_scores(scores, clusters), compare_scores(swapped(scores), clusters)
+    assert theirs.win_rate == pytest.approx(1 - ours.win_rate, abs=1e-12)
+    assert theirs.interval == pytest.approx([1 - ours.interval[1], 1 - ours.interval[0]], abs=1e-12)
+    assert (theirs.better, theirs.worse, theirs.tied) == (ours.worse, ours.better, ours.tied)
+    assert theirs.p == ours.p
+    assert theirs.enough_queries == ours.enough_queries
+
+
+def test_below_thirty_clusters_the_interval_is_scipys_t_interval():
+    scores = drawn(20)
+    result = compare_scores(scores)
+    expected = stats.ttest_1samp(query_means(scores), 0.5).confidence_interval()
+    assert result.method == "t"
+    assert result.interval == pytest.approx([expected.low, expected.high])
+
+
+def test_nothing_is_certain_where_all_queries_say_the_same():
+    for scores, value in (((1.0, 1.0), 0.5), ((1.0, 2.0), 1.0), ((2.0, 1.0), 0.0)):
+        for queries in (1, 2, 5, 20, 40):
+            result = compare_scores({str(i): [scores] for i in range(queries)})
+            low, high = result.interval
+            assert result.win_rate == value
+            assert high - low > 0.08
+            assert (shown(result) is None) == (value == 0.5 or queries < 6)
+    assert compare_scores({"only": [(1, 2)]}).interval == (0, 1)
+
+
+def test_the_sentence_says_what_is_shown_and_what_it_would_take():
+    assert sentence(compare_scores({str(i): [(1, 2)] for i in range(40)})) == (
+        "B better on 40, worse on 0, tied on 0 of 40: preferred 100 % [91, 100]. Shown: B is better than A."
+    )
+    assert sentence(compare_scores({str(i): [(2, 1)] for i in range(40)})).endswith("Shown: B is worse than A.")
+    assert sentence(compare_scores({str(i): [(1, 2)] for i in range(5)})).endswith(
+        "of 5: preferred 100 % [48, 100]. Not shown: fewer than 6 queries show nothing."
+    )
+    assert sentence(compare_scores({str(i): [(1, 1)] for i in range(20)})).endswith(
+        "preferred 50 % [42, 58]. Not shown; there is no difference to show."
+    )
+    unsure = {str(i): [(1.0, 2.0) if i < 11 else (2.0, 1.0) if i < 17 else (1.0, 1.0)] for i in range(20)}
+    assert sentence(compare_scores(unsure)) == (
+        "B better on 11, worse on 6, tied on 3 of 20: preferred 63 % [41, 84]. "
+        "Not shown; about 110 queries would show a difference of this size."
+    )
+
+
+@pytest.mark.parametrize("pairs", [{}, {"q": []}, {"q": [(1,)]}, {"q": [("a", 1)]}, {"q": [(float("nan"), 1)]}])
+def test_scores_that_cannot_be_compared_are_named(pairs: Scores):
+    with pytest.raises(harness.UsageError, match=r"pair|query 'q'"):
+        compare_scores(pairs)
