@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.frame import frame_of
+from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
-from harness.core.wording import from_python
+from harness.core.wording import as_spoken, from_python
 from harness.pipeline import RunResult
 from harness.report import (
     RankingChange,
@@ -38,7 +39,7 @@ class Run:
         """The ranking that was made or gone on with just now; None for a run that was only opened."""
         self.stopped = result.stopped if result else None
         """Why it was not brought to an end: `max_cost` was reached. `harness.resume` goes on."""
-        self.given_up = result.given_up if result else None
+        self.given_up = as_spoken(result.given_up) if result and result.given_up else None
         """Why it was not brought to an end: an endpoint gave no reply. `harness.resume` goes on."""
         self.spent = result.spent if result else 0.0
         """USD that this took just now, as far as prices are known."""
@@ -74,7 +75,7 @@ class Run:
 
     def groups(self) -> Iterator[Group]:
         """Yield each query with its rollouts; one group at a time is in memory."""
-        return (self._reader.group(query) for query in self._reader.queries())
+        return (handed_out(self._reader.group(query)) for query in self._reader.queries())
 
     @from_python()
     def rollouts(self, query: Query | str | None = None) -> Sequence[Rollout]:
@@ -82,7 +83,7 @@ class Run:
 
         Raises UsageError for a query that the run does not hold, or where it holds several and none is named.
         """
-        return self._reader.group(self._query(query)).rollouts
+        return handed_out(self._reader.group(self._query(query))).rollouts
 
     @from_python()
     def ranking(self, id: str | None = None) -> RankingFile:  # noqa: A002 - the field's word
@@ -90,12 +91,12 @@ class Run:
 
         `ranking.of(query)` is one group's. Raises UsageError where there is none.
         """
-        return self._reader.ranking(id or self.ranking_id)
+        return self._as_kept(id).passed_through(ranking_handed_out)
 
     @property
     def rankings(self) -> Sequence[RankingFile]:
         """All rankings, oldest first."""
-        return self._reader.rankings()
+        return tuple(ranking.passed_through(ranking_handed_out) for ranking in self._reader.rankings())
 
     @from_python()
     def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
@@ -104,27 +105,31 @@ class Run:
         Places are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
-        of_run = self.ranking(ranking) if ranking or self._reader.newest_head() else None
+        of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
         return frame_of(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
 
     def to_json(self, ranking: str | None = None) -> Mapping[str, Any]:
         """Return what `harness show --json` prints: the run with one of its rankings."""
-        return run_json(self._reader, self.ranking(ranking))
+        return run_json(self._reader, self._as_kept(ranking))
 
     def judge_quality(self, ranking: str | None = None) -> list[dict[str, Any]]:
         """Return how far to believe each judge of a ranking: the `judges` of `harness stats --json`."""
-        of_run = self.ranking(ranking)
+        of_run = self._as_kept(ranking)
         qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
         return [quality_json(quality) for quality in qualities]
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""
-        return change_against_earlier(self._reader, self.ranking(ranking))
+        return change_against_earlier(self._reader, self._as_kept(ranking))
 
     def write_page(self, ranking: str | None = None, path: Path | None = None) -> Path:
         """Write the page of a ranking, by default to `run.page`, and return its path."""
-        write_page(self._reader, self.ranking(ranking), path or self.page)
+        write_page(self._reader, self._as_kept(ranking), path or self.page)
         return path or self.page
+
+    @from_python()
+    def _as_kept(self, ranking: str | None) -> RankingFile:
+        return self._reader.ranking(ranking or self.ranking_id)
 
     def _query(self, asked: Query | str | None) -> Query:
         reader, ids = self._reader, list(self._reader.index.queries)

@@ -10,6 +10,7 @@ import anyio
 
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.door import door
+from harness.api.handed_out import handed_out
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
 from harness.archive import MemoryStore, Store
@@ -88,7 +89,7 @@ async def best_of(
         trouble = f"{surroundings.lateness} (the judging had not begun)"
     if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
         raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
-    return best_from(group, ranking, trouble)
+    return best_from(handed_out(group), ranking, trouble)
 
 
 def for_best(n: int, *, hurried: bool = False) -> dict[str, Any]:
@@ -195,5 +196,5 @@ def _deadline(seconds: float | None) -> Deadline:
 
 
 def _with_group(error: HarnessError, group: Group) -> HarnessError:
-    error.group = group
+    error.group = handed_out(group)
     return error

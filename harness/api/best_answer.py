@@ -10,6 +10,7 @@ from harness.core.errors import NothingRankable
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout, Usage
 from harness.core.sums import sum_if_known
+from harness.core.wording import as_spoken
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
@@ -70,7 +71,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
         rollouts=group.rollouts,
         cost=_cost(group, ranking),
         tokens=_tokens(group, ranking),
-        why=why(group, ranking, winner, trouble),
+        why=as_spoken(why(group, ranking, winner, trouble)),
         judged=judged,
         index=winner.index,
     )

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from harness.api.arguments import check_arguments
 from harness.core.errors import HarnessError, first_error
-from harness.core.wording import from_python
+from harness.core.wording import as_spoken, from_python
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,10 +21,19 @@ def door(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine
             check_arguments(function, args, kwargs)
             try:
                 return await function(*args, **kwargs)
+            except HarnessError as error:
+                _word(error)
+                raise
             except ExceptionGroup as errors:
                 if errors.split(HarnessError)[1]:
                     raise
                 error = first_error(errors)
+                _word(error)
                 raise error from error.__cause__
 
     return entered
+
+
+def _word(error: BaseException) -> None:
+    """Let the message of an error name arguments: it may quote what the archive keeps."""
+    error.args = tuple(as_spoken(each) if isinstance(each, str) else each for each in error.args)

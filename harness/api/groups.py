@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from harness.api.door import door
+from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, Store
 from harness.core.errors import UsageError
@@ -16,6 +17,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.wording import as_spoken
 from harness.endpoints import Ceiling
 from harness.formats import queries_of
 from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
@@ -59,8 +61,8 @@ async def rollout(
         surroundings.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
-        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {why}", stacklevel=3)
-    return rolled_out
+        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {as_spoken(why)}", stacklevel=3)
+    return handed_out(rolled_out)
 
 
 @door
@@ -92,7 +94,7 @@ async def rank(
         jury = PairJury([CachedPairJudge(judge, cache)])
         opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
     async with opening as ranker:
-        return await rank_alone(ranker, group, chosen, surroundings.progress)
+        return ranking_handed_out(await rank_alone(ranker, group, chosen, surroundings.progress))
 
 
 def _plan(group: Group, judge_model: str | None, settings: Settings, surroundings: Surroundings) -> JudgingPlan:

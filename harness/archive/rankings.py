@@ -1,7 +1,7 @@
 """Rankings files, read: header, a line a group, a footer when complete."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import overload
@@ -11,13 +11,19 @@ from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RA
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 
+_Change = Callable[[GroupRanking], GroupRanking]
+
 
 class GroupsOnDisk(Sequence[GroupRanking]):
     """The groups of a ranking, each read when it is asked for: a large run's do not fit into memory."""
 
-    def __init__(self, places: Sequence[RecordPlace], queries: Sequence[str]) -> None:
-        """Read from `places`, where the lines of the groups of `queries` begin."""
-        self.places, self.queries = places, queries
+    def __init__(self, places: Sequence[RecordPlace], queries: Sequence[str], through: _Change | None = None) -> None:
+        """Read from `places`, where the lines of the groups of `queries` begin; each is changed by `through`."""
+        self.places, self.queries, self._through = places, queries, through
+
+    def passed_through(self, change: _Change) -> "GroupsOnDisk":
+        """Return the same groups, each changed when it is read."""
+        return GroupsOnDisk(self.places, self.queries, change)
 
     def __len__(self) -> int:
         """How many groups were ranked."""
@@ -30,12 +36,12 @@ class GroupsOnDisk(Sequence[GroupRanking]):
     def __getitem__(self, at: int | slice) -> GroupRanking | tuple[GroupRanking, ...]:
         """Return one group, or several."""
         if isinstance(at, slice):
-            return tuple(_group(place) for place in self.places[at])
-        return _group(self.places[at])
+            return tuple(self._group(place) for place in self.places[at])
+        return self._group(self.places[at])
 
     def __iter__(self) -> Iterator[GroupRanking]:
         """Yield the groups in the order ranked."""
-        return (_group(place) for place in self.places)
+        return (self._group(place) for place in self.places)
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a sequence of the same groups."""
@@ -43,9 +49,9 @@ class GroupsOnDisk(Sequence[GroupRanking]):
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
-
-def _group(place: RecordPlace) -> GroupRanking:
-    return read_record(read_at(place), RANKED_GROUP)
+    def _group(self, place: RecordPlace) -> GroupRanking:
+        group = read_record(read_at(place), RANKED_GROUP)
+        return self._through(group) if self._through else group
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,12 @@ class RankingFile:
         """Return the ranking of the group of a query, or of the query with that id; or None."""
         at = self._places.get(query if isinstance(query, str) else query.id)
         return None if at is None else self.groups[at]
+
+    def passed_through(self, change: _Change) -> "RankingFile":
+        """Return the same ranking with each group changed; one on disk is changed when it is read."""
+        groups = self.groups
+        changed = groups.passed_through(change) if isinstance(groups, GroupsOnDisk) else tuple(map(change, groups))
+        return replace(self, groups=changed)
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """How a message names a setting or a call: as whoever called does, the command line or Python.
 
-What the archive keeps names the options of the command line, whoever called.
+What the archive keeps names the options of the command line, whoever called; `as_spoken` translates it for Python.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -15,8 +16,13 @@ _PYTHON = ContextVar("harness_called_from_python", default=False)
 _COMMAND = ContextVar("harness_command", default="run")
 _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={})  # noqa: B039 - nobody changes it
 _PROGRAM = ContextVar[Callable[[], str]]("harness_program", default=lambda: "harness")
-_FUNCTIONS = {"ls": "runs", "import": "import_run"}
+_FUNCTIONS = {"ls": "runs", "import": "import_run", "best": "best_of"}
 """The functions that are not named as their commands are."""
+_SWITCHES = {"accept_changed_agent", "free", "live", "retry_failed", "trust_archive"}
+_ARGUMENTS = _SWITCHES | {"agent", "config", "deadline", "pairs", "ports", "rendering", "reuse"}
+"""The arguments that are no settings; those that are switches take no value on the command line."""
+_TYPED = re.compile(r"`(?:harness )?(run|resume|rescore|replay|validate|import|best|ls)((?: [^`]*)?)`")
+_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([\w.]*\w))?")
 
 
 @contextmanager
@@ -98,6 +104,53 @@ def call(function: str, *words: object, **arguments: object) -> str:
         option(name, shlex.quote(value) if isinstance(value, str) else value) for name, value in arguments.items()
     ]
     return f"`{' '.join([command(), function, *(shlex.quote(str(word)) for word in words), *options])}`"
+
+
+def as_spoken(text: str) -> str:
+    """Return a text of the command line as whoever called would put it: in Python it names functions and arguments."""
+    if not _PYTHON.get():
+        return text
+    return _FLAG.sub(_flag_in_python, _TYPED.sub(_command_in_python, text))
+
+
+def _command_in_python(typed: re.Match[str]) -> str:
+    function, rest = typed.groups()
+    words = [repr(word) for word in _FLAG.sub("", rest).split()]
+    arguments = [_flag_in_python(flag) for flag in _FLAG.finditer(rest)]
+    return f"`harness.{_FUNCTIONS.get(function, function)}({', '.join(words + arguments)})`"
+
+
+def _flag_in_python(flag: re.Match[str]) -> str:
+    """Return the argument for a flag, with its value where what stands behind the flag is one."""
+    word = flag[2]
+    behind = "" if word is None else f" {word}"
+    if (name := _FLAGS.get(flag[1])) is None:
+        return flag[0]
+    if name in _SWITCHES or (name in SETTINGS and SETTINGS[name].type is bool):
+        return option(name, flag[1] == _plain(name)) + behind
+    value = _value(name, word)
+    return option(name) + behind if value is None else option(name, value)
+
+
+def _value(name: str, word: str | None) -> object:
+    """Return the value that a word is for a setting; None for the next word of a sentence."""
+    if word is None or name not in SETTINGS:
+        return None
+    if word in SETTINGS[name].choices or word.isupper():
+        return word
+    return int(word) if word.isdecimal() else None
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "-")
+
+
+_FLAGS = (
+    {_plain(name): name for name in _ARGUMENTS}
+    | {setting.flag.removeprefix("--"): name for name, setting in SETTINGS.items()}
+    | {s.off_flag.removeprefix("--"): name for name, s in SETTINGS.items() if s.off_flag}
+)
+"""The name of the argument for each flag of the command line."""
 
 
 def _argument(name: str, value: object) -> str:

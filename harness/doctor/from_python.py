@@ -1,6 +1,7 @@
 """The doctor for Python callers: `await harness.check_setup(...)` and `await harness.check_judge(...)`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,7 +12,7 @@ from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.core.wording import from_python
+from harness.core.wording import as_spoken, from_python, option
 from harness.doctor.calibration import Calibration, calibrate
 from harness.doctor.calibration_summary import calibration_json
 from harness.doctor.checks import Check
@@ -37,7 +38,8 @@ async def check_setup(
     with from_python():
         request = _request(agent, settings)
         findings = await run_free_checks(request, ports)
-        return [*findings.checks, *([check async for check in run_live_checks(request, findings)] if live else ())]
+        live_checks = [check async for check in run_live_checks(request, findings)] if live else []
+        return [_as_spoken(check) for check in (*findings.checks, *live_checks)]
 
 
 async def check_judge(
@@ -67,10 +69,14 @@ def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
     of_judge = [check for check in failed if check.name in _JUDGE_CHECKS]
     if findings.judge is None or findings.rubric is None or of_judge:
         reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
-        raise UsageError("".join(reasons) or "there is no judge; `harness doctor` says why")
+        raise UsageError(as_spoken("".join(reasons)) or "there is no judge; `harness doctor` says why")
     if findings.judge.jurors:
-        raise UsageError("doctor --judge measures one judge at a time: give one --judge-model")
+        raise UsageError(f"one judge is measured at a time: give one {option('judge_model')}")
     return findings.judge, findings.rubric
+
+
+def _as_spoken(check: Check) -> Check:
+    return replace(check, found=as_spoken(check.found), do=as_spoken(check.do) if check.do else check.do)
 
 
 def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 
 from harness.core.records import FailureKind
-from harness.core.wording import option
+from harness.core.wording import as_spoken
 from harness.endpoints.across_loops import LoopsEvent
 
 FAILURES = 5
@@ -119,7 +119,7 @@ class Breaker:
 
     def give_up_refusing(self) -> None:
         """Ask nothing more of the endpoint, which answered with rate limits alone."""
-        advice = f"a lower {option('concurrency')} or a longer {option('give_up')} may help"
+        advice = "a lower --concurrency or a longer --give-up may help"
         limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
         self._end(f"{self._name} answered with {limits}; {advice}", "api")
 
@@ -127,7 +127,7 @@ class Breaker:
         with self._lock:
             if not self.given_up:
                 self.given_up, self._kind = given_up, kind
-                self._note(f"{given_up}. Nothing more is asked of it")
+                self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
             self._change()
 
     def _change(self) -> None:

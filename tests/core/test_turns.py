@@ -51,7 +51,7 @@ def test_what_a_deadline_ends_is_left_bit_by_bit_and_soon():
                 computing(0.05 * SLICE_S)
 
     async def work() -> tuple[float, float]:
-        blocked_s, watching = 0.0, True
+        blocked_s, ended, watching = 0.0, 0.0, True
 
         async def watch() -> None:
             nonlocal blocked_s

@@ -1,8 +1,13 @@
 """Messages name a setting and a call as whoever called does."""
 
+import ast
+import re
+from collections.abc import Iterator
+
 import pytest
 
-from harness.core.wording import call, from_python, joined, option, switch
+from harness.core.wording import as_spoken, call, calling, from_python, joined, option, switch
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,55 @@ def test_a_message_names_options_on_the_command_line_and_arguments_in_python(mak
     with from_python():
         assert make() == in_python
     assert make() == on_the_command_line
+
+
+@pytest.mark.parametrize(
+    ("kept", "in_python"),
+    [
+        ("no verdict within 9 s (--judge-timeout)", "no verdict within 9 s (judge_timeout=)"),
+        ("as --topology none asks", "as topology='none' asks"),
+        ("as --anchor-failed stop asks", "as anchor_failed='stop' asks"),
+        ("not bought: --free allows no purchase", "not bought: free=True allows no purchase"),
+        ("--budget 12 picks cyclic", "budget=12 picks cyclic"),
+        ("longer than --judge-budget allows", "longer than judge_budget= allows"),
+        ("leave it out with --hide-instructions", "leave it out with show_instructions=False"),
+        ("(--give-up); the last error: HTTP 500", "(give_up=); the last error: HTTP 500"),
+        ("decides on that: --approve NAME", "decides on that: approve=['NAME']"),
+        ("`harness rescore --topology arena` judges", "`harness.rescore(topology='arena')` judges"),
+        ("`harness resume RUN --rubric FILE`", "`harness.resume('RUN', rubric='FILE')`"),
+        ("a server's --enable-auto-tool-choice", "a server's --enable-auto-tool-choice"),
+        ("the answer was <b>--</b> a-b--c", "the answer was <b>--</b> a-b--c"),
+    ],
+)
+def test_a_text_that_the_archive_keeps_is_translated_for_python_alone(kept: str, in_python: str):
+    assert as_spoken(kept) == kept
+    with from_python():
+        assert as_spoken(kept) == in_python
+        with calling({"judge_timeout": "timeout"}):
+            assert "judge_timeout" not in as_spoken(kept)
+
+
+ROOMS = (
+    "archive core endpoints formats judging pipeline ranking rollouts rubric_text tournament transcripts api".split()
+)
+OF_THE_COMMAND = {"--from", "--config", "--help", "--enable-auto-tool-choice"}
+"""What only a command can meet, or another program's option."""
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts in a module that may get into a message; what is filled in is X."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(p.value) if isinstance(p, ast.Constant) else "X" for p in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def test_every_text_below_the_commands_can_be_said_in_python():
+    sources = [file for room in ROOMS for file in (ROOT / "harness" / room).rglob("*.py")]
+    flagged = {text for file in sources for text in texts(ast.parse(file.read_text())) if " " in text and "--" in text}
+    assert len(flagged) > 10
+    with from_python():
+        left = {flag for text in flagged for flag in re.findall(r"--[a-z][a-z-]+", as_spoken(text))}
+    assert left <= OF_THE_COMMAND
