@@ -11,9 +11,9 @@ from harness.core.comparisons import SideResult, Strength
 
 def sentence(result: SideResult) -> str:
     """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
-    a, b = result.sides
+    b = result.sides[1]
     if not result.queries:
-        return f"Nothing was judged: {_open_pairs(result) or f'{a} and {b} have no pair of samples.'}"
+        return f"Nothing was judged: {_why_nothing(result)}."
     low, high = result.interval
     counts = f"{b} better on {result.better}, worse on {result.worse}, tied on {result.tied} of {_queries(result)}"
     preferred = f"preferred {_percent(result.win_rate)} % [{_percent(low)}, {_percent(high)}]"
@@ -38,17 +38,20 @@ def _queries(result: SideResult) -> str:
     )
 
 
+def _why_nothing(result: SideResult) -> str:
+    between = " and ".join(result.sides)
+    return f"{_open_pairs(result)} of {between}" if result.unjudged else f"{between} have no pair of samples"
+
+
 def _bounds(result: SideResult) -> str:
     if not result.unjudged:
         return ""
     low, high = result.bounds
-    return f"{_open_pairs(result)} With them: {_percent(low)} to {_percent(high)} %."
+    return f"With {_open_pairs(result)}: {_percent(low)} to {_percent(high)} %."
 
 
 def _open_pairs(result: SideResult) -> str:
-    if not result.unjudged:
-        return ""
-    return f"{result.unjudged} {'pair was' if result.unjudged == 1 else 'pairs were'} not judged."
+    return f"{result.unjudged} open pair{'s' if result.unjudged > 1 else ''}"
 
 
 def _percent(share: float) -> int:

@@ -1,0 +1,141 @@
+"""Each figure agrees with scipy, statsmodels, choix, or with counting all cases."""
+
+import itertools
+
+import choix
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.proportion import proportion_confint
+
+from harness.comparison.clusters import Clusters, ratio, spread_between_clusters
+from harness.comparison.holm import holm
+from harness.comparison.intervals import interval_of_mean, interval_of_share, sign_flip_p
+from harness.comparison.power import detectable, enough_queries
+from harness.comparison.strengths import bradley_terry
+from harness.ranking.judge_stats.agreement import Share
+
+RNG = np.random.default_rng(7)
+
+
+def of_values(values: np.ndarray) -> Clusters:
+    return Clusters.of({f"{i:03}": float(value) for i, value in enumerate(values)})
+
+
+def uneven(count: int) -> Clusters:
+    """Return clusters of one to five queries with outcomes of two pairs each."""
+    sizes = RNG.integers(1, 6, count)
+    return Clusters(np.array([RNG.choice([0, 0.25, 0.5, 0.75, 1], size).sum() for size in sizes]), sizes.astype(float))
+
+
+@pytest.mark.parametrize("count", [30, 45, 200])
+def test_the_bootstrap_is_scipys_over_ratios_of_sums(count: int):
+    clusters = uneven(count)
+    widened = stats.t.ppf(0.975, count - 1) * np.sqrt(count / (count - 1))
+    theirs = stats.bootstrap(
+        (clusters.sums, clusters.sizes),
+        ratio,
+        paired=True,
+        n_resamples=10_000,
+        method="percentile",
+        confidence_level=float(1 - 2 * stats.norm.sf(widened)),
+        rng=np.random.default_rng(3),
+    ).confidence_interval
+    ours = interval_of_share(clusters, seed=3)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_the_bootstrap_is_what_drawing_by_hand_gives():
+    clusters = uneven(50)
+    draws = np.random.default_rng(11).integers(0, 50, (40_000, 50))
+    by_hand = np.quantile(clusters.sums[draws].sum(1) / clusters.sizes[draws].sum(1), [0.0225, 0.9775])
+    ours = interval_of_share(clusters, seed=0)
+    assert (ours.low, ours.high) == pytest.approx(by_hand, abs=0.008)
+
+
+@pytest.mark.parametrize("count", [2, 8, 29])
+def test_the_t_interval_of_amounts_is_scipys(count: int):
+    values = RNG.lognormal(0, 1, count)
+    ours, theirs = interval_of_mean(of_values(values), 0), stats.ttest_1samp(values, 0).confidence_interval()
+    assert ours
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+@pytest.mark.parametrize("count", [2, 5, 9, 13])
+def test_the_p_of_few_clusters_counts_all_flips_of_signs(count: int):
+    clusters = uneven(count)
+    distances = clusters.sums - clusters.sizes / 2
+    flipped = [abs(np.dot(signs, distances)) for signs in itertools.product([-1, 1], repeat=count)]
+    expected = np.mean(np.array(flipped) >= abs(distances.sum()) - 1e-9)
+    assert sign_flip_p(clusters, 0.5, 0) == pytest.approx(expected)
+
+
+def test_the_p_of_many_clusters_is_near_that_of_a_t_test():
+    values = np.clip(RNG.normal(0.53, 0.2, 300), 0, 1)
+    _, expected = stats.ttest_1samp(values, 0.5)
+    assert sign_flip_p(of_values(values), 0.5, 0) == pytest.approx(expected, abs=0.01)
+
+
+def test_the_bound_of_what_is_not_seen_is_clopper_and_pearsons():
+    for wins, value in ((0, 0.0), (25, 1.0)):
+        low, high = proportion_confint(wins, 25, method="beta")
+        ours = interval_of_share(of_values(np.full(25, value)), 0)
+        assert (ours.low, ours.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(("part", "whole"), [(0, 5), (3, 17), (40, 41), (9, 9)])
+def test_the_interval_of_a_share_of_matches_is_wilsons(part: int, whole: int):
+    assert Share(part, whole).interval == pytest.approx(proportion_confint(part, whole, method="wilson"))
+
+
+def test_holm_is_what_its_steps_give():
+    p = [0.01, 0.04, 0.03, 0.005, 1.0]
+    steps = sorted(range(5), key=lambda i: p[i])
+    running, expected = 0.0, [0.0] * 5
+    for place, i in enumerate(steps):
+        running = max(running, min(1.0, (5 - place) * p[i]))
+        expected[i] = running
+    assert holm(p) == pytest.approx(expected)
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert holm([]) == []
+
+
+def test_power_and_number_of_queries_are_those_of_the_t_test():
+    clusters = of_values(np.tile([0.0, 0.5, 1.0, 1.0], 15))
+    spread = clusters.spread
+    assert spread
+    assert spread == pytest.approx(np.std(clusters.sums, ddof=1))
+    distance = detectable(clusters, 0.42)
+    assert distance
+    assert TTestPower().power(distance / spread, 60, 0.05) == pytest.approx(0.8)
+    needed = enough_queries(clusters, 0.42)
+    assert needed
+    effect = (clusters.mean - 0.5) / spread
+    assert TTestPower().power(effect, needed - 1, 0.05) < 0.8 <= TTestPower().power(effect, needed, 0.05)
+
+
+def test_the_spread_of_uneven_clusters_is_the_standard_error_of_their_ratio():
+    clusters = uneven(400)
+    drawn = stats.bootstrap((clusters.sums, clusters.sizes), ratio, paired=True, rng=np.random.default_rng(0))
+    assert clusters.spread is not None
+    assert clusters.spread / 20 == pytest.approx(drawn.standard_error, rel=0.05)
+    alike = {"a": [1.0, 1.0], "b": [0.0], "c": [0.5, 1.0], "d": [0.0]}
+    assert spread_between_clusters(alike) == pytest.approx(np.std([1, 0, 0.75, 0], ddof=1))
+    in_twos = spread_between_clusters(alike, {"a": "x", "b": "x", "c": "y", "d": "y"})
+    assert in_twos == pytest.approx(np.std([0.5, 0.375], ddof=1))
+    assert spread_between_clusters({"a": [1.0]}) is None
+
+
+def test_strengths_are_choixs_and_those_of_every_draw_at_once():
+    met = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    played = RNG.integers(5, 20, (6, 30)).astype(float)
+    won = np.floor(played * RNG.random((6, 30)))
+    won[:, 0], won[:, 1] = played[:, 0], 0  # the later side always wins, or never
+    ours = bradley_terry(won, played, met)
+    for draw in range(30):
+        table = np.zeros((4, 4))
+        for (first, second), wins, games in zip(met, won[:, draw], played[:, draw], strict=True):
+            table[second, first], table[first, second] = wins + 0.5, games - wins + 0.5
+        assert ours[:, draw] == pytest.approx(choix.ilsr_pairwise_dense(table, tol=1e-12), abs=1e-6)

@@ -1,0 +1,178 @@
+"""What a comparison's queries say of its sides: failures, open pairs, length, anchors, slices, strengths."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.comparison.conclusions import compare_queries
+from harness.comparison.length import length_controlled
+from harness.comparison.outcomes import Pair
+from harness.comparison.sentences import sentence
+from harness.comparison.side_figures import side_figures
+from harness.comparison.side_results import side_result
+from harness.comparison.slices import slices
+from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
+from tests.comparisons_by_hand import a_side, make
+
+SIDES = ((0, 1), ("A", "B"))
+
+
+def a_rollout(index: int, **changes: Any) -> ComparedRollout:
+    plain: dict[str, Any] = {"index": index, "role": "sample" if index else "anchor", "status": "ok"}
+    return ComparedRollout(**plain | changes)
+
+
+def a_query(number: int, *outcomes: Any, **changes: Any) -> ComparedQuery:
+    """Return a query with a match for each outcome: `second`, `tie`, `first`, None (open), or `forfeit second`."""
+    matches: list[CrossMatch] = []
+    for index, outcome in enumerate(outcomes, 1):
+        forfeit = outcome.partition("forfeit ")[2] if outcome else ""
+        matches.append(
+            CrossMatch(
+                sides=(0, 1),
+                role="sample",
+                first=index,
+                second=index,
+                winner=None if forfeit else outcome,
+                forfeit=forfeit or None,
+            )
+        )
+    rollouts = tuple(tuple(a_rollout(i) for i in range(len(outcomes) + 1)) for _ in range(2))
+    plain: dict[str, Any] = {"query": f"{number:03}", "ids": ("q", "q"), "text": "?", "rollouts": rollouts}
+    return ComparedQuery(**plain | changes, matches=tuple(matches))
+
+
+def test_a_failure_is_a_loss_and_the_line_without_failures_stands_beside_it():
+    queries = [a_query(i, "tie", "forfeit second") for i in range(10)] + [a_query(10, "forfeit both")]
+    result = side_result(queries, *SIDES)
+    assert (result.win_rate, result.worse, result.tied) == (pytest.approx((10 * 0.25 + 0.5) / 11), 10, 1)
+    assert result.forfeits == (0, 10)
+    assert result.without_forfeits
+    assert result.without_forfeits.value == 0.5
+    assert side_result([a_query(0, "tie")], *SIDES).without_forfeits is None
+
+
+def test_open_pairs_are_the_best_and_the_worst_case():
+    queries = [a_query(0, "second", None), a_query(1, "tie", "tie"), a_query(2, None, None)]
+    result = side_result(queries, *SIDES)
+    assert (result.queries, result.pairs, result.unjudged) == (2, 3, 3)
+    assert result.win_rate == 0.75
+    assert sentence(result).endswith("show nothing. With 3 open pairs: 33 to 83 %.")
+    assert result.bounds == pytest.approx(((0.5 + 0.5 + 0) / 3, (1 + 0.5 + 1) / 3))
+
+
+def test_nothing_judged_says_nothing():
+    conclusions = compare_queries([a_query(0, None, None)], [a_side("A"), a_side("B")])
+    assert conclusions.sentence == "Nothing was judged: 2 open pairs of A and B."
+    assert conclusions.results[0].interval == conclusions.results[0].bounds == (0, 1)
+    assert compare_queries([], [a_side("A"), a_side("B")]).sentence.startswith("Nothing was judged: A and B have no")
+
+
+def test_alike_queries_count_as_their_cluster():
+    queries = [a_query(i, "second" if i < 20 else "first") for i in range(40)]
+    clusters = {query.query: f"{i // 20}" for i, query in enumerate(queries)}
+    alone, together = side_result(queries, *SIDES), side_result(queries, *SIDES, clusters=clusters)
+    assert (alone.method, alone.clusters) == ("bootstrap", 40)
+    assert (together.method, together.clusters, together.interval) == ("t", 2, (0, 1))
+
+
+def test_a_judge_that_loves_length_prefers_nobody_at_equal_length():
+    rng = np.random.default_rng(0)
+    pairs: dict[str, list[Pair]] = {}
+    for query in range(2000):
+        lengths = np.rint(np.exp(rng.normal(6.5, 0.5) + rng.normal([0, 0.3], 0.3, (2, 2)))).astype(int).tolist()
+        pairs[f"{query}"] = [
+            Pair(outcome=float(rng.normal() + 3 * np.log(b / a) > 0), lengths=(a, b)) for a, b in lengths
+        ]
+    outcomes = [pair.outcome for listed in pairs.values() for pair in listed if pair.outcome is not None]
+    controlled = length_controlled(pairs, None)
+    assert controlled
+    assert np.mean(outcomes) > 0.65
+    assert controlled.value == pytest.approx(0.5, abs=0.02)
+    assert controlled.low < 0.5 < controlled.high
+
+
+@pytest.mark.parametrize(
+    ("lengths", "outcomes"),
+    [
+        ([(100, 200)] * 40, [0.0, 1.0] * 20),  # the same difference everywhere
+        ([(100, 200), (200, 100)] * 20, [1.0, 0.0] * 20),  # the longer one always wins
+        ([(100, 150 + i) for i in range(40)], [1.0] * 40),  # nobody else ever wins
+        ([(0, 0)] * 40, [0.5, 1.0] * 20),
+        ([(None, 7)] * 40, [0.5, 1.0] * 20),
+        ([(100, 200), (200, 100)] * 2, [1.0, 0.0, 0.0, 1.0]),  # too few
+    ],
+)
+def test_where_the_fit_means_nothing_there_is_no_length_controlled_rate(lengths: list[Any], outcomes: list[float]):
+    pairs = {
+        f"{i}": [Pair(outcome=outcome, lengths=both)]
+        for i, (outcome, both) in enumerate(zip(outcomes, lengths, strict=True))
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert length_controlled(pairs, None) is None
+
+
+def test_figures_of_a_side_leave_out_the_infrastructures_failures():
+    rollouts = (
+        a_rollout(0, usd=1.0, tokens=10, verified=1.0),
+        a_rollout(1, usd=3.0, status="failed", failure="timeout", verified=0.0),
+        a_rollout(2, usd=99.0, status="failed", failure="network"),
+    )
+    queries = [a_query(i, "tie", rollouts=((), rollouts), left_out=(0, 1)) for i in range(8)]
+    figures = side_figures(queries, 1, "B", 0)
+    assert (figures.rollouts, figures.left_out) == (16, 8)
+    assert figures.usd
+    assert figures.failed
+    assert figures.passed
+    assert (figures.usd.value, figures.failed.value, figures.passed.value) == (2.0, 0.5, 0.5)
+    assert figures.failed.low < 0.4 < 0.6 < figures.failed.high
+    assert figures.duration_s is None
+    alone = side_figures(queries[:1], 1, "B", 0).usd
+    assert alone
+    assert alone.low < 1 < 3 < alone.high
+    assert side_figures(queries, 0, "A", 0).failed is None
+
+
+def test_slices_go_by_metadata_tools_and_length_with_p_corrected():
+    def query(i: int) -> ComparedQuery:
+        hard = i % 2 == 0
+        tools = ("search",) if i < 15 else ()
+        rollouts = tuple((a_rollout(1, tools=tools, answer_length=100 * i),) for _ in range(2))
+        metadata = {"level": "hard" if hard else "easy", "id": i, "checked": True}
+        return a_query(i, "second" if hard else "first", rollouts=rollouts, metadata=metadata)
+
+    queries = [query(i) for i in range(30)] + [a_query(30, None, metadata={"level": "open"})]
+    named = {(s.key, s.value): s for s in slices(queries, (0, 1), None, 0)}
+    assert list(named) == [
+        ("level", "easy"),
+        ("level", "hard"),
+        ("uses tools", "no"),
+        ("uses tools", "yes"),
+        *(("answer length", third) for third in ("short", "middle", "long")),
+    ]
+    hard = named["level", "hard"]
+    assert (hard.queries, hard.win_rate and hard.win_rate.value, hard.p) == (15, 1.0, pytest.approx(7 * 2 / 10001))
+    assert named["answer length", "long"].queries == 10
+    few = slices(queries[:8], (0, 1), ["id"], 0)
+    assert {(s.win_rate, s.p) for s in few if s.key == "id"} == {(None, None)}
+
+
+def test_more_than_two_sides_have_strengths_and_p_by_holm():
+    made = make(40, sides=3)
+    conclusions = compare_queries(made.queries, [a_side(label) for label in "ABC"])
+    assert [result.sides for result in conclusions.results] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert all(result.p_holm is not None and result.p_holm >= result.p for result in conclusions.results)
+    values = [strength.strength for strength in conclusions.strengths]
+    assert sum(value.value for value in values) == pytest.approx(0, abs=1e-12)
+    assert all(value.low < value.value < value.high for value in values)
+    assert conclusions.sentence.startswith("By strength: ")
+    assert compare_queries(made.queries[:5], [a_side(label) for label in "ABC"]).strengths == ()
+
+
+def test_the_same_queries_in_any_order_give_the_same_figures():
+    made = make(35, failed=True)
+    sides = [a_side("A"), a_side("B")]
+    assert compare_queries(made.queries, sides) == compare_queries(made.queries[::-1], sides)
