@@ -1,6 +1,7 @@
 """Where things are in `runs/`, how a run is named, and which run the user's word names."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +25,8 @@ ASIDE = "damaged"
 """The folder of a run into which a repair moves damaged lines."""
 LOCK = "run.lock"
 PAGE = "report.html"
+LABELS = "labels.jsonl"
+"""Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
 _TIME = len("20260721T140320")
 _NO_REPAIR = "It holds the run's settings and is written once: no repair can make it anew; restore it from a copy"
 
@@ -121,6 +124,17 @@ def read_info(folder: Path) -> tuple[RunInfo, str]:
     path = folder / "run.json"
     data = read_file(path, LONGEST)
     return _info_of(data, path), hashlib.sha256(data).hexdigest()
+
+
+def read_labels(folder: Path) -> str | None:
+    """Return the text of the file of labels, or None if there is none. Raises ArchiveDamaged if it cannot be read."""
+    path = folder / LABELS
+    if not os.path.lexists(path):
+        return None
+    try:
+        return read_file(path, LONGEST).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
 
 
 def _info_of(data: bytes, path: Path) -> RunInfo:

@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 from harness.archive.blobs import Blobs
 from harness.archive.index import Index, RolloutPlace
 from harness.archive.index_cache import build_index, usual_caches
-from harness.archive.layout import SEGMENTS, RunInfo, read_info
+from harness.archive.layout import SEGMENTS, RunInfo, read_info, read_labels
 from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.rankings import RankingFile, read_head, read_ranking
 from harness.archive.run_files import files_in, refuse_strange_records
@@ -119,6 +119,10 @@ class RunReader:
             for located in read_lines(path):
                 if located.members["kind"] != SEGMENT_HEAD.kind:
                     yield read_record(located, VERDICT_LINE)
+
+    def labels(self) -> str | None:
+        """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""
+        return read_labels(self.folder)
 
     def rankings(self) -> list[RankingFile]:
         """Return all rankings of the run, oldest first; their groups are read as they are asked for."""

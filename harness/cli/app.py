@@ -29,6 +29,7 @@ _COMMANDS = {
     "validate": "validate",
     "schema": "schema",
     "stats": "stats",
+    "judges": "judges",
     "report": "report",
     "rank": "rank",
     "doctor": "doctor",

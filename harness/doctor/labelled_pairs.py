@@ -60,17 +60,22 @@ def bundled_pairs() -> list[LabelledPair]:
     return _read((files("harness.doctor") / "pairs.jsonl").read_text("utf-8").splitlines(), "pairs.jsonl")
 
 
-def read_pairs(path: Path) -> list[LabelledPair]:
+def read_pairs(path: Path, option: str = "--pairs") -> list[LabelledPair]:
     """Read a user's own pairs: one JSON object a line, or a CSV file (by its ending) with the same names.
 
-    Raises UsageError naming line and fault.
+    `option` is what named the file. Raises UsageError naming line and fault.
     """
-    name = f"--pairs {on_a_line(path)}"
+    name = f"{option} {on_a_line(path)}"
     lines = (line for _, line in text_lines(path, name))
     pairs = _read_csv(lines, name) if path.suffix.lower() == ".csv" else _read(lines, name)
     if not pairs:
         raise UsageError(f"{name}: there is no pair in it; expected {_EXPECTED}")
     return pairs
+
+
+def pairs_in_text(text: str, name: str) -> list[LabelledPair]:
+    """Return the pairs of a text of JSON lines, which may hold none. Raises UsageError naming line and fault."""
+    return _read(text.split("\n"), name)
 
 
 def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:

@@ -15,9 +15,24 @@ if TYPE_CHECKING:
     from harness.ranking.early_stop import EarlyStop
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_stats.agreement import Share, kappa
+    from harness.ranking.judge_stats.preferences import Preference, count_right, preferences
+    from harness.ranking.judge_stats.side_by_side import (
+        WITHIN,
+        Choice,
+        JudgedQueries,
+        JudgedQuery,
+        JudgingFigures,
+        RankAgreement,
+        Truth,
+        choose,
+        judging_figures,
+        rank_agreements,
+        rights,
+    )
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
+    from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
@@ -42,9 +57,15 @@ else:
             "early_stop": "EarlyStop",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
+            "judge_stats.preferences": "Preference count_right preferences",
+            "judge_stats.side_by_side": (
+                "WITHIN Choice JudgedQueries JudgedQuery JudgingFigures RankAgreement Truth choose judging_figures "
+                "rank_agreements rights"
+            ),
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
+            "query_figures": "QueryFigure mean_over_queries over_queries",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -57,34 +78,51 @@ else:
 __all__ = [
     "NEED_ANCHOR",
     "TOPOLOGIES",
+    "WITHIN",
+    "Choice",
     "Conclusion",
     "Cyclic",
     "EarlyStop",
     "Entry",
     "GivenPairs",
     "JudgeCall",
+    "JudgedQueries",
+    "JudgedQuery",
+    "JudgingFigures",
     "Pairing",
     "Played",
+    "Preference",
+    "QueryFigure",
+    "RankAgreement",
     "RankedScores",
     "Rule",
     "Sampler",
     "Share",
     "Tally",
     "Topology",
+    "Truth",
     "agreement",
     "average_ranks",
     "calls_bounds",
+    "choose",
     "classes_of",
     "conclude",
+    "count_right",
     "describe_design",
     "exact",
     "judge_calls",
+    "judging_figures",
     "kappa",
     "make_topology",
     "match_margins",
     "mean_agreement",
+    "mean_over_queries",
+    "over_queries",
     "place",
+    "preferences",
+    "rank_agreements",
     "rank_scores",
+    "rights",
     "seeded_order",
     "stack_classes",
     "tally",

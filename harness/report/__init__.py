@@ -11,9 +11,10 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.report.comparison_csv import matches_csv
     from harness.report.html.page import write_page
-    from harness.report.json import quality_json, run_json, share_json
+    from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
     from harness.report.markdown import comparison_markdown
+    from harness.report.summary.judges import AnswerLabel, JudgesSideBySide, judges_side_by_side
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from harness.report.summary.ranking_line import ranking_line
     from harness.report.terminal.comparison import comparison_lines
     from harness.report.terminal.judge_quality import quality_lines
+    from harness.report.terminal.judges import side_by_side_lines
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
     from harness.report.terminal.overview import overview, parts_line
@@ -35,10 +37,11 @@ else:
         __name__,
         {
             "html.page": "write_page",
-            "json": "quality_json run_json share_json",
+            "json": "judges_json quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown",
             "comparison_csv": "matches_csv",
+            "summary.judges": "AnswerLabel JudgesSideBySide judges_side_by_side",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.ranking_change": "RankingChange change_against_earlier",
@@ -46,6 +49,7 @@ else:
             "summary.ranking": "RankingSummary group_of is_offline summarize",
             "terminal.comparison": "comparison_lines",
             "terminal.judge_quality": "quality_lines",
+            "terminal.judges": "side_by_side_lines",
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
             "terminal.overview": "overview parts_line",
@@ -59,7 +63,9 @@ else:
     )
 
 __all__ = [
+    "AnswerLabel",
     "Column",
+    "JudgesSideBySide",
     "QueryTable",
     "RankingChange",
     "RankingSummary",
@@ -77,6 +83,8 @@ __all__ = [
     "group_of",
     "is_offline",
     "judge_qualities",
+    "judges_json",
+    "judges_side_by_side",
     "match_lines",
     "matches_csv",
     "matches_table",
@@ -95,6 +103,7 @@ __all__ = [
     "runs_table",
     "share_json",
     "share_words",
+    "side_by_side_lines",
     "signed",
     "summarize",
     "table_lines",

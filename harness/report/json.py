@@ -6,9 +6,11 @@ from typing import Any
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking import Share, Tally
+from harness.ranking import QueryFigure, RankAgreement, Share, Tally
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.flags import RolloutFlag, rollout_flags
+from harness.report.summary.judge_choice import choice_sentence, side_notes
+from harness.report.summary.judges import JudgesSideBySide, RankedBy
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
 from harness.report.summary.placed_rollouts import PlacedRollout, placed_rollouts
@@ -142,3 +144,57 @@ def share_json(share: Share) -> dict[str, Any]:
     """Return a share with its count, its whole and its 95 % interval."""
     interval = list(share.interval) if share.whole else None
     return {"count": share.part, "of": share.whole, "share": share.value, "interval": interval}
+
+
+def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
+    """Return the judges of a run side by side. Differences and shares are 0..1 here; people read per cent."""
+    ids, choice = [ranking.ranking for ranking in side.rankings], side.choice
+    return {
+        "rankings": [_ranked_by(ranking) for ranking in side.rankings],
+        "agreements": [_agreement(ids, agreement) for agreement in side.agreements],
+        "by": choice and choice.by,
+        "best": choice and ids[choice.best],
+        "cheapest": ids[choice.cheapest] if choice and choice.cheapest is not None else None,
+        "compared": {ids[at]: figure_json(figure) for at, figure in choice.right.items()} if choice else {},
+        "difference": figure_json(choice.difference) if choice else None,
+        "labels": side.labels,
+        "used_labels": side.used_labels,
+        "notes": list(side_notes(side)),
+        "sentence": choice_sentence(side),
+    }
+
+
+def figure_json(figure: QueryFigure | None) -> dict[str, Any] | None:
+    """Return a figure over queries; None where nothing is known. One query has no interval: null."""
+    if figure is None:
+        return None
+    return {"value": figure.value, "low": figure.low, "high": figure.high, "queries": figure.queries}
+
+
+def _ranked_by(ranking: RankedBy) -> dict[str, Any]:
+    figures = ranking.figures
+    return {
+        "ranking": ranking.ranking,
+        "judge": ranking.judge,
+        "rubric": ranking.rubric,
+        "topology": ranking.topology,
+        "estimator": ranking.estimator,
+        "order": ranking.order or None,
+        "finished": ranking.finished,
+        "offline": ranking.offline,
+        "queries": len(ranking.queries),
+        "right": {truth: figure_json(figure) for truth, figure in figures.right.items()},
+        "flips": figure_json(figures.flips),
+        "self_noise": figure_json(figures.self_noise),
+        "length_correlation": figure_json(figures.length),
+        "calls": figure_json(figures.calls),
+        "usd": figure_json(figures.usd),
+    }
+
+
+def _agreement(ids: Sequence[str], agreement: RankAgreement) -> dict[str, Any]:
+    return {
+        "rankings": [ids[agreement.first], ids[agreement.second]],
+        "tau": figure_json(agreement.tau),
+        "same_best": figure_json(agreement.same_best),
+    }

@@ -1,9 +1,15 @@
 """Numbers, prices, times and names in the words that people read."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from harness.transcripts import clean
+
+if TYPE_CHECKING:  # `ls` does without numbers
+    from harness.ranking import QueryFigure
 
 
 def readable_name(name: str) -> str:
@@ -94,3 +100,25 @@ def beginning(text: str, length: int = 150) -> str:
 def temperature_words(value: float | None) -> str:
     """Return a temperature; `unknown` for None, as an imported rollout may have it."""
     return "unknown" if value is None else f"{value:g}"
+
+
+def percent_interval(figure: QueryFigure) -> str:
+    """Return a share in whole per cent with its interval, where there is one: `84 % [76, 90]`."""
+    return _with_interval(figure, lambda share: f"{100 * share:.0f}", " %")
+
+
+def number_interval(figure: QueryFigure, decimals: int = 2) -> str:
+    """Return a figure without its plus, with its interval: `0.62 [0.50, 0.71]`."""
+    return _with_interval(figure, lambda number: fixed(number, decimals))
+
+
+def dollars_interval(figure: QueryFigure) -> str:
+    """Return a price with its interval: `$0.0123 [0.0110, 0.0136]`."""
+    return _with_interval(figure, lambda usd: dollars(usd).removeprefix("$"), before="$")
+
+
+def _with_interval(figure: QueryFigure, words: Callable[[float], str], unit: str = "", before: str = "") -> str:
+    value = words(figure.value)
+    if figure.low is None or figure.high is None or {words(figure.low), words(figure.high)} == {value}:
+        return f"{before}{value}{unit}"
+    return f"{before}{value}{unit} [{words(figure.low)}, {words(figure.high)}]"

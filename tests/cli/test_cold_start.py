@@ -58,6 +58,7 @@ WITHOUT = {
     "show": f"{ALWAYS_HEAVY} yaml jinja2",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
     "stats": f"{ALWAYS_HEAVY} yaml jinja2",
+    "judges --help": f"{ALWAYS_HEAVY} yaml jinja2",
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template
     "rubric check research": ALWAYS_HEAVY,

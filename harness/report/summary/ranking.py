@@ -106,10 +106,10 @@ def ranked_groups(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Gro
         yield group_of(reader, query, ranked), ranked
 
 
-def group_of(reader: RunReader, query: Query, ranked: GroupRanking) -> Group:
-    """Return the rollouts that a ranking is of. Raises ArchiveDamaged if one of them is no longer in the archive."""
+def group_of(reader: RunReader, query: Query, *rankings: GroupRanking) -> Group:
+    """Return the rollouts that rankings are of. Raises ArchiveDamaged if one of them is no longer in the archive."""
     group = reader.group(query)
-    if lost := {r.index for r in ranked.rollouts} - {r.index for r in group.rollouts}:
+    if lost := {r.index for ranked in rankings for r in ranked.rollouts} - {r.index for r in group.rollouts}:
         raise ArchiveDamaged(
             f"run {reader.info.id}: rollout {min(lost)} of query {query.id!r}, which is ranked, is no longer there; "
             f"`harness validate {shlex.quote(str(reader.folder))}` tells what is damaged, "

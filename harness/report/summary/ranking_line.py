@@ -49,10 +49,10 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
     return RankingLine(
         ranking=head.id,
         created_at=head.created_at,
-        judge=_judge(head),
+        judge=judge_of(head),
         rubric=head.rubric,
-        topology=_design(ranking, "topology"),
-        estimator=_design(ranking, "estimator"),
+        topology=design_of(ranking, "topology"),
+        estimator=design_of(ranking, "estimator"),
         finished=ranking.finished,
         complete=len(ranking.groups) - ranking.incomplete,
         queries=queries,
@@ -65,14 +65,15 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
 
 def made_by(ranking: RankingFile) -> str:
     """Return a ranking's judge, its rubric and its estimator, with commas."""
-    return f"{_judge(ranking.head)}, {ranking.head.rubric}, {_design(ranking, 'estimator')}"
+    return f"{judge_of(ranking.head)}, {ranking.head.rubric}, {design_of(ranking, 'estimator')}"
 
 
-def _judge(head: RankingHead) -> str:
+def judge_of(head: RankingHead) -> str:
+    """Return what a ranking's judge, or jury, is named in verdict keys; its model in rankings of 0.1.0."""
     return str(head.judge.get("identity") or head.judge.get("model") or "")
 
 
-def _design(ranking: RankingFile, name: str) -> str:
+def design_of(ranking: RankingFile, name: str) -> str:
     """Return what the first group names, as an anchor that failed changes it, else what the settings name."""
     first = next(iter(ranking.groups), None)
     return str(getattr(first, name) if first else ranking.head.settings.get(name) or "")

@@ -1,0 +1,187 @@
+"""Several rankings of the same groups side by side: agreement, figures of each judge, and which judge to take."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.ranking.judge_stats.preferences import Preference, count_right
+from harness.ranking.judge_stats.tally import Tally
+from harness.ranking.kendall import tau_b
+from harness.ranking.query_figures import QueryFigure, Sums, mean_over_queries, over_queries, quotient
+
+WITHIN = 0.02
+"""Share of pairs by which a judge may be worse than the best one and still be taken for its price."""
+_SHARE = (0.0, 1.0)
+_CORRELATION = (-1.0, 1.0)
+_AMOUNT = (0.0, math.inf)
+
+Truth = Literal["labels", "reward"]
+"""What tells which of two rollouts is better: people, or the agent file's `reward()`."""
+TRUTHS: tuple[Truth, ...] = ("labels", "reward")
+"""The better known first: labels are about answers, `reward()` about what a program can check."""
+
+
+@dataclass(frozen=True)
+class JudgedQuery:
+    """What one ranking says of one query, and took for it."""
+
+    ranks: Mapping[int, float]
+    """0 is best; only the rollouts that have a rank."""
+    tally: Tally
+    calls: int
+    """Verdicts that it rests on, whenever they were bought."""
+    usd: float | None
+    """What these verdicts cost; None if a price is unknown."""
+    right: Mapping[Truth, tuple[float, int]]
+    """For each truth that says something of the query: preferences that the ranks get right, and of how many."""
+
+
+JudgedQueries = Mapping[str, JudgedQuery]
+"""What one ranking says, by query."""
+
+
+@dataclass(frozen=True)
+class JudgingFigures:
+    """The figures of one ranking's judge; None where nothing is known."""
+
+    right: Mapping[Truth, QueryFigure]
+    """Share of the truth's preferences that the ranking gets right, mean over queries."""
+    flips: QueryFigure | None
+    """Share of the pairs judged in both orders of which the orders name opposite winners."""
+    self_noise: QueryFigure | None
+    """Standard deviation of a margin when the same question is asked again."""
+    length: QueryFigure | None
+    """Spearman's correlation of score with answer length, ranks within queries."""
+    calls: QueryFigure | None
+    """A query."""
+    usd: QueryFigure | None
+    """A query."""
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """How far two rankings agree on the queries that both ranked; `first` and `second` are their places in a list."""
+
+    first: int
+    second: int
+    tau: QueryFigure | None
+    """Kendall's tau-b of the ranks in a query, mean over the queries in which neither ranking ties all."""
+    same_best: QueryFigure | None
+    """Share of queries in which the same rollouts share the first rank."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best judge by a truth, and the cheapest one that is nearly as good; places in the list of rankings."""
+
+    by: Truth
+    best: int
+    cheapest: int | None
+    """None where prices are unknown, and so nobody can tell."""
+    right: Mapping[int, QueryFigure]
+    """Share of preferences that each ranking compared gets right, on the queries that all of them ranked."""
+    difference: QueryFigure | None
+    """The cheapest one's share less the best one's."""
+
+
+def judging_figures(queries: JudgedQueries) -> JudgingFigures:
+    """Return the figures of one ranking."""
+    every = list(queries.values())
+    tallies = [query.tally for query in every]
+    noises = [(t.noise.squares, t.noise.freedom) for t in tallies if t.noise.freedom]
+    costs = [query.usd for query in every if query.usd is not None]
+    return JudgingFigures(
+        right={truth: figure for truth in TRUTHS if (figure := _mean_right(every, truth))},
+        flips=over_queries([(t.flips.part, t.flips.whole) for t in tallies if t.flips.whole], quotient, _SHARE),
+        self_noise=over_queries(noises, _noise, _AMOUNT),
+        length=over_queries([_length_sums(t) for t in tallies if t.length.answers], _correlation, _CORRELATION),
+        calls=mean_over_queries([float(query.calls) for query in every], _AMOUNT),
+        usd=mean_over_queries(costs, _AMOUNT) if len(costs) == len(every) else None,
+    )
+
+
+def rank_agreements(rankings: Sequence[JudgedQueries]) -> list[RankAgreement]:
+    """Return the agreement of each two rankings."""
+    return [
+        _agreement(first, second, rankings[first], rankings[second])
+        for first in range(len(rankings))
+        for second in range(first + 1, len(rankings))
+    ]
+
+
+def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
+    """Return which of the rankings to take, by the queries of which the truth says something in all of them.
+
+    The best one gets most preferences right. The cheapest one is the cheapest of those at most 2 points of per cent
+    below; among equals the better one, then the first. None where there is no such query.
+    """
+    every = list(rankings.values())
+    shared = [name for name in (every[0] if every else ()) if all(_tells(queries, name, by) for queries in every)]
+    shares = {at: [_share(queries[name], by) for name in shared] for at, queries in rankings.items()}
+    right = {at: figure for at, values in shares.items() if (figure := mean_over_queries(values, _SHARE))}
+    if not right:
+        return None
+    prices = {at: _price([queries[name] for name in shared]) for at, queries in rankings.items()}
+    best = min(right, key=lambda at: (-right[at].value, math.inf if prices[at] is None else prices[at], at))
+    good = [at for at in right if right[at].value >= right[best].value - WITHIN - 1e-9]
+    priced = [(price, -right[at].value, at) for at in good if (price := prices[at]) is not None]
+    cheapest = min(priced)[2] if len(priced) == len(good) else None
+    gaps = [a - b for a, b in zip(shares[cheapest], shares[best], strict=True)] if cheapest not in (None, best) else []
+    return Choice(by, best, cheapest, right, mean_over_queries(gaps, _CORRELATION))
+
+
+def rights(truths: Mapping[Truth, Sequence[Preference]], ranks: Mapping[int, float]) -> dict[Truth, tuple[float, int]]:
+    """Return what `ranks` gets right of each truth's preferences, where there is any."""
+    counts: dict[Truth, tuple[float, int]] = {truth: count_right(pairs, ranks) for truth, pairs in truths.items()}
+    return {truth: (right, of) for truth, (right, of) in counts.items() if of}
+
+
+def _agreement(first: int, second: int, ours: JudgedQueries, theirs: JudgedQueries) -> RankAgreement:
+    taus, same = list[float](), list[float]()
+    for name in [name for name in ours if name in theirs]:
+        one, other = ours[name].ranks, theirs[name].ranks
+        both = [rollout for rollout in one if rollout in other]
+        if both:
+            same.append(float(_first(one, both) == _first(other, both)))
+            tau = tau_b([one[rollout] for rollout in both], [other[rollout] for rollout in both])
+            taus += [] if tau is None else [tau]
+    return RankAgreement(first, second, mean_over_queries(taus, _CORRELATION), mean_over_queries(same, _SHARE))
+
+
+def _first(ranks: Mapping[int, float], among: Sequence[int]) -> set[int]:
+    least = min(ranks[rollout] for rollout in among)
+    return {rollout for rollout in among if ranks[rollout] == least}
+
+
+def _mean_right(queries: Sequence[JudgedQuery], truth: Truth) -> QueryFigure | None:
+    return mean_over_queries([_share(query, truth) for query in queries if truth in query.right], _SHARE)
+
+
+def _share(query: JudgedQuery, truth: Truth) -> float:
+    right, of = query.right[truth]
+    return right / of
+
+
+def _price(queries: Sequence[JudgedQuery]) -> float | None:
+    prices = [query.usd for query in queries if query.usd is not None]
+    return math.fsum(prices) if len(prices) == len(queries) else None
+
+
+def _tells(queries: JudgedQueries, name: str, truth: Truth) -> bool:
+    return name in queries and truth in queries[name].right
+
+
+def _noise(sums: Sums) -> float | None:
+    return math.sqrt(sums[0] / sums[1]) if sums[1] > 0 else None
+
+
+def _length_sums(tally: Tally) -> Sums:
+    return tally.length.products, tally.length.score_squares, tally.length.length_squares
+
+
+def _correlation(sums: Sums) -> float | None:
+    products, scores, lengths = sums
+    if scores <= 0 or lengths <= 0:
+        return None
+    return max(-1.0, min(1.0, products / math.sqrt(scores * lengths)))
