@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.api.arguments import door_at_once
 from harness.api.frame import frame_of
 from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
@@ -146,7 +147,7 @@ AnyRun = Run | Path | str
 """A run in Python: a Run, its folder, its id, a prefix of its id, or `last`."""
 
 
-@from_python()
+@door_at_once
 def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Run:
     """Open an archived run: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
 
@@ -155,7 +156,7 @@ def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Ru
     return Run(folder_of(run, runs_dir))
 
 
-@from_python()
+@door_at_once
 def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
     return list_runs(parent_of(runs_dir))

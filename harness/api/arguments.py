@@ -1,73 +1,33 @@
 """What the arguments of the API's functions must be: one rule a name, whichever function takes it."""
 
-import inspect
 import random
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Coroutine, Sequence
 from numbers import Integral, Real
-from typing import Any
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast, get_args
 
 from harness.archive import Store
-from harness.core.errors import UsageError, quoted
 from harness.core.progress import Progress
-from harness.core.wording import joined, option
+from harness.core.python_door import Rules, awaited_door, like, of_kind, plain_door
+from harness.core.wording import option
+from harness.formats import Format
 from harness.judging import Judge
 
-Requirement = Callable[[Any], str | None]
-"""Returns what to give instead; None for what can be used."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def check_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise UsageError for an argument of the wrong kind. A call that Python itself refuses is left to Python."""
-    try:
-        arguments = _signature(function).bind(*args, **kwargs).arguments
-    except TypeError:
-        return
-    for name, value in arguments.items():
-        rule = _RULES.get(name)
-        if rule and (instead := rule(value)):
-            raise UsageError(f"{joined(option(name), quoted(value))}: {instead}")
-    _check_one_judge(arguments)
+def door(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make a function of the pipeline's a function of the API."""
+    return awaited_door(function, _RULES)
 
 
-def _check_one_judge(arguments: Mapping[str, Any]) -> None:
-    judge, model = arguments.get("judge"), arguments.get("settings", {}).get("judge_model")
-    if judge is not None and model is not None:
-        raise UsageError(
-            f"{joined(option('judge'), quoted(judge))} with {option('judge_model', model)}: both name the judge; "
-            "leave out one of the two"
-        )
+def door_at_once(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function that is not awaited one of the API."""
+    return plain_door(function, _RULES)
 
 
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
-
-
-def _of_kind(*kinds: type, instead: str, optional: bool = False) -> Requirement:
-    """Return the rule that a value is of one of `kinds`; True and False are numbers only where bool is named."""
-
-    def rule(value: Any) -> str | None:
-        if value is None:
-            return None if optional else instead
-        fits = bool in kinds if isinstance(value, bool) else isinstance(value, kinds)
-        return None if fits else instead
-
-    return rule
-
-
-def _like(value: Any, *, protocol: type, article: str) -> str | None:
-    """The rule that a value is None or has what a protocol names; a class has that, but is no object of the class."""
-    if value is None:
-        return None
-    if isinstance(value, type):
-        return f"a class; give an object of the class, such as {value.__name__}()"
-    lacking = sorted(name for name in _members(protocol) if not hasattr(value, name))
-    return f"give {article} harness.{protocol.__name__}; there is no {', '.join(lacking)}" if lacking else None
-
-
-def _members(protocol: type) -> list[str]:
-    return [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
+_LIKE_JUDGE = like(Judge, "a model's name, or an object with the methods of")
 
 
 def _judge(value: Any) -> str | None:
@@ -76,31 +36,54 @@ def _judge(value: Any) -> str | None:
         return None if value.strip() else "give a model's name"
     if isinstance(value, list | tuple):
         return f"give one model's name; {option('judge_model')} takes the names of a jury"
-    if wrong := _like(value, protocol=Judge, article="a model's name, or an object with the methods of"):
+    if wrong := _LIKE_JUDGE(value):
         return wrong
     texts = ("identity", "rubric_label") if value is not None else ()
     unlike = [name for name in texts if not isinstance(getattr(value, name), str)]
     return f"its {' and '.join(unlike)} must be texts" if unlike else None
 
 
-_YES_NO = _of_kind(bool, instead="give True or False")
-_WHOLE = _of_kind(Integral, instead="give a whole number")
-_WHOLE_OR_NONE = _of_kind(Integral, instead="give a whole number", optional=True)
-_SEVERAL = _of_kind(list, tuple, instead="give a list", optional=True)
-_RULES: Mapping[str, Requirement] = {
+def _run(value: Any) -> str | None:
+    """The rule that a run is a Run, or what names one; None is the last that is unfinished."""
+    named = value is None or isinstance(value, str | Path) or isinstance(getattr(value, "path", None), Path)
+    return None if named else "give a harness.Run, a run's folder or id, or 'last'"
+
+
+def _files(value: Any) -> str | None:
+    """The rule that files are a path, or a list of paths."""
+    paths = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+    return None if all(isinstance(path, str | Path) for path in paths) else "give a path, or a list of paths"
+
+
+def _format(value: Any) -> str | None:
+    """The rule that a format is one of those that can be read."""
+    words = get_args(Format)
+    return None if value is None or value in words else f"give one of {', '.join(map(repr, words))}"
+
+
+_YES_NO = of_kind(bool, instead="give True or False")
+_WHOLE = of_kind(Integral, instead="give a whole number")
+_WHOLE_OR_NONE = of_kind(Integral, instead="give a whole number", optional=True)
+_SEVERAL = of_kind(list, tuple, instead="give a list", optional=True)
+_RULES: Rules = {
     "n": _WHOLE,
     "rollout": _WHOLE_OR_NONE,
     "rendering": _WHOLE,
     "budget": _WHOLE,
-    "rng": _of_kind(Integral, random.Random, instead="give a whole number or a random.Random"),
-    "deadline": _of_kind(Real, instead="give a number of seconds above 0", optional=True),
+    "rng": of_kind(Integral, random.Random, instead="give a whole number or a random.Random"),
+    "deadline": of_kind(Real, instead="give a number of seconds above 0", optional=True),
     "judge": _judge,
-    "store": partial(_like, protocol=Store, article="an object with the methods of"),
-    "progress": partial(_like, protocol=Progress, article="an object with the methods of"),
+    "store": like(Store, "an object with the methods of"),
+    "progress": like(Progress, "an object with the methods of"),
     "clock": lambda value: None if callable(value) else "give a function that returns the time",
     "tools": _SEVERAL,
-    "reuse": _of_kind(list, tuple, instead="give a list of runs"),
-    "rubric": _of_kind(str, instead="give the rubric's text", optional=True),
+    "reuse": of_kind(list, tuple, instead="give a list of runs"),
+    "runs_dir": of_kind(str, Path, instead="give a folder", optional=True),
+    "run": _run,
+    "files": _files,
+    "format": _format,
+    "name": of_kind(str, instead="give a name"),
+    "rubric": of_kind(str, instead="give the rubric's text", optional=True),
     **dict.fromkeys(("debug", "swallow_exceptions", "first_is_anchor", "free", "repair", "live_tools"), _YES_NO),
     **dict.fromkeys(("retry_failed", "accept_changed_agent", "trust_archive"), _YES_NO),
 }

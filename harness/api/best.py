@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 import anyio
 
+from harness.api.arguments import door
 from harness.api.best_answer import Best, best_from, is_unranked
-from harness.api.door import door
 from harness.api.handed_out import handed_out
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of

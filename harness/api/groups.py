@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Unpack
 
-from harness.api.door import door
+from harness.api.arguments import door
 from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, Store

@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from harness.api.arguments import door
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
-from harness.api.door import door
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
 from harness.archive import MemoryStore, Store

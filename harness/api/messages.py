@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
+from harness.api.arguments import door
 from harness.api.chats import (
     ChatMessage,
     ChatTrajectory,
@@ -17,7 +18,6 @@ from harness.api.chats import (
     request_in,
     transcript_of,
 )
-from harness.api.door import door
 from harness.archive import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted

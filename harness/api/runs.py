@@ -8,7 +8,7 @@ from typing import Unpack
 import anyio.to_thread
 
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
-from harness.api.door import door
+from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
 from harness.archive import RunReader, attestation_of, last_unfinished
 from harness.core.clock import Clock, now
@@ -16,7 +16,7 @@ from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
-from harness.core.wording import from_python, option
+from harness.core.wording import option
 from harness.endpoints import CostBounds
 from harness.formats import Asked, Format, queries_of
 from harness.pipeline import (
@@ -246,7 +246,7 @@ async def validate(
     return await anyio.to_thread.run_sync(lambda: validate_run(folder, clock, repair=repair))
 
 
-@from_python()
+@door_at_once
 def import_run(
     files: Path | str | Sequence[Path | str],
     *,

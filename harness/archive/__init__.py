@@ -11,7 +11,21 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
     from harness.archive.blobs import Blobs
-    from harness.archive.layout import ASIDE, RunInfo, find_run, linked_runs, list_runs, new_run_id
+    from harness.archive.comparison_reader import ComparisonReader
+    from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+    from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
+    from harness.archive.folder_reader import FolderReader
+    from harness.archive.layout import (
+        ASIDE,
+        Archived,
+        find_archived,
+        find_run,
+        linked_runs,
+        list_archived,
+        list_comparisons,
+        list_runs,
+        new_run_id,
+    )
     from harness.archive.memory_store import MemoryStore
     from harness.archive.missing import last_unfinished, missing_of, redacted_of
     from harness.archive.rankings import RankingFile
@@ -19,10 +33,11 @@ if TYPE_CHECKING:
     from harness.archive.reader import RunReader
     from harness.archive.repair import move_aside
     from harness.archive.run_files import write_file
-    from harness.archive.run_state import RunState, state_of
+    from harness.archive.run_info import RunInfo
+    from harness.archive.run_state import RunState, state_of, state_of_comparison
     from harness.archive.run_store import RunStore
     from harness.archive.schema import schema_of, schemas
-    from harness.archive.store import Store
+    from harness.archive.store import Store, VerdictStore
     from harness.archive.typed_records import RankingHead, checked, recorded_settings
     from harness.archive.validation import Finding, findings
 else:
@@ -31,7 +46,12 @@ else:
         {
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
             "blobs": "Blobs",
-            "layout": "ASIDE RunInfo find_run linked_runs list_runs new_run_id",
+            "comparison_reader": "ComparisonReader",
+            "comparison_records": "ComparisonHead ComparisonInfo",
+            "comparison_store": "ComparisonStore ComparisonWriter",
+            "folder_reader": "FolderReader",
+            "layout": "ASIDE Archived find_archived find_run linked_runs "
+            "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
             "missing": "last_unfinished missing_of redacted_of",
             "rankings": "RankingFile",
@@ -39,10 +59,11 @@ else:
             "reader": "RunReader",
             "repair": "move_aside",
             "run_files": "write_file",
-            "run_state": "RunState state_of",
+            "run_info": "RunInfo",
+            "run_state": "RunState state_of state_of_comparison",
             "run_store": "RunStore",
             "schema": "schema_of schemas",
-            "store": "Store",
+            "store": "Store VerdictStore",
             "typed_records": "RankingHead checked recorded_settings",
             "validation": "Finding findings",
         },
@@ -50,9 +71,16 @@ else:
 
 __all__ = [
     "ASIDE",
+    "Archived",
     "Attestation",
     "Blobs",
+    "ComparisonHead",
+    "ComparisonInfo",
+    "ComparisonReader",
+    "ComparisonStore",
+    "ComparisonWriter",
     "Finding",
+    "FolderReader",
     "MemoryStore",
     "RankingFile",
     "RankingHead",
@@ -62,14 +90,18 @@ __all__ = [
     "RunState",
     "RunStore",
     "Store",
+    "VerdictStore",
     "attest",
     "attest_addresses",
     "attestation_of",
     "checked",
+    "find_archived",
     "find_run",
     "findings",
     "last_unfinished",
     "linked_runs",
+    "list_archived",
+    "list_comparisons",
     "list_runs",
     "missing_of",
     "move_aside",
@@ -79,6 +111,7 @@ __all__ = [
     "schema_of",
     "schemas",
     "state_of",
+    "state_of_comparison",
     "withdraw",
     "write_file",
 ]

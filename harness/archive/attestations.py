@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.archive.reader import RunReader
+from harness.archive.folder_reader import FolderReader
 from harness.core.errors import CannotWrite
 from harness.core.records import Record, to_json
 from harness.core.user_folders import state_folder
@@ -41,21 +41,21 @@ class Attestation(Record):
     """Where its user sent keys, beside OpenAI's own address; users, passwords and queries left out."""
 
 
-def attestation_of(reader: RunReader, environ: Mapping[str, str]) -> Attestation | None:
+def attestation_of(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
     """Return this machine's record of a run; None where the run was not made here, or its run.json has changed.
 
     A record that cannot be read, for whatever reason, does not count.
     """
     try:
-        record = Attestation.model_validate_json(_read(_path(reader.info.id, environ)))
+        record = Attestation.model_validate_json(_read(_path(reader.id, environ)))
     except (OSError, ValidationError):
         return None
-    fits = (record.run, record.sha256) == (reader.info.id, reader.info_sha256)
+    fits = (record.run, record.sha256) == (reader.id, reader.info_sha256)
     return record if fits else None
 
 
 def attest(
-    reader: RunReader,
+    reader: FolderReader,
     environ: Mapping[str, str],
     *,
     addresses: Iterable[str] = (),
@@ -65,7 +65,7 @@ def attest(
 ) -> None:
     """Write down that a run is made here and now. Raises CannotWrite."""
     record = Attestation(
-        run=reader.info.id,
+        run=reader.id,
         sha256=reader.info_sha256,
         agent_word=agent_word,
         agent_file=agent_file and agent_file.resolve(),

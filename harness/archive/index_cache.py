@@ -5,7 +5,7 @@ that does not fit the run is made anew, and what cannot be read or written is do
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.archive.index import INDEXED, Index
@@ -29,12 +29,14 @@ def usual_caches() -> Path | None:
         return None
 
 
-def build_index(folder: Path, cache: Path | None, *, anew: bool = False) -> tuple[Index, bool]:
-    """Return the index of the run in `folder`, and whether any of it comes from the file `cache`, unless made `anew`.
+def build_index(
+    folder: Path, cache: Path | None, segments: Sequence[str] = INDEXED, *, anew: bool = False
+) -> tuple[Index, bool]:
+    """Return the index of a folder, and whether any of it comes from the file `cache`, unless it is made `anew`.
 
     Raises ArchiveDamaged for a broken line that the cache does not pass over.
     """
-    sizes = _sizes(folder)
+    sizes = _sizes(folder, segments)
     cached = None if anew or cache is None else _loaded(cache, sizes)
     index = cached or Index()
     try:
@@ -42,9 +44,9 @@ def build_index(folder: Path, cache: Path | None, *, anew: bool = False) -> tupl
     except ArchiveDamaged:
         if cached is None:
             raise
-        return build_index(folder, cache, anew=True)
+        return build_index(folder, cache, segments, anew=True)
     if cache and fresh and sum(sizes.values()) >= WORTH_KEEPING and _kept(cache, index):
-        sizes = _sizes(folder)
+        sizes = _sizes(folder, segments)
         if kept := _loaded(cache, sizes):  # most of which stays on disk
             index.close()
             _scanned(kept, sizes)  # another process may have put its own in place, which knows less
@@ -52,8 +54,8 @@ def build_index(folder: Path, cache: Path | None, *, anew: bool = False) -> tupl
     return index, cached is not None
 
 
-def _sizes(folder: Path) -> dict[Path, int]:
-    return {path: size for name in INDEXED for path, size in files_in(folder / name).items()}
+def _sizes(folder: Path, segments: Iterable[str]) -> dict[Path, int]:
+    return {path: size for name in segments for path, size in files_in(folder / name).items()}
 
 
 def _scanned(index: Index, paths: Iterable[Path]) -> bool:

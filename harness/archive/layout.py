@@ -1,89 +1,65 @@
-"""Where things are in `runs/`, how a run is named, and which run the user's word names."""
+"""Where things are in `runs/`, how a run is named, and which run or comparison the user's word names."""
 
 import hashlib
-import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, NamedTuple
 
-from pydantic import Field, JsonValue, model_validator
-
-from harness.archive.kept_rubric import check_rubric_text
-from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
-from harness.archive.record_faults import run_faults
-from harness.archive.run_files import read_file, runs_in
-from harness.archive.typed_records import checked
+from harness.archive.run_files import InfoFile, read_file, runs_in
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean, on_a_line, quoted
-from harness.core.records import Record
 from harness.core.wording import call
 
+RUN_FILE = "run.json"
+COMPARISON_FILE = "compare.json"
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
 """The folders of a run that hold files of records."""
+COMPARISON_SEGMENTS = ("blobs", "verdicts", "comparisons")
+"""The same of a comparison."""
 ASIDE = "damaged"
 """The folder of a run into which a repair moves damaged lines."""
 LOCK = "run.lock"
 PAGE = "report.html"
 LABELS = "labels.jsonl"
 """Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
+_KINDS: dict[str, Literal["run", "comparison"]] = {RUN_FILE: "run", COMPARISON_FILE: "comparison"}
+"""What the file of a folder makes the folder; the first one counts."""
 _TIME = len("20260721T140320")
-_NO_REPAIR = "It holds the run's settings and is written once: no repair can make it anew; restore it from a copy"
 
 
-class RunInfo(Record):
-    """`run.json`: written once, when the run begins. A folder is a run if and only if it holds one."""
+class Archived(NamedTuple):
+    """A folder of the archive, and what it is."""
 
-    schema_version: int
-    id: str
-    created_at: datetime
-    agent: str
-    agent_file: str | None = None
-    settings: Mapping[str, JsonValue]
-    judge: Mapping[str, JsonValue]
-    """The judge as resolved when the run began: model, base_url, api."""
-    offline: bool
-    """The agent's model, or the judge, is the embedded one: the ranks say nothing of any LLM."""
-    agent_offline: bool = False
-    """The agent's own part of `offline`: it stays so whoever judges the run later."""
-    agent_api: Literal["responses", "chat"] | None = None
-    """The API that the agent's models were spoken to by; None where they were the agent's own, or it is not known."""
-    versions: Mapping[str, str]
-    agent_word: str | None = None
-    """What --agent was given, so that `resume` finds the agent again; None for one given from Python."""
-    endpoint: Mapping[str, JsonValue] | None = None
-    """Where the agent's models were: base_url (None: OpenAI's own), api. None where it ran on none of ours."""
-    rubric: str | None = None
-    """The rubric's label when the run began."""
-    rendering: Annotated[int, Field(ge=1, le=999)] = 1
-    """The way in which transcripts were written when the run began (harness.transcripts); 0.1.0 did not say."""
-    instructions: str | None = None
-    """The text of --instructions; None without that, and where a key or a pattern of --redact stands in it."""
-    queries: int | None = None
-    """How many queries were known, and written down, when the run began; None where they came as a stream."""
-    accepted: tuple[str, ...] = ()
-    """What the user was warned of and went on with."""
-    rubric_text: str | None = None
-    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
-
-    @model_validator(mode="after")
-    def _text_has_its_fingerprint(self) -> Self:
-        check_rubric_text(self.rubric, self.rubric_text)
-        return self
+    folder: Path
+    kind: Literal["run", "comparison"]
 
 
 def new_run_id(agent: str, at: datetime, salt: str) -> str:
-    """Return `<time>-<agent>-<short hash>`. `salt` keeps two runs of one second apart."""
+    """Return `<time>-<agent>-<short hash>`; of a comparison, the agent is `compare`.
+
+    `salt` keeps two runs of one second apart.
+    """
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent).strip("-") or "agent"
     short = hashlib.sha256(f"{at.isoformat()} {agent} {salt}".encode()).hexdigest()[:6]
     return f"{at:%Y%m%dT%H%M%S}-{name[:40]}-{short}"
 
 
+def list_archived(runs_dir: Path) -> list[Archived]:
+    """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
+    files, _ = _listed(runs_dir)
+    # a name holds the time to the second, and two runs may begin in the same second
+    ordered = sorted(files, key=lambda p: (p.name[:_TIME], files[p].time_ns, p.name))
+    return [Archived(folder, _KINDS[files[folder].name]) for folder in ordered]
+
+
 def list_runs(runs_dir: Path) -> list[Path]:
     """Return the folders of all runs, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
-    runs, _ = _listed(runs_dir)
-    # a name holds the time to the second, and two runs may begin in the same second
-    return sorted(runs, key=lambda p: (p.name[:_TIME], runs[p], p.name))
+    return [folder for folder, kind in list_archived(runs_dir) if kind == "run"]
+
+
+def list_comparisons(runs_dir: Path) -> list[Path]:
+    """Return the folders of all comparisons, oldest first; a link is none. Raises UsageError."""
+    return [folder for folder, kind in list_archived(runs_dir) if kind == "comparison"]
 
 
 def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
@@ -94,42 +70,47 @@ def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
 def find_run(word: str, runs_dir: Path) -> Path:
     """Return the run that `word` names: `last`, an id, an unambiguous prefix, or a path.
 
-    Raises UsageError where it names none, or several; ArchiveDamaged where it is the id of a link.
+    Raises UsageError where it names none, several, or a comparison; ArchiveDamaged where it is the id of a link.
     """
-    if _is_run(Path(word)):
-        return Path(word)
-    runs = list_runs(runs_dir)
+    folder, kind = find_archived(word, runs_dir)
+    if kind == "comparison":
+        raise UsageError(_no_run(folder, runs_dir))
+    return folder
+
+
+def find_archived(word: str, runs_dir: Path) -> Archived:
+    """Return the run or the comparison that `word` names, as `find_run` does. `last` is the newest of both."""
+    if kind := _kind_of(Path(word)):
+        return Archived(Path(word), kind)
+    stored = list_archived(runs_dir)
     if word == "last":
-        if not runs:
+        if not stored:
             raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with {call('run', agent='search')}")
-        return runs[-1]
-    matching = [p for p in runs if p.name == word] or [p for p in runs if p.name.startswith(word)]
+        return stored[-1]
+    matching = [a for a in stored if a.folder.name == word] or [a for a in stored if a.folder.name.startswith(word)]
     if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
         raise _linked(link)
     if not matching:
-        hint = did_you_mean(word, [p.name for p in runs])
+        hint = did_you_mean(word, [folder.name for folder, _ in stored])
         raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; {call('ls')} lists them")
     if len(matching) > 1:
-        raise UsageError(
-            f"{quoted(word)} fits {len(matching)} runs: {', '.join(p.name for p in matching[:4])}; say more of it"
-        )
+        names = ", ".join(folder.name for folder, _ in matching[:4])
+        raise UsageError(f"{quoted(word)} fits {len(matching)} runs: {names}; say more of it")
     return matching[0]
 
 
-def read_info(folder: Path) -> tuple[RunInfo, str]:
-    """Read `run.json`, and return it with the sha256 (hex) of its bytes.
-
-    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema.
-    """
-    path = folder / "run.json"
-    data = read_file(path, LONGEST)
-    return _info_of(data, path), hashlib.sha256(data).hexdigest()
+def _no_run(folder: Path, runs_dir: Path) -> str:
+    """Say that a folder is a comparison, and what to type instead."""
+    runs = list_runs(runs_dir)
+    newest = f"; the newest is {runs[-1].name}" if runs else ""
+    shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
+    return f"{on_a_line(folder.name)} is a comparison, not a run: name a run{newest}. {shown} shows the comparison"
 
 
 def read_labels(folder: Path) -> str | None:
     """Return the text of the file of labels, or None if there is none. Raises ArchiveDamaged if it cannot be read."""
     path = folder / LABELS
-    if not os.path.lexists(path):
+    if not _holds(folder, LABELS):
         return None
     try:
         return read_file(path, LONGEST).decode("utf-8-sig")
@@ -137,28 +118,21 @@ def read_labels(folder: Path) -> str | None:
         raise ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
 
 
-def _info_of(data: bytes, path: Path) -> RunInfo:
-    try:
-        members = parse(data)
-        check_version(members.get("schema_version"), path)
-        return checked(members, RunInfo.model_validate, path, run_faults)
-    except ValueError as exc:
-        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {_NO_REPAIR}") from None
-    except ArchiveDamaged as exc:
-        raise ArchiveDamaged(f"{exc}. {_NO_REPAIR}") from None
+def _kind_of(folder: Path) -> Literal["run", "comparison"] | None:
+    return next((kind for name, kind in _KINDS.items() if _holds(folder, name)), None)
 
 
-def _is_run(folder: Path) -> bool:
+def _holds(folder: Path, name: str) -> bool:
     try:
-        (folder / "run.json").lstat()
+        (folder / name).lstat()
     except (OSError, ValueError):  # a word may be too long to be a path, or hold a NUL
         return False
     return True
 
 
-def _listed(runs_dir: Path) -> tuple[dict[Path, int], list[Path]]:
+def _listed(runs_dir: Path) -> tuple[dict[Path, InfoFile], list[Path]]:
     try:
-        return runs_in(runs_dir)
+        return runs_in(runs_dir, tuple(_KINDS))
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as exc:

@@ -1,36 +1,23 @@
 """Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self, TypeVar
 
-from harness.archive.blobs import Blobs
+from harness.archive.folder_reader import FolderReader, expected
 from harness.archive.index import Index, RolloutPlace
-from harness.archive.index_cache import build_index, usual_caches
-from harness.archive.layout import SEGMENTS, RunInfo, read_info, read_labels
-from harness.archive.lines import RecordFiles, RecordPlace, read_lines
-from harness.archive.rankings import RankingFile, read_head, read_ranking
-from harness.archive.run_files import files_in, refuse_strange_records
-from harness.archive.typed_records import (
-    QUERY,
-    ROLLOUT,
-    SEGMENT_HEAD,
-    VERDICT_LINE,
-    RankingHead,
-    damaged,
-    read_record,
-    recorded_settings,
-)
-from harness.core.errors import ArchiveDamaged, UsageError, quoted
+from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
+from harness.archive.rankings import RankingFile, read_ranking
+from harness.archive.result_files import heads_in
+from harness.archive.run_files import files_in
+from harness.archive.run_info import RunInfo, read_info
+from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_record, recorded_settings
+from harness.core.errors import UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
-from harness.core.verdicts import AnyVerdict, Judged, Scored
 from harness.core.wording import call
 
-T = TypeVar("T")
 
-
-class RunReader:
+class RunReader(FolderReader):
     """A run as it is on disk now. Use it as a context manager, or close it: it keeps the files that it reads open."""
 
     def __init__(self, folder: Path, caches: Path | None = None) -> None:
@@ -40,37 +27,14 @@ class RunReader:
         ArchiveDamaged without run.json, or where a link or the like stands among the files of records: before anything
         is paid for, whichever of them is needed.
         """
-        self.folder = folder
         self.info: RunInfo
-        self.info_sha256: str
-        self.info, self.info_sha256 = read_info(folder)
-        refuse_strange_records(folder, SEGMENTS)
-        self.blobs = Blobs(folder / "blobs")
-        caches = caches or usual_caches()
-        self._cache = caches / "index" / f"{self.info_sha256}.sqlite" if caches else None
-        self._index: Index | None = None
-        self._from_cache = False
-        self._files = RecordFiles()
-
-    def close(self) -> None:
-        """Close the files and the index; further reading opens them again."""
-        self._files.close()
-        if self._index is not None:
-            self._index.close()
-            self._index = None
-
-    def __enter__(self) -> Self:
-        """Return the reader itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the reader."""
-        self.close()
+        self.info, sha256 = read_info(folder)
+        super().__init__(folder, self.info.id, sha256, SEGMENTS, caches)
 
     @property
     def settings(self) -> Settings:
         """The settings that the run began with. Raises ArchiveDamaged if they are none."""
-        return recorded_settings(self.info.settings, self.folder / "run.json")
+        return recorded_settings(self.info.settings, self.folder / RUN_FILE)
 
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
@@ -102,23 +66,6 @@ class RunReader:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
         places = self.index.rollouts.get(query_id, {})
         return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
-
-    def verdict(self, key: str) -> Judged | None:
-        """Return the verdict bought under `key`, or None."""
-        verdict = self._ask(lambda index: self._bought(index, key))
-        return verdict if isinstance(verdict, Judged) else None
-
-    def scored(self, key: str) -> Scored | None:
-        """Return the listwise verdict bought under `key`, or None."""
-        verdict = self._ask(lambda index: self._bought(index, key))
-        return verdict if isinstance(verdict, Scored) else None
-
-    def verdicts(self) -> Iterator[AnyVerdict]:
-        """Yield every verdict, failed and listwise ones too, in the order they were written."""
-        for path in files_in(self.folder / "verdicts"):
-            for located in read_lines(path):
-                if located.members["kind"] != SEGMENT_HEAD.kind:
-                    yield read_record(located, VERDICT_LINE)
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""
@@ -158,51 +105,17 @@ class RunReader:
         how = call("resume", self.info.id) if self.info.judge else call("rescore", self.info.id, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
-    @property
-    def index(self) -> Index:
-        """Where every record is; built at first use, for a large run from its cache."""
-        if self._index is None:
-            self._index, self._from_cache = build_index(self.folder, self._cache)
-        return self._index
-
-    def _ask(self, question: Callable[[Index], T]) -> T:
-        """Answer a question by the index. Before what a cache says counts as damage, the index is made anew."""
-        try:
-            return question(self.index)
-        except ArchiveDamaged:
-            if not self._from_cache:
-                raise
-            self.close()
-            self._index, self._from_cache = build_index(self.folder, self._cache, anew=True)
-            return question(self._index)
-
     def _query(self, index: Index, query_id: str) -> Query | None:
         place = index.queries.get(query_id)
         if place is None:
             return None
         query = read_record(self._files.record(place), QUERY)
-        return _expected(place, query, query.id == query_id)
+        return expected(place, query, query.id == query_id)
 
     def _rollouts(self, index: Index, query_id: str) -> Iterator[Rollout]:
         for number, place in sorted(index.rollouts.get(query_id, {}).items()):
             rollout = self.rollout_at(place)
-            yield _expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
-
-    def _bought(self, index: Index, key: str) -> Judged | Scored | None:
-        place = index.verdicts.get(key)  # of those that came out: a pair's, or a list's
-        if place is None:
-            return None
-        verdict = read_record(self._files.record(place), VERDICT_LINE)
-        bought = verdict if isinstance(verdict, Judged | Scored) else None
-        return _expected(place, bought, bought is not None and bought.key == key)
+            yield expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:
-        heads = [(head, path) for path in files_in(self.folder / "rankings") if (head := read_head(path))]
-        return sorted(heads, key=lambda pair: pair[0].created_at)
-
-
-def _expected(place: RecordPlace, record: T, fits: bool) -> T:
-    """Return a record that is what was looked for. Raises ArchiveDamaged."""
-    if not fits:
-        raise damaged(place, "another record than the one looked for")
-    return record
+        return heads_in(self.folder / "rankings", RANKING_HEAD)

@@ -19,10 +19,11 @@ from harness.core.settings_sources import check_known
 from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores
 
 _YEARS = range(1900, 9000)
-_MOST = 2**53
+MOST = 2**53
 """Above this a number is no count."""
-_LONGEST_S = 1e10
-_HIGHEST = 1e6
+LONGEST_S = 1e10
+"""Nothing that is timed in seconds takes so long."""
+HIGHEST = 1e6
 """A mark or a score above this was given by nobody."""
 
 
@@ -49,9 +50,9 @@ class _HasStart(Protocol):
 
 def head_faults(head: _HasId) -> Iterator[str]:
     """Yield what is wrong with the head of a ranking, and what may be wrong with `run.json` as well."""
-    if not head.id.isprintable() or "/" in head.id or not 1 <= len(head.id) <= 255 or head.id in {".", ".."}:
-        yield "id: not fit to be the name of a file"
-    yield from _time_faults("created_at", head.created_at, aware=True)
+    if fault := name_fault(head.id):
+        yield f"id: {fault}"
+    yield from time_faults("created_at", head.created_at, aware=True)
     if fault := _settings_fault(json.dumps(head.settings)):
         yield f"settings: {fault}"
 
@@ -66,19 +67,33 @@ def run_faults(info: _HasEndpoint) -> Iterator[str]:
         yield f"endpoint.api: one of {', '.join(get_args(Api))} is expected"
 
 
+def name_fault(name: str) -> str | None:
+    """Say why a name, which comes from an archive, is not used as a file's; None for a name that is."""
+    fit = name.isprintable() and "/" not in name and 1 <= len(name) <= 255 and name not in {".", ".."}
+    return None if fit else "not fit to be the name of a file"
+
+
+def time_faults(name: str, time: datetime, *, aware: bool) -> Iterator[str]:
+    """Yield what is wrong with a time, which must have a time zone if it is to be `aware`."""
+    if time.year not in _YEARS:
+        yield f"{name}: the year {time.year}"
+    if aware and time.tzinfo is None:
+        yield f"{name}: a time with its time zone is expected"
+
+
 def rollout_faults(rollout: _HasStart) -> Iterator[str]:
     """Yield what is wrong with a rollout, whole or as the index marks it. An imported one may have no time zone."""
-    if not 0 <= rollout.index <= _MOST:
+    if not 0 <= rollout.index <= MOST:
         yield "index: a whole number from 0 is expected"
-    yield from _time_faults("started_at", rollout.started_at, aware=False)
-    if abs(getattr(rollout, "duration_s", 0.0)) > _LONGEST_S:
+    yield from time_faults("started_at", rollout.started_at, aware=False)
+    if abs(getattr(rollout, "duration_s", 0.0)) > LONGEST_S:
         yield "duration_s: no rollout takes so long"
 
 
 def verdict_faults(verdict: AnyVerdict) -> Iterator[str]:
     """Yield what is wrong with a verdict."""
-    yield from _time_faults("started_at", verdict.started_at, aware=True)
-    if abs(verdict.duration_s) > _LONGEST_S:
+    yield from time_faults("started_at", verdict.started_at, aware=True)
+    if abs(verdict.duration_s) > LONGEST_S:
         yield "duration_s: no verdict takes so long"
     if isinstance(verdict, Judged):
         yield from _mark_faults("a", verdict.a)
@@ -98,7 +113,7 @@ def group_faults(group: GroupRanking, stored: Collection[int]) -> Iterator[str]:
     if len({r.index for r in group.rollouts}) != len(group.rollouts):
         yield "rollouts: one has two places"
     places = (n for r in group.rollouts for n in (r.score, r.rank, r.reward, r.advantage, r.margin, r.uncertainty))
-    if any(abs(number) > _HIGHEST for number in places if number is not None):
+    if any(abs(number) > HIGHEST for number in places if number is not None):
         yield "rollouts: a place that no ranking gives"
     for number, match in enumerate(group.matches):
         yield from (f"matches.{number}: {fault}" for fault in _match_faults(match))
@@ -112,10 +127,10 @@ def _match_faults(match: Match) -> Iterator[str]:
         yield "it names a rollout that does not take part"
     if len(match.shown_first) != len(match.verdicts) or len(match.scores) not in {0, len(match.verdicts)}:
         yield "one rollout shown first, and one pair of scores, for each verdict is expected"
-    if not 0 <= match.round <= _MOST:
+    if not 0 <= match.round <= MOST:
         yield "round: a whole number from 0 is expected"
     scores = (match.score_a, match.score_b, *chain.from_iterable(match.scores))
-    if any(abs(score) > _HIGHEST for score in scores):
+    if any(abs(score) > HIGHEST for score in scores):
         yield "a score that no judge gives"
 
 
@@ -131,12 +146,5 @@ def _settings_fault(settings: str) -> str | None:
 
 def _mark_faults(side: str, scores: SideScores) -> Iterator[str]:
     marks: list[float | None] = [scores.combined, scores.path, scores.answer, *scores.dimensions.values()]
-    if any(mark is not None and abs(mark) > _HIGHEST for mark in marks):
+    if any(mark is not None and abs(mark) > HIGHEST for mark in marks):
         yield f"{side}: a mark that no judge gives"
-
-
-def _time_faults(name: str, time: datetime, *, aware: bool) -> Iterator[str]:
-    if time.year not in _YEARS:
-        yield f"{name}: the year {time.year}"
-    if aware and time.tzinfo is None:
-        yield f"{name}: a time with its time zone is expected"

@@ -9,7 +9,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
@@ -36,12 +36,19 @@ _KINDS = {
 }
 
 
-def runs_in(runs_dir: Path) -> tuple[dict[Path, int], list[Path]]:
-    """Return the folders in `runs_dir` that hold a run.json, with its time (ns), and apart from them all links.
+class InfoFile(NamedTuple):
+    """The file that makes a folder a run or a comparison: its name and its time (ns)."""
+
+    name: str
+    time_ns: int
+
+
+def runs_in(runs_dir: Path, names: Sequence[str]) -> tuple[dict[Path, InfoFile], list[Path]]:
+    """Return the folders in `runs_dir` with the first of the files `names` that each holds, and apart all links.
 
     Names that begin with a dot are passed over. Raises OSError.
     """
-    runs: dict[Path, int] = {}
+    runs: dict[Path, InfoFile] = {}
     links: list[Path] = []
     with run_folder(runs_dir) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
@@ -49,8 +56,11 @@ def runs_in(runs_dir: Path) -> tuple[dict[Path, int], list[Path]]:
                 continue
             if entry.is_symlink():
                 links.append(runs_dir / entry.name)
-            elif status := _status(descriptor, f"{entry.name}/run.json"):
-                runs[runs_dir / entry.name] = status.st_mtime_ns
+                continue
+            for name in names:
+                if status := _status(descriptor, f"{entry.name}/{name}"):
+                    runs[runs_dir / entry.name] = InfoFile(name, status.st_mtime_ns)
+                    break
     return runs, sorted(links)
 
 

@@ -1,8 +1,8 @@
-"""What became of a run: done, under way, interrupted, failed."""
+"""What became of a run or a comparison: done, under way, interrupted, failed."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import LOCK
@@ -10,9 +10,13 @@ from harness.archive.missing import CUT_SHORT
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 
+if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
+    from harness.archive.comparison_reader import ComparisonFile
+
 RunState = Literal["done", "under way", "interrupted", "failed", "partly failed", "not judged"]
-"""interrupted: a rollout or the ranking was begun, or was to come, and never ended. failed: all that was to come was
-tried, and no rollout ended well, or no query was ranked in full. partly failed: endpoint or judge failed some of it."""
+"""interrupted: a rollout, the ranking or the comparing was begun, or was to come, and never ended. failed: all that was
+to come was tried, and no rollout ended well, or no query was ranked in full (or compared in full). partly failed:
+endpoint or judge failed some of it."""
 _LOCKS = Path("/proc/locks")
 
 
@@ -26,6 +30,15 @@ def state_of(reader: RunReader, ranking: RankingFile | None) -> RunState:
     if all(place.status == "failed" for place in places) or ranking.incomplete == len(ranking.groups):
         return "failed"
     return "partly failed" if ranking.incomplete or any(place.kind in CUT_SHORT for place in places) else "done"
+
+
+def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunState:
+    """Return what became of a comparison; `newest` is the newest of its files. Raises ArchiveDamaged."""
+    if newest is None or not newest.finished:
+        return "under way" if _is_locked(folder / LOCK) else "interrupted"
+    if newest.incomplete:
+        return "failed" if newest.incomplete == len(newest.queries) else "partly failed"
+    return "done"
 
 
 def _interrupted(reader: RunReader, ranking: RankingFile | None) -> bool:

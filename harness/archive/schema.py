@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.archive.layout import RunInfo
 from harness.archive.lines import SCHEMA_VERSION
+from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import GroupRanking

@@ -7,8 +7,8 @@ from harness.core.redaction import Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 
 
-class Store(Protocol):
-    """What rolling out and judging need of an archive. A record counts once a `commit` after it has returned."""
+class VerdictStore(Protocol):
+    """What judging needs of an archive. A record counts once a `commit` after it has returned."""
 
     @property
     def redact(self) -> Redactor:
@@ -21,14 +21,6 @@ class Store(Protocol):
 
     def settle(self) -> None:
         """Wait until every text put is safe, record or no record."""
-        ...
-
-    def add_query(self, query: Query) -> None:
-        """Keep a query."""
-        ...
-
-    def add_rollout(self, rollout: Rollout) -> Rollout:
-        """Keep a rollout, and return it as it is kept: redacted."""
         ...
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
@@ -45,4 +37,16 @@ class Store(Protocol):
 
     async def commit(self) -> None:
         """Wait until all that was added before is safe: only then it counts."""
+        ...
+
+
+class Store(VerdictStore, Protocol):
+    """What rolling out and judging need of an archive."""
+
+    def add_query(self, query: Query) -> None:
+        """Keep a query."""
+        ...
+
+    def add_rollout(self, rollout: Rollout) -> Rollout:
+        """Keep a rollout, and return it as it is kept: redacted."""
         ...

@@ -105,6 +105,11 @@ class RankedQuery(Record):
     query: str
     status: Literal["complete", "incomplete"]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something is missing of it."""
+        return self.status == "incomplete"
+
 
 @dataclass(frozen=True)
 class RecordType(Generic[T]):

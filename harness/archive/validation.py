@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.archive.blobs import blob_name
-from harness.archive.layout import ASIDE, LOCK, PAGE, SEGMENTS, read_info
+from harness.archive.layout import ASIDE, LOCK, PAGE, SEGMENTS
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
 from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.record_faults import group_faults
@@ -21,6 +21,7 @@ from harness.archive.run_files import (
     open_file,
     strange_things,
 )
+from harness.archive.run_info import read_info
 from harness.archive.typed_records import (
     BLOB,
     FOOTER,

@@ -29,7 +29,7 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
 
 
 def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the id of a run, the newest first."""
+    """Complete the id of a run or a comparison, the newest first."""
     environ: Mapping[str, str] = context.obj or {}
     runs = Path(context.params.get("runs_dir") or environ.get("HARNESS_RUNS_DIR") or "runs")
     return _beginning(["last", *_newest_first(runs)], begun) or [CompletionItem(begun, type="dir")]
@@ -37,7 +37,8 @@ def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> 
 
 def _newest_first(runs: Path) -> Iterator[str]:
     try:
-        yield from sorted((path.parent.name for path in runs.glob("*/run.json")), reverse=True)
+        files = (path for name in ("run.json", "compare.json") for path in runs.glob(f"*/{name}"))
+        yield from sorted((path.parent.name for path in files), reverse=True)
     except OSError:  # no folder, or one that may not be read: there is nothing to offer
         return
 

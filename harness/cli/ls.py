@@ -1,4 +1,4 @@
-"""`harness ls`: the runs there are."""
+"""`harness ls`: the runs and comparisons there are."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import RunInfo
-    from harness.report import RunLine
+    from harness.archive import Archived
+    from harness.report import ComparisonRow, RunLine
 
 
 @click.command()
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 @options.wide_option
 @click.pass_obj
 def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> None:
-    """List the runs, oldest first."""
-    from harness.archive import RunReader, linked_runs, list_runs
+    """List the runs and comparisons, oldest first."""
+    from harness.archive import linked_runs, list_archived
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import run_line, runs_table, unreadable_lines
+    from harness.report import runs_table, unreadable_lines
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
-    rows: list[RunLine] = []
+    rows: list[RunLine | ComparisonRow] = []
     unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
-    for path in list_runs(folder):
+    for archived in list_archived(folder):
+        path = archived.folder
         try:
-            with RunReader(path) as reader:
-                rows.append(run_line(reader))
-                infos.append(_members(reader.info, rows[-1]) if as_json else {})  # which takes its time
+            rows.append(_line(archived))
+            infos.append(_members(rows[-1]) if as_json else {})  # which takes its time
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})
@@ -63,5 +63,16 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         say(f"no runs in {folder}/ yet; make one with `{command('run --agent search')}`")
 
 
-def _members(info: RunInfo, line: RunLine) -> dict[str, object]:
-    return info.model_dump(mode="json", exclude={"rubric_text", "instructions"}) | line.figures
+def _line(archived: Archived) -> RunLine | ComparisonRow:
+    from harness.archive import ComparisonReader, RunReader
+    from harness.report import comparison_row, run_line
+
+    if archived.kind == "comparison":
+        with ComparisonReader(archived.folder) as reader:
+            return comparison_row(reader)
+    with RunReader(archived.folder) as reader:
+        return run_line(reader)
+
+
+def _members(line: RunLine | ComparisonRow) -> dict[str, object]:
+    return line.info.model_dump(mode="json", exclude={"rubric_text", "instructions", "task"}) | line.figures

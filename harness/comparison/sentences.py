@@ -16,7 +16,7 @@ def sentence(result: SideResult) -> str:
         return f"Nothing was judged: {_why_nothing(result)}."
     low, high = result.interval
     counts = f"{b} better on {result.better}, worse on {result.worse}, tied on {result.tied} of {_queries(result)}"
-    preferred = f"preferred {_percent(result.win_rate)} % [{_percent(low)}, {_percent(high)}]"
+    preferred = f"preferred {whole_percent(result.win_rate)} % [{whole_percent(low)}, {whole_percent(high)}]"
     return " ".join(part for part in (f"{counts}: {preferred}.", _conclusion(result), _bounds(result)) if part)
 
 
@@ -29,7 +29,7 @@ def _conclusion(result: SideResult) -> str:
         return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
     if result.enough_queries is None:
         return "Not shown; there is no difference to show."
-    return f"Not shown; about {_round_number(result.enough_queries)} queries would show a difference of this size."
+    return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
 
 
 def _queries(result: SideResult) -> str:
@@ -47,19 +47,19 @@ def _bounds(result: SideResult) -> str:
     if not result.unjudged:
         return ""
     low, high = result.bounds
-    return f"With {_open_pairs(result)}: {_percent(low)} to {_percent(high)} %."
+    return f"With {_open_pairs(result)}: {whole_percent(low)} to {whole_percent(high)} %."
 
 
 def _open_pairs(result: SideResult) -> str:
     return f"{result.unjudged} open pair{'s' if result.unjudged > 1 else ''}"
 
 
-def _percent(share: float) -> int:
+def whole_percent(share: float) -> int:
     """Return whole per cent; half a per cent goes away from 50, so that B against A mirrors A against B."""
     return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
 
 
-def _round_number(count: int) -> str:
+def round_number(count: int) -> str:
     """Return a count to two digits, upwards: more would claim a precision that the estimate has not."""
     step = 10 ** max(0, len(str(count)) - 2)
     return f"{math.ceil(count / step) * step:,}"

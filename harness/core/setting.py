@@ -1,5 +1,6 @@
 """What is declared of one setting: its words for people, its bounds, its option."""
 
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from types import NoneType
@@ -62,6 +63,14 @@ class Setting:
         if self.default_text is not None:
             return self.default_text
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    @property
+    def in_python(self) -> str:
+        """What it is for, its default and its range, for Python callers."""
+        remarks = [f"default: {self.default_shown}" if self.default_shown else "", self.bounds]
+        remark = "; ".join(filter(None, remarks))
+        text = f"{self.help}{f' [{remark}]' if remark else ''}"
+        return re.sub(r"--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text).replace("FILE.md", "file")
 
     @property
     def bounds(self) -> str:

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from harness.core.clock import now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress, Silent
+from harness.core.python_door import Rules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.core.wording import as_spoken, from_python, option
+from harness.core.wording import as_spoken, option
 from harness.doctor.calibration import Calibration, calibrate
 from harness.doctor.calibration_summary import calibration_json
 from harness.doctor.checks import Check
@@ -26,8 +28,25 @@ from harness.pipeline import JudgeSpec
 _JUDGE_CHECKS = ("judge", "judge key", "rubric")
 
 
+def _ports(value: Any) -> str | None:
+    """The rule that ports are a list of whole numbers."""
+    several = isinstance(value, list | tuple | range)
+    fits = several and all(type(port) is int and 0 < port < 65536 for port in cast("Sequence[object]", value))
+    return None if fits else "give a list of ports, from 1 to 65535"
+
+
+_RULES: Rules = {
+    "agent": of_kind(str, Path, instead="give an agent's name or file"),
+    "live": of_kind(bool, instead="give True or False"),
+    "ports": _ports,
+    "pairs": of_kind(str, Path, instead="give a file of pairs", optional=True),
+    "progress": like(Progress, "an object with the methods of"),
+}
+
+
+@partial(awaited_door, rules=_RULES)
 async def check_setup(
-    agent: str = "search", *, live: bool = False, ports: Sequence[int] = (), **settings: Unpack[CommonSettings]
+    agent: str | Path = "search", *, live: bool = False, ports: Sequence[int] = (), **settings: Unpack[CommonSettings]
 ) -> list[Check]:
     """Check what a run would use and whether it would work, as `harness doctor` does; `fail` would stop a run.
 
@@ -35,13 +54,13 @@ async def check_setup(
     can tell. `ports` are those of this machine to look for model servers at. Raises UsageError for settings that
     cannot be read.
     """
-    with from_python():
-        request = _request(agent, settings)
-        findings = await run_free_checks(request, ports)
-        live_checks = [check async for check in run_live_checks(request, findings)] if live else []
-        return [_as_spoken(check) for check in (*findings.checks, *live_checks)]
+    request = _request(str(agent), settings)
+    findings = await run_free_checks(request, ports)
+    live_checks = [check async for check in run_live_checks(request, findings)] if live else []
+    return [_as_spoken(check) for check in (*findings.checks, *live_checks)]
 
 
+@partial(awaited_door, rules=_RULES)
 async def check_judge(
     pairs: str | Path | None = None, *, progress: Progress | None = None, **settings: Unpack[CommonSettings]
 ) -> dict[str, Any]:
@@ -50,13 +69,12 @@ async def check_judge(
     `pairs` is a file of your own pairs; None are the packaged ones. Raises UsageError where there is no judge, Refused
     where the first call is refused.
     """
-    with from_python():
-        labelled = bundled_pairs() if pairs is None else read_pairs(Path(pairs))
-        request = _request("search", settings)
-        spec, rubric = judge_to_check(await run_free_checks(request, ()))
-        calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
-        await calibrate(spec, rubric, request, calibration, progress or Silent())
-        return calibration_json(calibration)
+    labelled = bundled_pairs() if pairs is None else read_pairs(Path(pairs))
+    request = _request("search", settings)
+    spec, rubric = judge_to_check(await run_free_checks(request, ()))
+    calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
+    await calibrate(spec, rubric, request, calibration, progress or Silent())
+    return calibration_json(calibration)
 
 
 check_judge_sync = in_step(check_judge)

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import anyio
 
-from harness.archive import RunReader, Store
+from harness.archive import FolderReader, VerdictStore
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
@@ -39,10 +39,10 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 class VerdictCache:
     """Where verdicts are looked for before a judge is asked, where they are kept, and what may be bought."""
 
-    store: Store
+    store: VerdictStore
     progress: Progress = field(default_factory=Silent)
-    lenders: Sequence[RunReader] = ()
-    """Other runs to look in."""
+    lenders: Sequence[FolderReader] = ()
+    """Other runs and comparisons to look in."""
     ceiling: Ceiling = field(default_factory=Ceiling)
     free: bool = False
     """Buy nothing."""
@@ -78,7 +78,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         self._in_flight = dict[str, anyio.Event]()
 
     @abstractmethod
-    def _find(self, source: Store | RunReader, key: str) -> Ok | None:
+    def _find(self, source: VerdictStore | FolderReader, key: str) -> Ok | None:
         """Return the verdict that `source` holds under `key`."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         for lender in self._cache.lenders:
             if kept := self._find(lender, key):
                 replies = tuple(store.put_blob(lender.blobs.get(name)) for name in kept.raw_replies)
-                copy = kept.model_copy(update={"source": kept.source or lender.info.id, "raw_replies": replies})
+                copy = kept.model_copy(update={"source": kept.source or lender.id, "raw_replies": replies})
                 store.add_verdict(copy)
                 return copy
         return None
@@ -186,7 +186,7 @@ class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript
     def __init__(self, judge: Judge, cache: VerdictCache) -> None:
         super().__init__(judge, cache)
 
-    def _find(self, source: Store | RunReader, key: str) -> Judged | None:
+    def _find(self, source: VerdictStore | FolderReader, key: str) -> Judged | None:
         return source.verdict(key)
 
     def _not_bought(self, key: str, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
@@ -210,7 +210,7 @@ class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcrip
     def __init__(self, judge: ListJudge, cache: VerdictCache) -> None:
         super().__init__(judge, cache)
 
-    def _find(self, source: Store | RunReader, key: str) -> Scored | None:
+    def _find(self, source: VerdictStore | FolderReader, key: str) -> Scored | None:
         return source.scored(key)
 
     def _not_bought(self, key: str, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:

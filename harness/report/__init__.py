@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from harness.report.terminal.queries import QueryTable
     from harness.report.terminal.rankings import change_lines, rankings_table
     from harness.report.terminal.rollout import path_lines
-    from harness.report.terminal.runs import RunLine, run_line, runs_table, unreadable_lines
+    from harness.report.terminal.runs import (
+        ComparisonRow,
+        RunLine,
+        comparison_row,
+        run_line,
+        runs_table,
+        unreadable_lines,
+    )
     from harness.report.terminal.table import Column, TableRow, table_lines
     from harness.report.text import beginning, counted, dollars, probability, signed
 else:
@@ -56,7 +63,7 @@ else:
             "terminal.queries": "QueryTable",
             "terminal.rankings": "change_lines rankings_table",
             "terminal.rollout": "path_lines",
-            "terminal.runs": "RunLine run_line runs_table unreadable_lines",
+            "terminal.runs": "ComparisonRow RunLine comparison_row run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines",
             "text": "beginning counted dollars probability signed",
         },
@@ -65,6 +72,7 @@ else:
 __all__ = [
     "AnswerLabel",
     "Column",
+    "ComparisonRow",
     "JudgesSideBySide",
     "QueryTable",
     "RankingChange",
@@ -77,6 +85,7 @@ __all__ = [
     "change_lines",
     "comparison_lines",
     "comparison_markdown",
+    "comparison_row",
     "counted",
     "dollars",
     "first_wins_meaning",

@@ -66,6 +66,18 @@ async def rank_messages(**arguments: Any) -> Any:
     return await harness.rank_messages(CHATS, judge_model="j", **arguments)
 
 
+async def open_run(**arguments: Any) -> harness.Run:
+    return harness.open(**arguments)
+
+
+async def runs(**arguments: Any) -> Any:
+    return harness.runs(**arguments)
+
+
+async def import_run(**arguments: Any) -> harness.Run:
+    return harness.import_run(**arguments)
+
+
 @pytest.fixture
 def at_endpoint(endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeEndpoint:
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
@@ -114,6 +126,22 @@ WRONG: list[tuple[Function, dict[str, Any], str]] = [
     (harness.quote, {"trust_archive": 1}, "trust_archive="),
     (harness.replay, {"rollout": "1"}, "rollout="),
     (harness.validate, {"repair": "yes"}, "repair="),
+    *(
+        (function, {"run": 3}, "run=3: give a harness.Run")
+        for function in (harness.rescore, open_run, harness.validate)
+    ),
+    *((function, {"runs_dir": 3}, "runs_dir=3: give a folder") for function in (open_run, runs, harness.resume)),
+    (import_run, {"files": 3}, "files=3: give a path"),
+    (import_run, {"files": ["a.jsonl", 3]}, "give a path, or a list of paths"),
+    (import_run, {"files": "a.jsonl", "format": "csv"}, "format='csv': give one of 'messages', 'atif'"),
+    (import_run, {"files": "a.jsonl", "first_is_anchor": "no"}, "first_is_anchor='no'"),
+    (import_run, {"files": "a.jsonl", "name": None}, "name="),
+    (harness.check_setup, {"live": "no"}, "live='no': give True or False"),
+    (harness.check_setup, {"ports": 80}, "ports=80: give a list of ports"),
+    (harness.check_setup, {"agent": AGENT}, "agent=.*name or file"),
+    (harness.check_setup, {"temprature": 1.0}, "temprature"),
+    (harness.check_judge, {"pairs": 3}, "pairs=3: give a file"),
+    (harness.check_judge, {"progress": print}, "progress=.*harness.Progress"),
 ]
 
 

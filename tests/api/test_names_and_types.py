@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 import types
@@ -76,6 +77,16 @@ def test_every_option_of_a_command_is_an_argument_of_its_function(command: str, 
     arguments = {*hints, *(typing.get_type_hints(settings) if settings else ())}
     options = {parameter.name for parameter in app.commands[command].params}
     assert options - arguments - OF_A_TERMINAL == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["run", "plan", "rescore_sync", "resume", "best_of", "rank", "rank_messages", "ruler", "check_setup"]
+)
+def test_help_lists_the_settings_of_a_function(name: str):
+    (settings,) = typing.get_args(typing.get_type_hints(inspect.unwrap(EXPORTED[name]))["settings"])
+    listed = str(inspect.getdoc(EXPORTED[name])).partition("\nSettings:\n")[2]
+    assert re.findall(r"^    (\w+)", listed, re.MULTILINE) == list(typing.get_type_hints(settings))
+    assert "--" not in listed
 
 
 TYPED = """

@@ -11,6 +11,7 @@ import pytest
 from agents import Agent
 
 import harness
+from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint, Say
 from tests.nursery import Nursery
 
@@ -196,6 +197,17 @@ async def test_an_agent_object_a_builder_and_a_module_with_hooks_run_on_an_endpo
         assert {row["verified"] for row in run.to_frame()} == {verified}
         assert run.info.settings["max_turns"] == 3
         assert (await harness.resume(run, agent)).ranking_id is None
+
+
+async def test_the_columns_of_the_frame_are_those_that_the_docs_list(tmp_path: Path):
+    messages = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
+    (tmp_path / "q.jsonl").write_text(json.dumps({"messages": messages, "metadata": {"KEY": 1}}), "utf-8")
+    imported = harness.import_run(tmp_path / "q.jsonl", runs_dir=tmp_path / "runs").to_frame()[0]
+    made = (await offline(tmp_path, [{"query": "Why?", "KEY": 1}])).to_frame()[0]
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    table = page.partition("| columns | what they hold |")[2].partition("\n\n")[0]
+    listed = [name for row in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert sorted({*imported, *made}) == sorted(listed)
 
 
 def test_the_sync_twins_make_and_read_a_run_without_a_loop(tmp_path: Path):

@@ -1,6 +1,5 @@
 """harness.core.settings_types fits `Settings`. After a change: `python -m tests.cli.test_settings_table`."""
 
-import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,11 +33,7 @@ def field(setting: Setting) -> str:
     types = " | ".join(written(type_) for type_ in alternatives or (setting.type,))
     if setting.words:
         types += " | Mapping[str, str | Sequence[float]]"
-    remarks = [f"default: {setting.default_shown}" if setting.default_shown else "", setting.bounds]
-    remark = "; ".join(filter(None, remarks))
-    text = f'"""{setting.help}{f" [{remark}]" if remark else ""}"""'
-    text = re.sub(r"--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text)
-    text = text.replace("FILE.md", "file")
+    text = f'"""{setting.in_python}"""'
     lines = textwrap.fill(text, 114, break_on_hyphens=False)
     return f"    {setting.name}: {types}\n{textwrap.indent(lines, '    ')}\n"
 

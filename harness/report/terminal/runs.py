@@ -1,4 +1,4 @@
-"""The list of runs."""
+"""The list of runs and comparisons."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,16 @@ from typing import Any
 
 from rich.text import Text
 
-from harness.archive import RankingFile, RunInfo, RunReader, RunState, state_of
+from harness.archive import (
+    ComparisonInfo,
+    ComparisonReader,
+    RankingFile,
+    RunInfo,
+    RunReader,
+    RunState,
+    state_of,
+    state_of_comparison,
+)
 from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.sums import sum_if_known
 from harness.core.unicode import visible_name
@@ -38,6 +47,59 @@ class RunLine:
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
         return figures | {"best": list(self.best), "cost_usd": self.usd}
 
+    @property
+    def cells(self) -> tuple[object, ...]:
+        """What stands in the columns."""
+        best = ", ".join(map(str, self.best))
+        return (
+            self.info.id,
+            self.info.agent,
+            self.models,
+            self.info.settings.get("n"),
+            self.queries,
+            self.rollouts,
+            self.failed,
+            self.state,
+            f"tie: {best}" if len(self.best) > 1 else best,
+            dollars(self.usd),
+            self.judge,
+        )
+
+    @property
+    def beside(self) -> tuple[str, str]:
+        """What stands in the columns that are there only where they say something: kind, instructions."""
+        return "", str(self.info.settings.get("instructions") or "")
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A comparison in a list of runs."""
+
+    info: ComparisonInfo
+    queries: int
+    """How many have been compared."""
+    state: RunState
+    usd: float | None
+    """What its verdicts cost."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What `--json` has beside the comparison's own record."""
+        return {"kind": "comparison", "state": self.state, "compared": self.queries, "cost_usd": self.usd}
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        """What stands in the columns."""
+        sides, models = self.info.sides, dict.fromkeys(model for side in self.info.sides for model in side.models)
+        agents, judge = dict.fromkeys(side.agent for side in sides), self.info.judge.get("model") or ""
+        usd = dollars(self.usd)
+        return self.info.id, ", ".join(agents), ", ".join(models), "", self.queries, "", "", self.state, "", usd, judge
+
+    @property
+    def beside(self) -> tuple[str, str]:
+        """What stands in the columns that are there only where they say something: kind, instructions."""
+        return "comparison", ""
+
 
 _COLUMNS = (
     Column("run", 1, wish=40),
@@ -52,17 +114,17 @@ _COLUMNS = (
     Column("cost", 9, right=True),
     Column("judge", 10, wish=12),
 )
-_INSTRUCTIONS = Column("instructions", 12, wish=12)
-"""Only where a run has any."""
+_SOMETIMES = (Column("kind", 3), Column("instructions", 12, wish=12))
+"""Only where one of the rows says something there."""
 
 
-def runs_table(runs: Iterable[RunLine], width: int) -> Iterator[Text]:
-    """Yield a table of runs in the order given."""
-    rows = [(_cells(run), str(run.info.settings.get("instructions") or "")) for run in runs]
-    if not any(instructions for _, instructions in rows):
-        return table_lines(_COLUMNS, (TableRow(cells) for cells, _ in rows), width)
-    with_file = (TableRow([*cells, visible_name(file)]) for cells, file in rows)
-    return table_lines((*_COLUMNS, _INSTRUCTIONS), with_file, width)
+def runs_table(lines: Iterable[RunLine | ComparisonRow], width: int) -> Iterator[Text]:
+    """Yield a table of runs and comparisons in the order given."""
+    rows = [(line.cells, line.beside) for line in lines]
+    shown = [at for at in range(len(_SOMETIMES)) if any(beside[at] for _, beside in rows)]
+    columns = (*_COLUMNS, *(_SOMETIMES[at] for at in shown))
+    cells = ([*cells, *(beside[at] for at in shown)] for cells, beside in rows)
+    return table_lines(columns, (TableRow([visible_name(str(cell)) for cell in row]) for row in cells), width)
 
 
 def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
@@ -93,22 +155,11 @@ def run_line(reader: RunReader) -> RunLine:
     )
 
 
-def _cells(run: RunLine) -> list[str]:
-    best = ", ".join(map(str, run.best))
-    cells = (
-        run.info.id,
-        run.info.agent,
-        run.models,
-        run.info.settings.get("n"),
-        run.queries,
-        run.rollouts,
-        run.failed,
-        run.state,
-        f"tie: {best}" if len(run.best) > 1 else best,
-        dollars(run.usd),
-        run.judge,
-    )
-    return [visible_name(str(cell)) for cell in cells]
+def comparison_row(reader: ComparisonReader) -> ComparisonRow:
+    """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
+    newest = reader.newest()
+    state = state_of_comparison(reader.folder, newest)
+    return ComparisonRow(reader.info, len(newest.queries) if newest else 0, state, reader.index.spent)
 
 
 def _models(reader: RunReader) -> str:

@@ -1,0 +1,215 @@
+"""A folder of the archive, a run's or a comparison's, open for writing: its lock, its segments, texts and verdicts."""
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from filelock import FileLock, Timeout
+
+from harness.archive.blobs import blob_body, blob_name
+from harness.archive.folder_reader import FolderReader
+from harness.archive.group_commit import GroupCommit
+from harness.archive.layout import LOCK
+from harness.archive.lines import Appender, RecordPlace, disk_errors
+from harness.archive.result_writer import ResultWriter
+from harness.archive.run_files import files_in, remove_strange, sync_folder
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
+from harness.core.redaction import DEFAULT_REDACTOR, Redactor
+from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.wording import option
+
+ReaderT = TypeVar("ReaderT", bound=FolderReader)
+_STAMP = "%Y%m%dT%H%M%S%f"
+_STAMP_LENGTH = len("20260721T140320000000")
+
+
+class FolderStore(Generic[ReaderT]):
+    """What runs and comparisons have in common, open for writing under its lock. Use it as a context manager."""
+
+    costs_nothing: ClassVar[frozenset[str]]
+    """The segments of which no record was paid for."""
+
+    def __init__(
+        self,
+        reader: ReaderT,
+        at: datetime,
+        *,
+        versions: Mapping[str, str],
+        accepted: Sequence[str] = (),
+        redact: Redactor = DEFAULT_REDACTOR,
+    ) -> None:
+        """Lock the folder that `reader` reads. All that is written goes through `redact`.
+
+        `versions` (of this process) and what the user `accepted` go into the header of every segment it writes.
+        Raises ArchiveLocked if another process writes to it, CannotWrite for a folder that is read-only.
+        """
+        self.folder = folder = reader.folder
+        self.reader = reader
+        self.redact = redact
+        self._made_runs_dir = False
+        self._at = at
+        self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
+        self._lock = FileLock(folder / LOCK, mode=0o600)
+        try:
+            remove_strange(folder, folder / LOCK)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
+        except OSError as exc:
+            raise CannotWrite(f"cannot write to {folder}: {exc.strerror}") from None
+        self._appenders: dict[str, Appender] = {}
+        self._group_commit = GroupCommit(self._sync)
+        self._results: ResultWriter[Any, Any] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been written that was paid for."""
+        return not self._appenders.keys() - self.costs_nothing
+
+    def accept(self, what: str) -> None:
+        """Note in the headers of the segments begun from now on what the user was warned of and went on with."""
+        self._head["accepted"] = [*self._head["accepted"], what]
+
+    def discard(self) -> None:
+        """Remove the folder. Raises RuntimeError for one in which anything was paid for."""
+        if not self.is_empty:
+            raise RuntimeError("a run with records is never discarded")
+        self.close()
+        shutil.rmtree(self.folder)
+        if self._made_runs_dir:
+            with suppress(OSError):  # another process has put a run there
+                self.folder.parent.rmdir()
+
+    def put_blob(self, text: str) -> str:
+        """Keep a large text and return its sha256. It is safe no later than the next record, which may name it."""
+        text = self.redact.blob(text)
+        name, stored = blob_name(text), self.reader.blobs
+        if "blobs" not in self._appenders:
+            stored.scan()  # once is enough: nobody else writes to the folder
+        if name not in stored:
+            segment = self._segment("blobs")
+            with disk_errors(self.folder):
+                place = RecordPlace(segment.path, segment.append("blob", blob_body(name, text), sync=False))
+            stored.add_place(name, place, segment.size)
+            self._group_commit.add()
+        return name
+
+    def add_verdict(self, verdict: AnyVerdict) -> None:
+        """Keep a verdict."""
+        places = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
+        _, body = self.redact.record_and_json(verdict)
+        if self._results:
+            self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
+        place = self._append("verdicts", "verdict", body)
+        if isinstance(verdict, Judged | Scored):
+            places.setdefault(verdict.key, place)
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
+        return self.reader.verdict(key)
+
+    def scored(self, key: str) -> Scored | None:
+        """Return the listwise verdict that was bought under `key`, now or in an earlier process, or None."""
+        return self.reader.scored(key)
+
+    async def commit(self) -> None:
+        """Wait until all that was added before is on disk. One fsync serves all who wait; no cancellation cuts it."""
+        with disk_errors(self.folder):
+            await self._group_commit.commit()
+
+    def close(self) -> None:
+        """Close the segments and give the lock back."""
+        try:
+            with disk_errors(self.folder):
+                self._sync()
+        finally:
+            for appender in self._appenders.values():
+                appender.close()
+            self.reader.close()
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def settle(self) -> None:
+        """Wait until every text put is on disk, record or no record."""
+        with disk_errors(self.folder):
+            self._sync()
+
+    def _append(self, segment: str, kind: str, body: str) -> RecordPlace:
+        with disk_errors(self.folder):
+            appender = self._segment(segment)
+            place = RecordPlace(appender.path, appender.append(kind, body, sync=False))
+        self._group_commit.add()
+        return place
+
+    def _sync(self) -> None:
+        """Sync what was written; blobs first, for a record must not outlive what it names."""
+        for appender in sorted(self._appenders.values(), key=lambda a: a.path.parent.name != "blobs"):
+            appender.sync()
+
+    def _segment(self, name: str) -> Appender:
+        if name not in self._appenders:
+            with disk_errors(self.folder):
+                self._appenders[name] = begin_segment(self.folder / name, self._at, self._head)
+        return self._appenders[name]
+
+
+def begin_segment(folder: Path, at: datetime, head: Mapping[str, Any]) -> Appender:
+    """Begin a file of this writer's, with its header, in a folder of records. Raises OSError, ArchiveDamaged."""
+    appender = Appender(_new_segment(folder, at))
+    appender.append("header", json.dumps({"at": at.isoformat()} | dict(head)))
+    return appender
+
+
+def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None] = lambda _: None) -> bool:
+    """Make the folder RUNS/ID with its file `name`, and return whether RUNS was made for it.
+
+    It is made under a dot-name, with the file inside and what `fill` puts there, and then renamed: no half folder
+    exists. Raises UsageError where it cannot be written.
+    """
+    runs_dir, part = target.parent, target.with_name(f".{target.name}")
+    is_first = not runs_dir.exists()
+    try:
+        runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.mkdir(mode=0o700)
+        with os.fdopen(os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(info.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fill(part)
+        sync_folder(part)
+        part.rename(target)
+        sync_folder(runs_dir)
+    except OSError as exc:
+        raise UsageError(
+            f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
+        ) from exc
+    return is_first
+
+
+def _new_segment(folder: Path, at: datetime) -> Path:
+    """Name a segment of this writer's so that it comes after those that are there, whatever the clock says.
+
+    Of two records of one rollout that in the later segment counts.
+    """
+    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"[0-9]{8}T[0-9]{12}(?=-)", p.name))]
+    last, stamp = max(stamps, default=""), f"{at:{_STAMP}}"
+    if last >= stamp:  # a stranger's stamp need not be a time: the digits are counted on
+        digits = f"{int(last.replace('T', '')) + 1:020d}"
+        stamp = f"{digits[:8]}T{digits[8:]}"
+    if len(stamp) > _STAMP_LENGTH:
+        raise ArchiveDamaged(f"{folder}: no name of a file comes after {last}; rename that file")
+    return folder / f"{stamp}-{os.getpid()}-{threading.get_native_id()}.jsonl"

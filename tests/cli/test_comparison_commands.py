@@ -1,0 +1,39 @@
+"""The commands that read the archive, on a comparison."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.archive.comparing import a_comparison, a_filled_comparison
+from tests.archive.making import an_info
+from tests.builders import AT
+from tests.conftest import Harness
+
+RUN = "20260721T140320-search-aaaaaa"
+COMPARISON = "20260721T140325-compare-bbbbbb"
+
+
+def a_bare_run(runs_dir: Path) -> None:
+    (runs_dir / RUN).mkdir(parents=True)
+    (runs_dir / RUN / "run.json").write_text(an_info(RUN, created_at=AT).model_dump_json())
+
+
+def test_ls_lists_a_comparison_among_the_runs_and_says_which_it_is(harness: Harness, tmp_path: Path):
+    a_bare_run(tmp_path / "runs")
+    before = harness("ls", "--wide")
+    a_filled_comparison(tmp_path / "runs", COMPARISON, created_at=AT + timedelta(seconds=5))
+    with a_comparison(tmp_path / "runs", f"{COMPARISON}-2"):
+        listed = harness("ls", "--wide")
+    head, run, finished, begun = (line for line in listed.out.splitlines() if any(c.isalnum() for c in line))
+    assert "kind" not in before.out
+    assert "kind" in head
+    assert (RUN in run, "comparison" in run) == (True, False)
+    assert (COMPARISON in finished, "comparison" in finished, "done" in finished) == (True, True, True)
+    assert f"{COMPARISON}-2" in begun
+    if Path("/proc/locks").exists():
+        assert "under way" in begun
+    kinds = [(each["id"], each.get("kind"), each["state"]) for each in harness("ls", "--json").json]
+    assert kinds == [
+        (RUN, None, "interrupted"),
+        (COMPARISON, "comparison", "done"),
+        (f"{COMPARISON}-2", "comparison", "interrupted"),
+    ]
