@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 from simulated_judge import REGIMES, Array, Regime, draw, mean_spearman
 
-from harness.ranking import Cyclic, Pairing
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking import Cyclic, Pairing, Share
+from harness.ranking.comparisons import Comparisons, Fit, Ints
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_pooled
 
@@ -56,7 +56,7 @@ def simulated(n: int, budget: int, groups: int, seed: int) -> Iterator[Simulated
 
 
 def _other(
-    name: str, regime: Regime, n: int, first: Array, second: Array, groups: int, rng: np.random.Generator
+    name: str, regime: Regime, n: int, first: Ints, second: Ints, groups: int, rng: np.random.Generator
 ) -> Simulated:
     """Groups under a noisy judge whose queries differ, or whose noise now and then is very large."""
     z = rng.standard_normal((3, groups, 1))
@@ -73,7 +73,7 @@ def _other(
     return Simulated(name, quality, _comparisons(n, first, second, sides[0], sides[1]))
 
 
-def _comparisons(n: int, first: Array, second: Array, a: Array, b: Array) -> list[Comparisons]:
+def _comparisons(n: int, first: Ints, second: Ints, a: Array, b: Array) -> list[Comparisons]:
     return [Comparisons.of(n, first, second, x, y) for x, y in zip(a, b, strict=True)]
 
 
@@ -85,19 +85,19 @@ def fits_of(groups: Sequence[Comparisons], pool: int) -> list[Fit]:
 def describe(simulated: Simulated, fits: Sequence[Fit]) -> str:
     """Return rho, coverage of 90 % intervals, and how often a claim of 95 % is right."""
     away = simulated.quality - simulated.quality.mean(axis=1, keepdims=True)
-    rho, _ = mean_spearman(np.array([fit.estimates for fit in fits]), simulated.quality)
-    reach = np.array([stats.t.ppf(0.95, fit.dof) * np.sqrt(fit.covariance.diagonal()) for fit in fits])
-    inside = float((np.abs(np.array([fit.estimates for fit in fits]) - away) <= reach).mean())
+    estimates: Array = np.array([fit.estimates for fit in fits], np.float64)
+    rho, _ = mean_spearman(estimates, simulated.quality)
+    reach = np.array([float(stdtrit(fit.dof, 0.95)) * np.sqrt(fit.covariance.diagonal()) for fit in fits])
+    inside = float((np.abs(estimates - away) <= reach).mean())
     stated = np.array([fit.p_best() for fit in fits])
     sure = stated.max(axis=1) >= SURE
     right = stated.argmax(axis=1)[sure] == simulated.quality.argmax(axis=1)[sure]
     if not sure.any():
         return f"{rho:7.3f}{inside:8.1%}      no claim"
-    share = stats.binomtest(int(right.sum()), int(sure.sum())).proportion_ci(method="wilson")
-    mark = "!" if share.high < SURE else ""
-    return (
-        f"{rho:7.3f}{inside:8.1%}{right.mean():8.1%} of {int(sure.sum()):<5}[{share.low:.2f}, {share.high:.2f}]{mark}"
-    )
+    share = Share(int(right.sum()), int(sure.sum()))
+    low, high = share.interval
+    mark = "!" if high < SURE else ""
+    return f"{rho:7.3f}{inside:8.1%}{right.mean():8.1%} of {share.whole:<5}[{low:.2f}, {high:.2f}]{mark}"
 
 
 def main() -> None:
