@@ -1,10 +1,13 @@
 """Comparisons by hand: queries on which sides met, with verdicts and texts, and what a comparison says of them."""
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from harness.archive import ComparisonInfo, ComparisonReader, ComparisonStore
 from harness.core.comparisons import (
     ComparedQuery,
     ComparedRollout,
@@ -19,7 +22,7 @@ from harness.core.comparisons import (
 )
 from harness.core.records import FailureKind, digest
 from harness.core.verdicts import Judged, SideScores
-from tests.builders import a_judged
+from tests.builders import AT, a_judged
 
 Margins = tuple[float, ...]
 """For each pair of samples, the score of the second side above the first one's."""
@@ -93,8 +96,9 @@ class Writer:
         )
 
     def blob(self, text: str) -> str:
-        self.blobs[digest(text)] = text
-        return digest(text)
+        name = hashlib.sha256(text.encode()).hexdigest()
+        self.blobs[name] = text
+        return name
 
     def match(
         self,
@@ -112,7 +116,7 @@ class Writer:
             "second": index,
         }
         if second.failure:
-            return CrossMatch(**plain, forfeit="second")
+            return CrossMatch(**plain, forfeit="second", winner="first")
         low, high = 6.0, round(6.0 + margin, 2)
         shown = ("first", "second")
         verdicts = [self.verdict([number, *sides, index, who], who == "first", low, high) for who in shown]
@@ -149,7 +153,7 @@ def _side_scores(combined: float) -> SideScores:
 def a_side(label: str, evil: str = "", **changes: Any) -> ComparedSide:
     plain: dict[str, Any] = {
         "label": label,
-        "run": f"20260721T140320-search-{label.lower()}b3c{evil}",
+        "run": f"20260721T140320-search-{label.lower()}b3c",
         "sha256": digest(label),
         "basis": digest([label]),
         "agent": f"search{evil}",
@@ -209,7 +213,7 @@ def a_comparison(queries: Sequence[ComparedQuery], evil: str = "", **changes: An
         passed=Interval(value=0.7, low=0.5, high=0.9),
     )
     plain: dict[str, Any] = {
-        "comparison": f"20260722T090000-compare-1a2b3c{evil}",
+        "comparison": "20260722T090000-compare-1a2b3c",
         "path": "runs/20260722T090000-compare-1a2b3c",
         "offline": False,
         "sides": tuple(a_side(label, evil) for label in labels),
@@ -250,6 +254,35 @@ def make(
         for number, pair in enumerate(margins)
     )
     return MadeComparison(a_comparison(queries, evil, **changes), queries, writer.verdicts, writer.blobs)
+
+
+def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonReader:
+    """Write a comparison's folder, and return a reader of it, which the caller closes."""
+    said = made.comparison
+    plain: dict[str, Any] = {
+        "schema_version": 1,
+        "id": said.comparison,
+        "created_at": AT,
+        "sides": said.sides,
+        "settings": {},
+        "judge": {"model": "gpt-5-mini"},
+        "rubric": said.rubric,
+        "task_from": "nothing",
+        "pairs": 2,
+        "offline": said.offline,
+        "versions": {"harness": "0.1.0"},
+    }
+    with ComparisonStore.create(runs_dir, ComparisonInfo(**plain | changes)) as store:
+        for text in made.blobs.values():
+            store.put_blob(text)
+        for verdict in made.verdicts.values():
+            store.add_verdict(verdict)
+        file = store.open_comparison("20260722T090000-first", AT, said.sides)
+        for query in made.queries:
+            file.add(query)
+        file.finish()
+        file.close()
+    return ComparisonReader(store.folder)
 
 
 def _sentence(result: SideResult) -> str:

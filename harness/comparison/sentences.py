@@ -1,12 +1,12 @@
 """The one sentence that a person takes home from the comparison of two sides."""
 
-import math
 from collections.abc import Sequence
 
 from harness.comparison.intervals import FEWEST_SHOWING
 from harness.comparison.power import ALPHA
 from harness.comparison.side_results import shown
 from harness.core.comparisons import SideResult, Strength
+from harness.core.rounded import two_digits_up, whole_percent
 
 
 def sentence(result: SideResult) -> str:
@@ -29,7 +29,7 @@ def _conclusion(result: SideResult) -> str:
         return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
     if result.enough_queries is None:
         return "Not shown; there is no difference to show."
-    return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
+    return f"Not shown; about {two_digits_up(result.enough_queries):,} queries would show a difference of this size."
 
 
 def _queries(result: SideResult) -> str:
@@ -52,17 +52,6 @@ def _bounds(result: SideResult) -> str:
 
 def _open_pairs(result: SideResult) -> str:
     return f"{result.unjudged} open pair{'s' if result.unjudged > 1 else ''}"
-
-
-def whole_percent(share: float) -> int:
-    """Return whole per cent; half a per cent goes away from 50, so that B against A mirrors A against B."""
-    return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
-
-
-def round_number(count: int) -> str:
-    """Return a count to two digits, upwards: more would claim a precision that the estimate has not."""
-    step = 10 ** max(0, len(str(count)) - 2)
-    return f"{math.ceil(count / step) * step:,}"
 
 
 def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:

@@ -10,6 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.report.comparison_csv import matches_csv
+    from harness.report.html.comparison.page import write_comparison_page
     from harness.report.html.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
@@ -43,6 +44,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "html.comparison.page": "write_comparison_page",
             "html.page": "write_page",
             "json": "judges_json quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
@@ -118,5 +120,6 @@ __all__ = [
     "table_lines",
     "unreadable_lines",
     "visible_text",
+    "write_comparison_page",
     "write_page",
 ]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from harness.archive import RankingFile, RankingHead, RunInfo, RunReader, RunStore
+from harness.archive import ComparisonReader, RankingFile, RankingHead, RunInfo, RunReader, RunStore
 from harness.core.rankings import GroupRanking, Match, Ranked, Signal
 from harness.core.records import (
     Effective,
@@ -123,7 +123,7 @@ def build(
     return BuiltArchive(reader, reader.ranking(), runs / RUN)
 
 
-READERS: list[RunReader] = []
+READERS: list[RunReader | ComparisonReader] = []
 """The readers of all archives built: closed after each test (conftest), and opened again by the next that reads."""
 
 

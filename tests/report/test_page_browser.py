@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.report.html.comparison.page import write_comparison_page
 from harness.report.html.page import write_page
-from tests.report.archives_by_hand import build, crowd, hostile
+from tests.comparisons_by_hand import make, stored
+from tests.report.archives_by_hand import EVIL, build, crowd, hostile
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,15 @@ def pages(tmp_path_factory, evil) -> dict[str, Path]:
     }
     for name, archive in built.items():
         write_page(archive.reader, archive.ranking, folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in built}
+    comparisons = {
+        "evil comparison": make(5, evil=EVIL, failed=True, seed=2),
+        "comparison": make(30, offline=True),
+        "four sides": make(4, sides=4),
+    }
+    for name, made in comparisons.items():
+        with stored(folder / name, made) as reader:
+            write_comparison_page(reader, made.comparison, folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in (*built, *comparisons)}
 
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
@@ -75,7 +85,7 @@ WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
-@pytest.mark.parametrize("name", ["evil", "thirteen", "one", "many"])
+@pytest.mark.parametrize("name", ["evil", "thirteen", "one", "many", "evil comparison", "comparison", "four sides"])
 def test_it_fits_the_window_asks_for_nothing_and_runs_nothing(name, width, scheme, pages, visit):
     seen = visit(pages[name], width, scheme)
     for script in ("0", OPEN_ALL):  # as it opens, and with everything unfolded
@@ -157,6 +167,7 @@ WORST_CONTRAST = """() => {
 
 
 def test_text_has_contrast_enough_to_read(pages, visit):
-    for scheme in ("light", "dark"):
-        worst, where = visit(pages["evil"], 1280, scheme).page.evaluate(WORST_CONTRAST)
-        assert worst >= 4.5, where
+    for name in ("evil", "comparison"):
+        for scheme in ("light", "dark"):
+            worst, where = visit(pages[name], 1280, scheme).page.evaluate(WORST_CONTRAST)
+            assert worst >= 4.5, where

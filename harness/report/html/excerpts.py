@@ -86,11 +86,11 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
             number=number,
             step=step,
             agent=step.agent if several_agents else None,
-            texts=tuple(_cut(text, limit) for text in of_step),
+            texts=tuple(cut_excerpt(text, limit) for text in of_step),
         )
         for (number, step), of_step in zip(path, texts, strict=True)
     )
-    return Excerpt(steps=tuple(steps), answer=_cut(answer, max(room, _ANSWER)), limit=limit)
+    return Excerpt(steps=tuple(steps), answer=cut_excerpt(answer, max(room, _ANSWER)), limit=limit)
 
 
 def _texts(step: Step) -> list[ExcerptText]:
@@ -114,7 +114,8 @@ def _limit(lengths: Sequence[int], room: int) -> int | None:
     return None
 
 
-def _cut(text: ExcerptText, limit: int | None) -> ExcerptText:
+def cut_excerpt(text: ExcerptText, limit: int | None) -> ExcerptText:
+    """Cut a text to `limit` characters; a few more than that are let through."""
     if limit is None or len(text.shown) <= limit + _SLACK:
         return text
     kept = text.shown[:limit].rstrip()

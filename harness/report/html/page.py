@@ -29,7 +29,7 @@ def render_page(reader: RunReader, ranking: RankingFile, summary: RankingSummary
 
     if summary is None or not ranking.finished:
         summary = summarize(reader, ranking, owed=True)
-    return page_template().render(
+    return page_template("page.html.j2").render(
         info=reader.info,
         offline=is_offline(reader, ranking),
         finished=ranking.finished,

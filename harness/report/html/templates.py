@@ -1,4 +1,4 @@
-"""The page's template, with the filters that it uses."""
+"""The pages' templates, with the filters that they use."""
 
 from functools import cache
 
@@ -10,9 +10,13 @@ from harness.report import text
 from harness.transcripts import clean
 
 
+def page_template(name: str) -> Template:
+    """Return the template of a whole page."""
+    return _environment().get_template(name)
+
+
 @cache
-def page_template() -> Template:
-    """Return the template of the whole page."""
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("harness.report.html", ""),
         autoescape=True,
@@ -32,7 +36,7 @@ def page_template() -> Template:
         seconds=text.seconds,
         signed=text.signed,
     )
-    return environment.get_template("page.html.j2")
+    return environment
 
 
 def _cleaned(value: object) -> object:

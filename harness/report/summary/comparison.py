@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedSide, Interval, SideFigures, SideResult
+from harness.core.rounded import two_digits_up, whole_percent
 from harness.report.text import count, counted, fixed, signed
 
 _UNKNOWN = "\N{EN DASH}"
@@ -16,11 +17,13 @@ class ResultFigure:
     label: str
     value: str
     meaning: str
+    is_rate: bool = False
+    """Whether it is a win rate with its interval, as a forest plot shows it."""
 
 
 def rate(interval: Interval) -> str:
     """Return a share with its interval: `62 % [42, 80]`."""
-    return _bracketed(interval, lambda share: f"{100 * share:.0f}", "{} %")
+    return _bracketed(interval, lambda share: str(whole_percent(share)), "{} %")
 
 
 def win_rate(result: SideResult) -> Interval:
@@ -41,17 +44,23 @@ def result_figures(result: SideResult) -> list[ResultFigure]:
 
 def _rates(r: SideResult) -> Iterator[ResultFigure]:
     first, second = r.sides
-    method = "t interval" if r.method == "t" else "bootstrap"
-    yield ResultFigure("win rate", rate(win_rate(r)), f"of {counted(r.pairs, 'pair')}; {method} over {_units(r)}")
+    yield ResultFigure("win rate", rate(win_rate(r)), f"of {counted(r.pairs, 'pair')}; {method_words(r)}", is_rate=True)
     if r.margin:
         yield ResultFigure("mean margin", _points(r.margin), f"score points by which {second} leads {first}")
     if r.length_controlled:
-        yield ResultFigure("at equal length", rate(r.length_controlled), "if the answers were equally long")
+        yield ResultFigure(
+            "at equal length", rate(r.length_controlled), "if the answers were equally long", is_rate=True
+        )
     if r.without_forfeits:
         failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
-        yield ResultFigure("without failures", rate(r.without_forfeits), failed)
+        yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
     if r.anchors:
-        yield ResultFigure("anchors", rate(r.anchors), "pairs at temperature 0, not counted above")
+        yield ResultFigure("anchors", rate(r.anchors), "pairs at temperature 0, not counted above", is_rate=True)
+
+
+def method_words(r: SideResult) -> str:
+    """Return how the intervals of a result were made, and over how many units."""
+    return f"{'t interval' if r.method == 't' else 'bootstrap'} over {_units(r)}"
 
 
 def _units(r: SideResult) -> str:
@@ -68,7 +77,7 @@ def _doubts(r: SideResult) -> Iterator[ResultFigure]:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"
         yield ResultFigure("flips", flips, "pairs where the order shown decided")
     if r.unjudged:
-        low, high = (f"{100 * bound:.0f} %" for bound in r.bounds)
+        low, high = (f"{whole_percent(bound)} %" for bound in r.bounds)
         yield ResultFigure("open pairs", count(r.unjudged), f"all lost, the win rate is {low}; all won, {high}")
 
 
@@ -77,7 +86,9 @@ def _power(r: SideResult) -> Iterator[ResultFigure]:
         points = f"{100 * r.detectable:.0f} points"
         yield ResultFigure("shown from", points, f"what {_units(r)} show with power 0.8")
     if r.enough_queries is not None:
-        yield ResultFigure("queries needed", f"about {count(r.enough_queries)}", "to show a difference of this size")
+        yield ResultFigure(
+            "queries needed", f"about {two_digits_up(r.enough_queries):,}", "to show a difference of this size"
+        )
     if r.floor is not None:
         source = f"{r.sides[0]} against itself" if r.floor_from == "runs" else "a stated default"
         yield ResultFigure("noise floor", fixed(r.floor), f"spread of equal agents; {source}")

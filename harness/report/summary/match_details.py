@@ -21,6 +21,11 @@ from harness.report.text import readable_name
 Marks = tuple[float | None, float | None]
 """The marks of both sides of a match, in the order of its sides."""
 
+Remarks = tuple[tuple[str, tuple[str, str]], ...]
+"""Title, and the remark on each side of the match."""
+OtherRemarks = tuple[tuple[str, str], ...]
+"""Remarks under names that no prompt of ours asks for."""
+
 
 @dataclass(frozen=True)
 class MatchSide:
@@ -57,10 +62,8 @@ class JudgedOrder:
     first: int
     second: int
     verdict: Judged | None
-    remarks: tuple[tuple[str, tuple[str, str]], ...]
-    """Title, and the remark on each side of the match."""
-    other_remarks: tuple[tuple[str, str], ...]
-    """Remarks under names that no prompt of ours asks for."""
+    remarks: Remarks
+    other_remarks: OtherRemarks
     flags: tuple[ShownFlag, ...] = ()
 
     @property
@@ -99,7 +102,7 @@ def detail_matches(
             match=match,
             flags=match_flags(match),
             sides=(_side(match, rollouts[match.a]), _side(match, rollouts[match.b])),
-            marks=tuple(_mark_rows(list(marks_of_sides(match, verdicts)))),
+            marks=tuple(mark_rows(list(marks_of_sides(match, verdicts)))),
             orders=orders,
             identical=any(o.verdict is not None and o.verdict.first == o.verdict.second for o in orders),
         )
@@ -109,8 +112,8 @@ def _side(match: Match, rollout: Rollout) -> MatchSide:
     return MatchSide(rollout=rollout, score=score_of(match, rollout.index), won=match.winner == rollout.index)
 
 
-def _mark_rows(sides: Sequence[tuple[SideScores, SideScores]]) -> Iterator[MarkRow]:
-    """Yield a line a dimension, then the overalls."""
+def mark_rows(sides: Sequence[tuple[SideScores, SideScores]]) -> Iterator[MarkRow]:
+    """Yield a line a dimension, then the overalls; `sides` holds the scores of both sides for each verdict."""
     for dimension in dict.fromkeys(name for pair in sides for scores in pair for name in scores.dimensions):
         pairs = tuple((a.dimensions.get(dimension), b.dimensions.get(dimension)) for a, b in sides)
         yield MarkRow(readable_name(dimension), pairs, _mean(pairs))
@@ -135,21 +138,30 @@ def _mean(pairs: Sequence[Marks]) -> tuple[float, float] | None:
 
 def _judged_order(match: Match, first: int, verdict: Judged | None) -> JudgedOrder:
     second = opponent_of(match, first)
-    left, right = ("A", "B") if first == match.a else ("B", "A")
+    remarks, other_remarks = judge_remarks(verdict, left_first=first == match.a)
+    return JudgedOrder(
+        first=first,
+        second=second,
+        verdict=verdict,
+        remarks=remarks,
+        other_remarks=other_remarks,
+        flags=tuple(_shown_flags(first, second, verdict)),
+    )
+
+
+def judge_remarks(verdict: Judged | None, *, left_first: bool) -> tuple[Remarks, OtherRemarks]:
+    """Return what a judge said of path and answer of the left and of the right side, and its other remarks.
+
+    `left_first` tells whether the left side was shown first.
+    """
+    left, right = ("A", "B") if left_first else ("B", "A")
     analysis = dict(verdict.analysis) if verdict else {}
     remarks: list[tuple[str, tuple[str, str]]] = []
     for title in ("path", "answer"):
         pair = (analysis.pop(f"{title}_{left}", ""), analysis.pop(f"{title}_{right}", ""))
         if any(pair):
             remarks.append((title, pair))
-    return JudgedOrder(
-        first=first,
-        second=second,
-        verdict=verdict,
-        remarks=tuple(remarks),
-        other_remarks=tuple(analysis.items()),
-        flags=tuple(_shown_flags(first, second, verdict)),
-    )
+    return tuple(remarks), tuple(analysis.items())
 
 
 def _shown_flags(first: int, second: int, verdict: Judged | None) -> Iterator[ShownFlag]:

@@ -1,0 +1,14 @@
+"""Figures rounded for people, in the same way wherever the same figure stands."""
+
+import math
+
+
+def whole_percent(share: float) -> int:
+    """Return whole per cent; half a per cent goes away from 50, so that B against A mirrors A against B."""
+    return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
+
+
+def two_digits_up(count: int) -> int:
+    """Return a count to two digits, upwards: more would claim a precision that an estimate has not."""
+    step = 10 ** max(0, len(str(count)) - 2)
+    return math.ceil(count / step) * step

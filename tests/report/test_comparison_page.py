@@ -1,0 +1,157 @@
+"""The page of a comparison: what is on it, and that hostile texts stay texts."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.report.html.comparison.instruction_diff import instruction_diff
+from harness.report.html.comparison.page import render_comparison_page, write_comparison_page
+from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_side, make, stored
+from tests.report.archives_by_hand import EVIL, READERS
+from tests.report.parsed_page import TAGS, ParsedPage
+
+
+def source_of(folder: Path, made: MadeComparison) -> str:
+    reader = stored(folder, made)
+    READERS.append(reader)
+    return render_comparison_page(reader, made.comparison)
+
+
+def test_the_sentence_stands_first_then_the_figures_then_the_losses_worst_first(tmp_path):
+    made = make(12, failed=True)
+    page = ParsedPage(source_of(tmp_path, made))
+    text = page.text()
+    places = [
+        text.index(words)
+        for words in (
+            made.comparison.sentence,
+            "All pairs",
+            "$0.0123 [0.0100, 0.0150]",
+            "Then answer in",
+            "open one for its transcripts",
+            "All queries the worst",
+            "Made from the archive",
+        )
+    ]
+    assert places == sorted(places)
+    outcomes = {query.ids[0]: query.outcome((0, 1)) or 0.0 for query in made.queries}
+    lost = re.findall(r"Query (q\d+) , topic", text)
+    assert set(lost) == {name for name, outcome in outcomes.items() if outcome < 0.5}
+    assert lost == sorted(lost, key=lambda name: outcomes[name])
+
+
+def test_a_loss_shows_both_transcripts_the_scores_of_both_orders_and_whom_the_judge_calls_a(tmp_path):
+    writer = Writer()
+    queries = (writer.query(0, (-2.0, -1.0)), writer.query(1, (-0.5, 0.5), failed="max_turns"))
+    made = MadeComparison(a_comparison(queries), queries, writer.verdicts, writer.blobs)
+    page = ParsedPage(source_of(tmp_path, made))
+    worst, second = page.text("lost-ba-1"), page.text("lost-ba-2")
+    assert "2 of side A to query 0" in worst
+    assert "2 of side B to query 0" in worst
+    assert (
+        worst.index("Pair 1: A won") < worst.index("Pair 2: A won") < worst.index("Anchors, not in the win rate: B won")
+    )
+    assert "combined 6.0 4.0 6.0 4.0 6.00 4.00" in worst
+    assert worst.count("what the judge calls A is B, and its B is A") == 3
+    assert "The answer of B names its source." in worst
+    assert "B failed, and so lost without being judged" in second
+    assert "failed: max turns" in second
+    assert "No answer." in second
+
+
+def test_what_is_missing_is_said(tmp_path):
+    writer = Writer()
+    query = writer.query(0, (-2.0,), open_pairs=1)
+    writer.verdicts.pop(query.matches[1].verdicts[0])
+    comparison = a_comparison([query], status="incomplete", offline=True, slices=(), figures=())
+    page = ParsedPage(source_of(tmp_path, MadeComparison(comparison, (query,), writer.verdicts, writer.blobs)))
+    for words in (
+        "not judged: a verdict is missing",
+        "This verdict is not in the archive.",
+        "This comparison is not finished",
+        "it says nothing of any LLM",
+    ):
+        assert words in page.text()
+
+
+def test_three_sides_have_a_line_for_each_two_and_what_each_lost_to_each(tmp_path):
+    page = ParsedPage(source_of(tmp_path, make(5, sides=3)))
+    for words in ("B against A", "C against A", "C against B", "Strength by Bradley and Terry", "C lost to B"):
+        assert words in page.text()
+    assert page.faults == []
+    assert len(page.ids()) == len(set(page.ids()))
+
+
+def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(tmp_path):
+    for number, made in enumerate((make(60, seed=3), make(4, sides=4), make(1))):
+        page = ParsedPage(source_of(tmp_path / str(number), made))
+        assert set(page.links()) <= {f"#{name}" for name in page.ids()}
+        levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1
+        assert all(below <= above + 1 for above, below in pairwise(levels))
+        assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
+
+
+def test_hostile_texts_become_text_and_nothing_else(tmp_path):
+    source = source_of(tmp_path, make(4, evil=EVIL, failed=True))
+    page = ParsedPage(source)
+    assert page.faults == []
+    assert {tag for tag, _ in page.elements} <= TAGS | {"del", "ins"}
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not {name for name in names if name.startswith("on")} | (names & {"src", "srcset", "action", "formaction"})
+    for raw in ("<img", "<svg", "</script", "<script", "javascript:window.pwned='a'\">"):
+        assert raw not in source
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", source)
+    assert not re.search(r"url\(|@import|//", page.style)
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+
+
+def test_it_is_written_to_the_folder_and_the_same_archive_gives_the_same_bytes(tmp_path):
+    made = make(3)
+    with stored(tmp_path, made) as reader:
+        target = write_comparison_page(reader, made.comparison)
+        assert target == reader.folder / "report.html"
+        assert target.read_text("utf-8") == render_comparison_page(reader, made.comparison)
+        assert (
+            write_comparison_page(reader, made.comparison, tmp_path / "other.html").read_bytes() == target.read_bytes()
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lines"),
+    [
+        ("a\nb", "a\nb", ["skipped:2 equal lines"]),
+        ("Answer in 250 words.", "Answer in 100 words.", ["gone:Answer in [250] words.", "new:Answer in [100] words."]),
+        ("one\ntwo", "one\nsomething else\ntwo", ["same:one", "new:something else", "same:two"]),
+        ("", "new", ["new:new"]),
+        (
+            "\n".join(map(str, range(9))) + "\nx",
+            "\n".join(map(str, range(9))) + "\nyy",
+            [
+                "skipped:6 equal lines",
+                "same:6",
+                "same:7",
+                "same:8",
+                "gone:x",
+                "new:yy",
+            ],
+        ),
+    ],
+)
+def test_a_diff_marks_the_words_that_changed_and_skips_what_is_far_from_a_change(first, second, lines):
+    diff = instruction_diff(first, second) or []
+    shown = [f"{d.kind}:" + "".join(f"[{text}]" if changed else text for text, changed in d.pieces) for d in diff]
+    assert shown == lines
+
+
+def test_instructions_too_long_to_compare_are_shown_without_a_diff(tmp_path):
+    sides = (a_side("A", instructions="x\n" * 2_000), a_side("B", instructions="y\n" * 2_000))
+    made = make(2, sides=2)
+    changed = MadeComparison(
+        made.comparison.model_copy(update={"sides": sides}), made.queries, made.verdicts, made.blobs
+    )
+    page = ParsedPage(source_of(tmp_path, changed))
+    assert "too long to be compared line by line" in page.text()
