@@ -51,9 +51,14 @@ class Groups:
     calls: Array
 
 
-def draw(regime: Regime, groups: int, n: int, rng: np.random.Generator, *, times: int = 2) -> Groups:
-    """Draw groups of `n` with every call that could be made, `times` over (a pair judged again is judged afresh)."""
-    q = rng.standard_normal((groups, n))
+def draw(
+    regime: Regime, groups: int, n: int, rng: np.random.Generator, *, times: int = 2, quality: Array | None = None
+) -> Groups:
+    """Draw groups of `n` with every call that could be made, `times` over (a pair judged again is judged afresh).
+
+    `quality` [groups, n]: in place of a drawn one.
+    """
+    q = rng.standard_normal((groups, n)) if quality is None else quality
     pair = rng.standard_normal((groups, n, n)) * regime.u
     u = np.triu(pair, 1) - np.swapaxes(np.triu(pair, 1), 1, 2)
     of_pair = np.triu(rng.standard_normal((groups, n, n)) * regime.b / 2, 1)

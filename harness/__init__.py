@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from harness.formats import Asked
     from harness.judging import Judge, Task, packaged_rubrics
     from harness.pipeline import Quote, Validation
-    from harness.ranking import RankedScores, Sampler, rank_scores
+    from harness.ranking import RankedScores, Sampler, rank_many, rank_scores
     from harness.report import RankingChange
     from harness.rollouts import AgentEnv, Divergence, Replayed
     from harness.transcripts import Transcript
@@ -178,6 +178,7 @@ __all__ = [
     "quote",
     "quote_sync",
     "rank",
+    "rank_many",
     "rank_messages",
     "rank_messages_sync",
     "rank_scores",
@@ -283,6 +284,7 @@ _HOMES = {
     "rank": "harness.api:rank",
     "rank_messages": "harness.api:rank_messages",
     "rank_messages_sync": "harness.api:rank_messages_sync",
+    "rank_many": "harness.ranking:rank_many",
     "rank_scores": "harness.ranking:rank_scores",
     "rank_sync": "harness.api:rank_sync",
     "replay": "harness.api:replay",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
     from harness.archive.blobs import Blobs
     from harness.archive.comparison_reader import ComparisonReader
-    from harness.archive.comparison_records import ComparisonInfo
-    from harness.archive.comparison_store import ComparisonStore
+    from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+    from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
     from harness.archive.folder_reader import FolderReader
     from harness.archive.layout import (
         ASIDE,
@@ -47,8 +47,8 @@ else:
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
             "blobs": "Blobs",
             "comparison_reader": "ComparisonReader",
-            "comparison_records": "ComparisonInfo",
-            "comparison_store": "ComparisonStore",
+            "comparison_records": "ComparisonHead ComparisonInfo",
+            "comparison_store": "ComparisonStore ComparisonWriter",
             "folder_reader": "FolderReader",
             "layout": "ASIDE Archived find_archived find_run linked_runs "
             "list_archived list_comparisons list_runs new_run_id",
@@ -74,9 +74,11 @@ __all__ = [
     "Archived",
     "Attestation",
     "Blobs",
+    "ComparisonHead",
     "ComparisonInfo",
     "ComparisonReader",
     "ComparisonStore",
+    "ComparisonWriter",
     "Finding",
     "FolderReader",
     "MemoryStore",

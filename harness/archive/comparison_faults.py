@@ -31,6 +31,11 @@ class _HasSides(Protocol):
     def sides(self) -> Sequence[ComparedSide]: ...
 
 
+class _HasFloors(_HasSides, Protocol):
+    @property
+    def floors(self) -> Sequence[float | None]: ...
+
+
 class _HasSettings(_HasSides, Protocol):
     @property
     def settings(self) -> Mapping[str, JsonValue]: ...
@@ -42,12 +47,14 @@ def info_faults(info: _HasSettings) -> Iterator[str]:
     yield from _sides_faults(info.sides)
 
 
-def comparison_head_faults(head: _HasSides) -> Iterator[str]:
+def comparison_head_faults(head: _HasFloors) -> Iterator[str]:
     """Yield what is wrong with the head of a comparison's file."""
     if fault := name_fault(head.id):
         yield f"id: {fault}"
     yield from time_faults("created_at", head.created_at, aware=True)
     yield from _sides_faults(head.sides)
+    if len(head.floors) not in {0, len(head.sides)} or not all(0 <= (floor or 0) <= 1 for floor in head.floors):
+        yield "floors: for each side a number from 0 to 1, or none, is expected"
 
 
 def compared_faults(compared: ComparedQuery) -> Iterator[str]:

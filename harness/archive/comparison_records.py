@@ -65,6 +65,11 @@ class ComparisonHead(Record):
     created_at: datetime
     sides: tuple[ComparedSide, ...]
     """As they are now: a run that has grown since the comparison began has another basis."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know, as far as it was known before anything was judged."""
+    floors: tuple[float | None, ...] = ()
+    """For each side the standard deviation of a query's win rate between equal agents, from its own judged pairs; None
+    where the run has too few."""
 
 
 class ComparisonFooter(Record):

@@ -1,6 +1,6 @@
 """A comparison's folder, open for writing: where verdicts and what came of each query go as they happen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -10,7 +10,7 @@ from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
 from harness.archive.folder_store import FolderStore, make_folder
 from harness.archive.layout import COMPARISON_FILE
 from harness.archive.result_writer import ResultWriter
-from harness.core.comparisons import ComparedQuery, ComparedSide
+from harness.core.comparisons import ComparedQuery
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 
 
@@ -19,6 +19,16 @@ class ComparisonWriter(ResultWriter[ComparisonHead, ComparedQuery]):
 
     kind = "compared"
     counted = "queries"
+
+    def __init__(self, path: Path, head: ComparisonHead, redact: Redactor, settle: Callable[[], None]) -> None:
+        """Name the file; `settle` waits until the texts that a line names are on disk."""
+        super().__init__(path, head, redact)
+        self._settle = settle
+
+    def add(self, result: ComparedQuery) -> None:
+        """Write what came of one query, after the texts that it names."""
+        self._settle()
+        super().add(result)
 
 
 class ComparisonStore(FolderStore[ComparisonReader]):
@@ -52,12 +62,8 @@ class ComparisonStore(FolderStore[ComparisonReader]):
         store._made_runs_dir = is_first
         return store
 
-    def open_comparison(self, file_id: str, at: datetime, sides: Sequence[ComparedSide]) -> ComparisonWriter:
-        """Start a file beside the ones that are there, with the sides as they are now.
-
-        It is on disk with the first verdict bought, or its first query.
-        """
-        head = ComparisonHead(id=file_id, created_at=at, sides=tuple(sides))
-        path = self.folder / "comparisons" / f"{file_id}.jsonl"
-        self._results = comparison = ComparisonWriter(path, head, self.redact)
+    def open_comparison(self, head: ComparisonHead) -> ComparisonWriter:
+        """Start a file beside the ones that are there; it is on disk with its first verdict or its first query."""
+        path = self.folder / "comparisons" / f"{head.id}.jsonl"
+        self._results = comparison = ComparisonWriter(path, head, self.redact, self.settle)
         return comparison

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from harness.comparison.clusters import spread_between_clusters
     from harness.comparison.conclusions import Conclusions, compare_queries
     from harness.comparison.power import DEFAULT_SPREAD
+    from harness.comparison.scores import compare_scores
     from harness.comparison.sentences import sentence
-    from harness.comparison.side_results import compare_scores, shown, side_result
+    from harness.comparison.side_results import shown, side_result
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -22,7 +23,8 @@ else:
             "conclusions": "Conclusions compare_queries",
             "power": "DEFAULT_SPREAD",
             "sentences": "sentence",
-            "side_results": "compare_scores shown side_result",
+            "scores": "compare_scores",
+            "side_results": "shown side_result",
         },
     )
 

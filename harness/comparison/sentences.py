@@ -6,7 +6,7 @@ from harness.comparison.intervals import FEWEST_SHOWING
 from harness.comparison.power import ALPHA
 from harness.comparison.side_results import shown
 from harness.core.comparisons import SideResult, Strength
-from harness.core.rounded import two_digits_up, whole_percent
+from harness.core.rounded import round_number, whole_percent
 
 
 def sentence(result: SideResult) -> str:
@@ -29,7 +29,7 @@ def _conclusion(result: SideResult) -> str:
         return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
     if result.enough_queries is None:
         return "Not shown; there is no difference to show."
-    return f"Not shown; about {two_digits_up(result.enough_queries):,} queries would show a difference of this size."
+    return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
 
 
 def _queries(result: SideResult) -> str:

@@ -1,34 +1,16 @@
 """The comparison of two sides: from their pairs to the record of what the pairs say."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.intervals import FEWEST_SHOWING, interval_of_mean, interval_of_share, method_for, sign_flip_p
 from harness.comparison.length import length_controlled
-from harness.comparison.outcomes import Pair, Pairs, closed, margins, outcomes, pairs_of
+from harness.comparison.outcomes import Pairs, closed, margins, outcomes, pairs_of
 from harness.comparison.power import DEFAULT_SPREAD, detectable, enough_queries
 from harness.core.comparisons import ComparedQuery, Interval, SideResult
-from harness.core.errors import UsageError, quoted
 
 _HALF = 1e-9
 """How far from one half a mean of outcomes counts as one half."""
-
-
-def compare_scores(
-    pairs: Mapping[str, Iterable[tuple[float, float]]], clusters: Mapping[str, str] | None = None, seed: int = 0
-) -> SideResult:
-    """Compare two sides, A and B, by scores that pairs of their answers were given. Every figure speaks of B.
-
-    `pairs` holds for each query its pairs (score of A, score of B), of any scale: the higher score wins a pair, equal
-    ones tie. `clusters` names for a query the cluster of alike queries that it belongs to; a query that is not named is
-    a cluster of its own. `seed` is of the 10,000 draws. Raises UsageError without a pair, for a score that is no
-    finite number, and where the extra `compare` is not installed.
-    """
-    scored = {str(query): [_scored_pair(query, pair) for pair in listed] for query, listed in pairs.items()}
-    if not any(scored.values()):
-        raise UsageError("no pair of scores: give {query: [(score of A, score of B), ...]}")
-    return result_of(scored, ("A", "B"), clusters=clusters, floor=None, seed=seed)
 
 
 def side_result(
@@ -116,13 +98,3 @@ def _without_forfeits(pairs: Pairs, clusters: Mapping[str, str] | None, seed: in
 def _bounds(pairs: Pairs) -> tuple[float, float]:
     low, high = (Clusters.of(mean_by_query(closed(pairs, outcome))) for outcome in (0.0, 1.0))
     return (low.mean, high.mean) if low.count else (0.0, 1.0)
-
-
-def _scored_pair(query: object, pair: tuple[float, float]) -> Pair:
-    try:
-        first, second = (float(score) for score in pair)
-    except (TypeError, ValueError):
-        raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
-    if not (math.isfinite(first) and math.isfinite(second)):
-        raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
-    return Pair(outcome=0.5 if first == second else float(second > first), margin=second - first)

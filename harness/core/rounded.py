@@ -8,7 +8,7 @@ def whole_percent(share: float) -> int:
     return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
 
 
-def two_digits_up(count: int) -> int:
+def round_number(count: int) -> str:
     """Return a count to two digits, upwards: more would claim a precision that an estimate has not."""
     step = 10 ** max(0, len(str(count)) - 2)
-    return math.ceil(count / step) * step
+    return f"{math.ceil(count / step) * step:,}"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
+    from harness.ranking.many_tables import rank_many
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
@@ -65,6 +66,7 @@ else:
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
+            "many_tables": "rank_many",
             "query_figures": "QueryFigure mean_over_queries over_queries",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
@@ -121,6 +123,7 @@ __all__ = [
     "place",
     "preferences",
     "rank_agreements",
+    "rank_many",
     "rank_scores",
     "rights",
     "seeded_order",

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.ranking.components import components
+from harness.ranking.student import probability_above_zero
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
 
+_FEWEST_DOF = 2
+"""Up to here a Student t has no standard deviation, and its scale is given."""
 _DRAWS = 4096
 """Monte Carlo draws for `Fit.p_best`: its standard error is at most 0.008."""
 
@@ -92,11 +95,14 @@ class Fit:
     """How many calls the fit rests on."""
     converged: bool
     """Whether the solver reached the mode; always so for `margins`, which is solved directly."""
+    dof: float = math.inf
+    """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
 
     @property
     def sds(self) -> Floats:
         """Posterior standard deviations, (n,), of each entrant's quality relative to the group's mean."""
-        return np.sqrt(np.maximum(self.covariance.diagonal(), 0))
+        widening = self.dof / (self.dof - 2) if _FEWEST_DOF < self.dof < math.inf else 1.0
+        return np.sqrt(np.maximum(self.covariance.diagonal() * widening, 0))
 
     @property
     def connected(self) -> bool:
@@ -111,17 +117,20 @@ class Fit:
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
-        sds = np.where(self.sds > 0, self.sds, 1.0)
-        return np.array([math.erfc(-z / math.sqrt(2)) / 2 for z in (self.estimates / sds).tolist()])
+        scales = np.sqrt(np.maximum(self.covariance.diagonal(), 0))
+        ratios = self.estimates / np.where(scales > 0, scales, 1.0)
+        return np.array([probability_above_zero(z, self.dof) for z in ratios.tolist()])
 
     def p_best(self) -> Floats:
-        """Return each entrant's probability of being best, (n,), sum 1, under the joint normal posterior.
+        """Return each entrant's probability of being best, (n,), sum 1, under the joint posterior.
 
         Monte Carlo over 4096 fixed draws: the same input gives the same output; standard error at most 0.008.
         """
         values, vectors = np.linalg.eigh(self.covariance)
         root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
         drawn = root.astype(np.float32) @ _normals(len(self.estimates))
+        if not math.isinf(self.dof):
+            drawn *= _stretches(self.dof)
         drawn += self.estimates[:, None].astype(np.float32)
         best = np.count_nonzero(drawn == drawn.max(axis=0), axis=1)  # many times faster than argmax
         return best / best.sum()
@@ -136,3 +145,8 @@ def projected(covariance: Floats) -> Floats:
 @cache
 def _normals(n: int) -> NDArray[np.float32]:
     return np.random.default_rng(20260106).standard_normal((n, _DRAWS), np.float32)
+
+
+def _stretches(dof: float) -> NDArray[np.float32]:
+    """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
+    return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)

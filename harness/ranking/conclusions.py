@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.rankings import Match, Ranked, Signal
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.estimators import ESTIMATORS, Estimate, Evidence, rounded
+from harness.ranking.estimators import ESTIMATORS, Estimate, Evidence, by_fit, rounded
 from harness.ranking.margins import fit_margins
 from harness.ranking.rewards import Placed, place
 from harness.ranking.topology import Standing
@@ -61,29 +61,36 @@ def conclude(
     rule: Rule | None = None,
     failed_last: Sequence[int] = (),
     finished: bool = True,
+    fit: Fit | None = None,
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
     `tiers` and `wins` rank when all was played (`finished`), `margins` and `bt` when calls connect all entrants. Ranks
-    are None otherwise, and where several entrants met in no match. Where no two scores of the matches differ, all
-    entrants share one rank. With rewards from the score, the failed get the lowest score less 1.
+    are None otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all
+    entrants share one rank. With rewards from the score, the failed get the lowest score less 1. A `fit` of this group
+    that rests on other groups too (`pooled`) ranks in the place of the rule's estimator.
     """
     rule = rule or Rule()
     evidence = _evidence(standings, matches)
-    estimate = ESTIMATORS[rule.estimator](evidence) if evidence else Estimate({})
+    estimate = _estimate(evidence, rule, fit) if evidence else Estimate({})
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
     judged = bool(matches) or len(standings) < 2
-    rankable = judged and (estimate.fit.connected if estimate.fit else finished)
+    compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
+    rankable = judged and compared
     values = estimate.scores if rule.reward == "score" else None
     keys = estimate.scores if estimate.keys is None else estimate.keys
     places = place(keys, failed_last, tied=tied, values=values) if rankable else {}
     margins = evidence.margins if evidence else None
     return Conclusion(
         ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
-        signal=_signal(margins, len(failed_last), tied=tied),
+        signal=_signal(fit or margins, len(failed_last), tied=tied),
         fit=margins,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
+
+
+def _estimate(evidence: Evidence, rule: Rule, fit: Fit | None) -> Estimate:
+    return by_fit(evidence, fit) if fit else ESTIMATORS[rule.estimator](evidence)
 
 
 def _evidence(standings: Sequence[Standing], matches: Sequence[Match]) -> Evidence | None:

@@ -50,7 +50,7 @@ def _by_wins(evidence: Evidence) -> Estimate:
     return Estimate(win_shares([s.entrant for s in evidence.standings], evidence.matches))
 
 
-def _by_fit(evidence: Evidence, fit: Fit) -> Estimate:
+def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
     """Return the modes as scores, to 9 places, so that ties are ties."""
     modes = rounded(fit.estimates, 9)
     return Estimate({s.entrant: exact(m) for s, m in zip(evidence.standings, modes, strict=True)}, fit=fit)
@@ -59,8 +59,8 @@ def _by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
     "tiers": _by_tiers,
     "wins": _by_wins,
-    "margins": lambda evidence: _by_fit(evidence, evidence.margins),
-    "bt": lambda evidence: _by_fit(evidence, fit_bt(evidence.calls)),
+    "margins": lambda evidence: by_fit(evidence, evidence.margins),
+    "bt": lambda evidence: by_fit(evidence, fit_bt(evidence.calls)),
 }
 """Every estimator by the name that users give it."""
 

@@ -1,9 +1,11 @@
-"""Matches that are given: each pair meets once, in both orders, and nothing follows from a result."""
+"""Matches that are given: each pair meets once, and nothing follows from a result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.ranking.schedule import ScheduledTopology
 from harness.ranking.topology import Pairing, orders
+
+_Pair = tuple[int, int]
 
 
 class GivenPairs(ScheduledTopology):
@@ -11,10 +13,14 @@ class GivenPairs(ScheduledTopology):
 
     name = "given"
 
-    def __init__(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Set up. Raises ValueError without a pair, or for an entrant against itself."""
+    def __init__(self, pairs: Sequence[_Pair], in_orders: Mapping[_Pair, tuple[_Pair, ...]] | None = None) -> None:
+        """Set up; `in_orders` says in which orders a pair is judged, by default in both.
+
+        Raises ValueError without a pair, or for an entrant against itself.
+        """
         super().__init__(sorted({entrant for pair in pairs for entrant in pair}))
         for place, (a, b) in enumerate(pairs):
             if a == b:
                 raise ValueError(f"entrant {a} cannot meet itself")
-            self._schedule.open_match(Pairing(a, b, 0, orders(a, b, "both")), place)
+            judged_in = orders(a, b, "both") if in_orders is None else in_orders[a, b]
+            self._schedule.open_match(Pairing(a, b, 0, judged_in), place)

@@ -12,7 +12,7 @@ from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
-from harness.ranking.conclusions import Rule, conclude
+from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology
 from harness.ranking.topology import Pairing, Played, Topology, exact
 
@@ -71,10 +71,10 @@ def rank_scores(
     (`anchor` and `cyclic`: only the pairs that they ask for). So it never depends on the scores whether a table can be
     ranked.
     """
-    _check_name(topology, _JUDGED_TOPOLOGIES, "topology")
-    _check_name(estimator, get_args(EstimatorName), "estimator")
-    _check_name(order, get_args(OrderPolicy), "order")
-    n = _entrants(table) if n is None else n
+    check_name(topology, _JUDGED_TOPOLOGIES, "topology")
+    check_name(estimator, get_args(EstimatorName), "estimator")
+    check_name(order, get_args(OrderPolicy), "order")
+    n = entrant_count(table) if n is None else n
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
     if not callable(table) and n > max(_ENTRANTS_OF_FEW_PAIRS, 2 * len(table)):
@@ -82,8 +82,15 @@ def rank_scores(
     look_up = _checked(table, n, order, whole=TOPOLOGIES[topology].all_pairs)  # pyright: ignore[reportArgumentType] - checked above
     sampler = _Seeded(rng) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
-    matches = _play(tournament, look_up)
+    matches = play_table(tournament, look_up)
     conclusion = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
+    return ranked_scores(conclusion, matches, n, tournament.name, estimator)
+
+
+def ranked_scores(
+    conclusion: Conclusion, matches: tuple[Match, ...], n: int, topology: str, estimator: str
+) -> RankedScores:
+    """Return the record of what was concluded on entrants 0..n-1."""
     ranked = [conclusion.ranked[i] for i in range(n)]
     return RankedScores(
         ranks=tuple(r.rank for r in ranked),
@@ -96,19 +103,19 @@ def rank_scores(
         p_best=tuple(r.p_best for r in ranked),
         p_above_mean=tuple(r.p_above_mean for r in ranked),
         signal=conclusion.signal,
-        topology=tournament.name,
+        topology=topology,
         estimator=estimator,
     )
 
 
-def _entrants(table: Table) -> int:
+def entrant_count(table: Table) -> int:
     """Return how many entrants a table has. Raises UsageError for a function, which does not say."""
     if callable(table):
         raise UsageError("a function of (i, j) does not say how many entrants there are: give n")
     return 1 + max((i for pair in table for i in _pair(pair)), default=-1)
 
 
-def _play(topology: Topology, look_up: LookUp) -> tuple[Match, ...]:
+def play_table(topology: Topology, look_up: LookUp) -> tuple[Match, ...]:
     """Play to the end by the table; return the matches."""
     scores: dict[tuple[int, int], ScorePair] = {}
     while pairings := topology.pairings():
@@ -157,10 +164,7 @@ def _checked(table: Table, n: int, order: str, *, whole: bool) -> LookUp:
     """Return how to look a pair up. Raises UsageError for a table that does not fit `n`, or is not `whole`."""
     if callable(table):
         return lambda i, j: _scores(table(i, j), i, j)
-    for i, j in map(_pair, table):
-        if not (0 <= i < n and 0 <= j < n and i != j):
-            raise UsageError(f"the pair ({i}, {j}) is not two different entrants out of 0..{n - 1}")
-    checked = {(i, j): _scores(scores, i, j) for (i, j), scores in table.items()}
+    checked = checked_scores(table, n)
     if whole:
         _check_whole(checked, n, order)
 
@@ -170,6 +174,14 @@ def _checked(table: Table, n: int, order: str, *, whole: bool) -> LookUp:
         return checked[i, j]
 
     return look_up
+
+
+def checked_scores(table: Mapping[tuple[int, int], ScorePair], n: int) -> dict[tuple[int, int], ScorePair]:
+    """Return a table's scores as numbers. Raises UsageError for a key or a value that is none of `n` entrants'."""
+    for i, j in map(_pair, table):
+        if not (0 <= i < n and 0 <= j < n and i != j):
+            raise UsageError(f"the pair ({i}, {j}) is not two different entrants out of 0..{n - 1}")
+    return {(i, j): _scores(scores, i, j) for (i, j), scores in table.items()}
 
 
 def _check_whole(table: Mapping[tuple[int, int], ScorePair], n: int, order: str) -> None:
@@ -205,6 +217,7 @@ def _missing(i: int, j: int, order: str) -> UsageError:
     return UsageError(f"no scores for {i} shown before {j}{orders}")
 
 
-def _check_name(name: str, names: tuple[str, ...], what: str) -> None:
+def check_name(name: str, names: tuple[str, ...], what: str) -> None:
+    """Raise UsageError for a name that is none of `names`."""
     if name not in names:
         raise UsageError(f"no {what} {quoted(name)}; there are: {', '.join(names)}{did_you_mean(name, names)}")

@@ -4,12 +4,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.archive import ComparisonInfo, ComparisonStore
+from harness.archive import ComparisonHead, ComparisonInfo, ComparisonStore
 from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
 from harness.transcripts import Transcript
 from tests.builders import AT, a_judged
 
-__all__ = ["a_comparison", "a_comparison_info", "a_filled_comparison", "a_side", "compared_query", "fill"]
+__all__ = [
+    "a_comparison",
+    "a_comparison_head",
+    "a_comparison_info",
+    "a_filled_comparison",
+    "a_side",
+    "compared_query",
+    "fill",
+]
 
 
 def a_side(label: str = "A", **changes: Any) -> ComparedSide:
@@ -53,11 +61,15 @@ def a_filled_comparison(
     return store.folder
 
 
+def a_comparison_head(store: ComparisonStore, file_id: str = "file-1", at: datetime = AT) -> ComparisonHead:
+    return ComparisonHead(id=file_id, created_at=at, sides=store.reader.info.sides)
+
+
 def fill(
     store: ComparisonStore, queries: int, *, file_id: str = "file-1", at: datetime = AT, finish: bool = True
 ) -> list[ComparedQuery]:
     """Write a file with some queries: B wins the even ones, loses the others."""
-    writer = store.open_comparison(file_id, at, store.reader.info.sides)
+    writer = store.open_comparison(a_comparison_head(store, file_id, at))
     written = [compared_query(store, f"q{i}", "second" if i % 2 == 0 else "first") for i in range(queries)]
     for query in written:
         writer.add(query)

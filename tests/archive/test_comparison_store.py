@@ -23,7 +23,15 @@ from harness.archive.lines import encode
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.records import to_json
-from tests.archive.comparing import a_comparison, a_comparison_info, a_filled_comparison, a_side, compared_query, fill
+from tests.archive.comparing import (
+    a_comparison,
+    a_comparison_head,
+    a_comparison_info,
+    a_filled_comparison,
+    a_side,
+    compared_query,
+    fill,
+)
 from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, an_unjudged
 
@@ -50,7 +58,7 @@ def test_the_newest_file_counts_and_a_query_with_an_open_match_is_incomplete(tmp
         assert (store.reader.newest(), list(store.reader.queries())) == (None, [])
         query = compared_query(store, "q0")
         (match,) = query.matches
-        writer = store.open_comparison("open", AT, store.reader.info.sides)
+        writer = store.open_comparison(a_comparison_head(store, "open"))
         writer.add(query.model_copy(update={"matches": (match.model_copy(update={"winner": None}),)}))
         writer.finish()
         writer.close()
@@ -66,7 +74,7 @@ def test_the_newest_file_counts_and_a_query_with_an_open_match_is_incomplete(tmp
 
 def test_a_file_begins_with_the_first_verdict_that_is_bought_for_it(tmp_path: Path) -> None:
     with a_comparison(tmp_path) as store:
-        writer = store.open_comparison("file-1", AT, store.reader.info.sides)
+        writer = store.open_comparison(a_comparison_head(store))
         assert not (store.folder / "comparisons").exists()
         store.add_verdict(a_judged())
         newest = store.reader.newest()

@@ -1,5 +1,7 @@
 """What pairs of scores say: win rate, interval, and the words for it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -80,7 +82,28 @@ def test_the_sentence_says_what_is_shown_and_what_it_would_take():
     )
 
 
-@pytest.mark.parametrize("pairs", [{}, {"q": []}, {"q": [(1,)]}, {"q": [("a", 1)]}, {"q": [(float("nan"), 1)]}])
-def test_scores_that_cannot_be_compared_are_named(pairs: Scores):
-    with pytest.raises(harness.UsageError, match=r"pair|query 'q'"):
-        compare_scores(pairs)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({},), "no pair of scores: give"),
+        (({"q": []},), "no pair of scores: give"),
+        (({"q": [(1,)]},), "query 'q': .* is not a pair of scores"),
+        (({"q": [("a", 1)]},), "query 'q': .* is not a pair of scores"),
+        (({"q": [(10**400, 1)]},), "query 'q': .* is not a pair of scores"),
+        (({"q": 7},), "query 'q': 7 is not a list of pairs"),
+        (({"q": [(float("nan"), 1)]},), "query 'q': .* not a finite number"),
+        (({"q": [(1e308, -1e308)]},), "query 'q': .* not a finite number"),
+        (([(1, 2)],), "pairs=.*: give {query: "),
+        (({"q": [(1, 2)]}, ["q"]), "clusters=.*: give {query: cluster}"),
+        (({"q": [(1, 2)]}, None, -1), "seed=-1: give a whole number from 0"),
+        (({"q": [(1, 2)]}, None, True), "seed=True: give a whole number from 0"),
+    ],
+)
+def test_scores_that_cannot_be_compared_are_named(arguments: tuple[Any, ...], message: str):
+    with pytest.raises(harness.UsageError, match=message):
+        compare_scores(*arguments)
+
+
+def test_scores_of_any_size_are_compared():
+    assert compare_scores({i: [(-1e300, 1e300)] for i in range(40)}).win_rate == 1  # pyright: ignore[reportArgumentType]
+    assert compare_scores({f"{i}": [(i * 1e150, -i * 1e150)] for i in range(40)}).worse == 39

@@ -197,3 +197,13 @@ def test_with_rewards_from_the_score_the_reward_is_the_estimate_and_advantages_a
             assert math.isclose(statistics.pstdev(advantages), 1, abs_tol=1e-4)
         else:
             assert set(advantages) == {0.0}
+
+
+@pytest.mark.parametrize("estimator", FITTED)
+@pytest.mark.parametrize("n", [16, 32])
+def test_a_swiss_tournament_of_equal_scores_ranks_all_alike_though_its_matches_connect_few(
+    estimator: str, n: int
+) -> None:
+    ranked = rank_scores(lambda i, j: (5.0, 5.0), "swiss", estimator, n=n)
+    assert set(ranked.ranks) == {(n - 1) / 2}
+    assert (set(ranked.advantages), ranked.signal) == ({0.0}, "none")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedSide, Interval, SideFigures, SideResult
-from harness.core.rounded import two_digits_up, whole_percent
+from harness.core.rounded import round_number, whole_percent
 from harness.report.text import count, counted, fixed, signed
 
 _UNKNOWN = "\N{EN DASH}"
@@ -87,7 +87,7 @@ def _power(r: SideResult) -> Iterator[ResultFigure]:
         yield ResultFigure("shown from", points, f"what {_units(r)} show with power 0.8")
     if r.enough_queries is not None:
         yield ResultFigure(
-            "queries needed", f"about {two_digits_up(r.enough_queries):,}", "to show a difference of this size"
+            "queries needed", f"about {round_number(r.enough_queries)}", "to show a difference of this size"
         )
     if r.floor is not None:
         source = f"{r.sides[0]} against itself" if r.floor_from == "runs" else "a stated default"

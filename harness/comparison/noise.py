@@ -1,0 +1,65 @@
+"""Whether a judge's verdicts on two sides are noise: how the two orders of the same pair agree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.comparison.libraries import statistics_module
+from harness.core.comparisons import ComparedQuery, CrossMatch
+
+COIN = 0.5
+"""The share of decided pairs that a judge decides differently in the other order if this judge tosses a coin.
+
+A judge's verdicts are noise unless the 95 % interval of this judge's share (Wilson's) ends below it.
+"""
+
+
+@dataclass(frozen=True)
+class Reversals:
+    """How the two orders agree on pairs of different transcripts."""
+
+    judged: int
+    """Pairs that were judged in both orders."""
+    decided: int
+    """Pairs of which both orders name a winner."""
+    flipped: int
+    """Pairs of which the two orders name opposite winners."""
+
+    def noise(self) -> str | None:
+        """Return in words why the verdicts say nothing; None where they do, and where nothing was judged."""
+        if not self.judged:
+            return None
+        if not self.decided:
+            return (
+                f"in none of {self.judged} pairs of different transcripts does the judge name a winner in both "
+                "orders: the judge tells nothing apart"
+            )
+        upper = float(
+            statistics_module("scipy.stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson").high
+        )
+        if upper < COIN:
+            return None
+        return (
+            f"in {self.flipped} of {self.decided} decided pairs the judge names the other winner when the order is "
+            f"reversed ({100 * self.flipped / self.decided:.0f} %, at most {100 * upper:.0f} %); a coin does so in "
+            f"{100 * COIN:.0f} %: such verdicts are noise"
+        )
+
+
+def reversals(queries: Sequence[ComparedQuery], sides: tuple[int, int] = (0, 1)) -> Reversals:
+    """Count how the orders agree on the pairs of two sides; the anchors' pairs count too."""
+    matches = [
+        match for query in queries for match in query.matches if match.sides == sides and _tells_apart(query, match)
+    ]
+    decided = [match for match in matches if match.flipped or (not match.inconsistent and match.winner != "tie")]
+    return Reversals(len(matches), len(decided), sum(match.flipped for match in decided))
+
+
+def _tells_apart(query: ComparedQuery, match: CrossMatch) -> bool:
+    """Whether a pair was judged in both orders, and the judge had two texts to tell apart."""
+    if match.winner is None or len(set(match.shown_first)) < 2:
+        return False
+    first, second = (
+        next((rollout.transcript for rollout in query.rollouts[side] if rollout.index == index), None)
+        for side, index in zip(match.sides, (match.first, match.second), strict=True)
+    )
+    return first is None or first != second

@@ -1,0 +1,67 @@
+"""The comparison of two sides by scores of one's own: no run, no judge."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
+from typing import Any, ParamSpec, TypeVar
+
+from harness.comparison.outcomes import Pair
+from harness.comparison.side_results import result_of
+from harness.core.comparisons import SideResult
+from harness.core.errors import UsageError, quoted
+from harness.core.python_door import of_kind, plain_door
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_PAIRS = "give {query: [(score of A, score of B), ...]}"
+_WHOLE = of_kind(Integral, instead="give a whole number from 0")
+
+
+def _door(function: Callable[P, T]) -> Callable[P, T]:
+    return plain_door(function, _RULES)
+
+
+def _seed(value: Any) -> str | None:
+    return _WHOLE(value) or ("give a whole number from 0" if value < 0 else None)
+
+
+_RULES = {
+    "pairs": of_kind(Mapping, instead=_PAIRS),
+    "clusters": of_kind(Mapping, instead="give {query: cluster}", optional=True),
+    "seed": _seed,
+}
+
+
+@_door
+def compare_scores(
+    pairs: Mapping[str, Iterable[tuple[float, float]]], clusters: Mapping[str, str] | None = None, seed: int = 0
+) -> SideResult:
+    """Compare two sides, A and B, by scores that pairs of their answers were given. Every figure speaks of B.
+
+    `pairs` holds for each query its pairs (score of A, score of B), of any scale: the higher score wins a pair, equal
+    ones tie. `clusters` names for a query the cluster of alike queries that it belongs to; a query that is not named is
+    a cluster of its own. `seed` is of the 10,000 draws. Raises UsageError without a pair, for a score that is no
+    finite number, and where the extra `compare` is not installed.
+    """
+    scored = {str(query): [_scored(query, pair) for pair in _listed(query, listed)] for query, listed in pairs.items()}
+    if not any(scored.values()):
+        raise UsageError(f"no pair of scores: {_PAIRS}")
+    named = {str(query): str(cluster) for query, cluster in (clusters or {}).items()}
+    return result_of(scored, ("A", "B"), clusters=named, floor=None, seed=int(seed))
+
+
+def _listed(query: object, pairs: Any) -> Iterable[Any]:
+    try:
+        return list(pairs)
+    except TypeError:
+        raise UsageError(f"query {quoted(query)}: {quoted(pairs)} is not a list of pairs of scores") from None
+
+
+def _scored(query: object, pair: Any) -> Pair:
+    try:
+        first, second = (float(score) for score in pair)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
+    if not (math.isfinite(first) and math.isfinite(second) and math.isfinite(second - first)):
+        raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
+    return Pair(outcome=0.5 if first == second else float(second > first), margin=second - first)

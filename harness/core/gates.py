@@ -1,0 +1,53 @@
+"""The records of a gate: what was foretold, what each look said, and what became of it."""
+
+from typing import Literal
+
+from harness.core.comparisons import Comparison
+from harness.core.records import Record
+
+GateFinding = Literal["not worse", "worse", "cannot tell"]
+
+
+class Forecast(Record):
+    """How probably an agent that is as good as the baseline passes a gate."""
+
+    probability: float
+    queries: int
+    """How many are judged at most; of queries in clusters, how many count as independent."""
+    margin: float
+    looks: int
+    spread: float
+    """Standard deviation of a query's win rate between equal agents."""
+    spread_from: Literal["runs", "default"]
+    """Where the spread comes from: pairs of the baseline judged in its own run, or the default."""
+    desired: float = 0.8
+    queries_desired: int | None = None
+    """How many queries let an equal agent pass with the probability `desired`; None where a million are too few."""
+
+
+class GateLook(Record):
+    """What the queries that were judged up to a look said."""
+
+    queries: int
+    critical: float
+    """How many standard errors the interval takes, before Student's t."""
+    win_rate: float
+    interval: tuple[float, float]
+    finding: GateFinding
+
+
+class GateResult(Record):
+    """What a gate says: what `harness gate --json` prints."""
+
+    finding: GateFinding
+    passed: bool
+    """Whether the command exits with 0."""
+    sentence: str
+    margin: float
+    """How far below one half the interval of the win rate may reach."""
+    reasons: tuple[str, ...] = ()
+    """Why the gate cannot tell, besides the interval."""
+    forecast: Forecast
+    looks: tuple[GateLook, ...]
+    planned_looks: int
+    comparison: Comparison

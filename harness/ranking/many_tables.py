@@ -1,0 +1,71 @@
+"""Ranking many tables of pairwise scores at once, each as its calls stand, so that the judge is learnt from all."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from harness.core.errors import UsageError, quoted
+from harness.core.rankings import Match
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.conclusions import Rule, comparisons_of, conclude
+from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.pooled import fit_pooled
+from harness.ranking.score_table import (
+    RankedScores,
+    ScorePair,
+    check_name,
+    checked_scores,
+    entrant_count,
+    play_table,
+    ranked_scores,
+)
+from harness.ranking.topology import Standing
+
+ScoreTable = Mapping[tuple[int, int], ScorePair]
+"""(i, j), i shown first, to (score of i, score of j); greater is better."""
+_ESTIMATORS = ("pooled", "margins", "bt", "wins")
+
+
+def rank_many(tables: Sequence[ScoreTable], estimator: str = "pooled") -> list[RankedScores]:
+    """Rank the entrants of each table by the calls that it holds, and return the rankings in order.
+
+    A table holds one group's calls as they were made: no topology plays, no pair has to be there, and a pair may be
+    there in one order or in both. Its entrants are 0 to the greatest named. `pooled` learns the judge's noise, its bias
+    and how much of a score's level is real from all the tables, so give those of one judge and one rubric together;
+    the other estimators rank each table by itself. Scores are best on the rubric's scale, 0 to 10; `scores` and
+    `uncertainty` are about the group's mean, in its points (`bt`: logits, `wins`: the share of points). Ranks are None
+    where the calls do not connect all entrants. Raises UsageError: an unknown estimator, a table without a pair, a key
+    that is no pair of entrants, a score that is no finite number.
+    """
+    check_name(estimator, _ESTIMATORS, "estimator of tables as they stand")
+    played = [_as_matches(table, place) for place, table in enumerate(tables)]
+    fits: Sequence[Fit | None] = [None] * len(played)
+    if estimator == "pooled":
+        fits = fit_pooled([_comparisons(matches, n) for matches, n in played])
+    rule = Rule("margins" if estimator == "pooled" else estimator)  # pyright: ignore[reportArgumentType] - checked above
+    return [
+        ranked_scores(conclude(_standings(matches, n), matches, rule=rule, fit=fit), matches, n, "given", estimator)
+        for (matches, n), fit in zip(played, fits, strict=True)
+    ]
+
+
+def _as_matches(table: ScoreTable, place: int) -> tuple[tuple[Match, ...], int]:
+    """Return a table's matches, and how many entrants it has."""
+    if not isinstance(table, Mapping) or not table:  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
+        raise UsageError(f"table {place} is {quoted(table)}: give a mapping of (i, j) to the scores of i and j")
+    n = entrant_count(table)
+    scores = checked_scores(table, n)
+    pairs = [(a, b) for a, b in scores if a < b or (b, a) not in scores]
+    in_orders = {(a, b): ((a, b), (b, a)) if (b, a) in scores else ((a, b),) for a, b in pairs}
+    return play_table(GivenPairs(pairs, in_orders), lambda i, j: scores[i, j]), n
+
+
+def _comparisons(matches: Sequence[Match], n: int) -> Comparisons:
+    return comparisons_of(range(n), matches)
+
+
+def _standings(matches: Sequence[Match], n: int) -> list[Standing]:
+    points: list[list[Fraction]] = [[] for _ in range(n)]
+    for match in matches:
+        points[match.a].append(Fraction(repr(match.score_a)))
+        points[match.b].append(Fraction(repr(match.score_b)))
+    return [Standing(entrant, 0, tuple(of), None) for entrant, of in enumerate(points)]

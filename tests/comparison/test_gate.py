@@ -1,0 +1,111 @@
+"""What a gate says of simulated agents: equal ones, worse ones, and judges that tell nothing."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.comparison.look_plan import FEWEST_QUERIES, LookPlan, finding, steps
+from harness.comparison.noise import reversals
+from harness.core.comparisons import ComparedQuery
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from gate import MARGIN, Case, play
+from simulated_gate import SHARP, repeats
+
+
+@pytest.mark.parametrize(
+    ("interval", "says"),
+    [
+        ((0.46, 0.58), "not worse"),
+        ((0.46, 0.49), "not worse"),
+        ((0.45, 0.58), "cannot tell"),
+        ((0.40, 0.50), "cannot tell"),
+        ((0.30, 0.49), "worse"),
+    ],
+)
+def test_an_interval_says_not_worse_worse_or_that_nobody_can_tell(interval: tuple[float, float], says: str):
+    assert finding(interval, 0.05) == says
+
+
+@given(st.integers(0, 300), st.integers(1, 8), st.integers(1, 12), st.integers(0, 3))
+def test_the_parts_of_a_gate_hold_each_query_once_and_no_cluster_twice(count: int, looks: int, size: int, seed: int):
+    queries = [f"q{i}" for i in range(count)]
+    clusters = {query: str(i // size) for i, query in enumerate(queries)}
+    parts = steps(queries, looks, clusters, seed)
+    assert sorted(query for part in parts for query in part) == sorted(queries)
+    assert sum(len({clusters[query] for query in part}) for part in parts) == len(set(clusters.values()))
+    assert len(parts) <= looks
+    assert parts == steps(queries[::-1], looks, clusters, seed)
+    if len(parts) > 1:
+        assert len(parts[0]) >= FEWEST_QUERIES
+        assert all(parts)
+
+
+def test_equal_agents_pass_about_as_often_as_foretold_and_are_seldom_called_worse():
+    outcome = play(Case("equal", SHARP, 200, 4), 60)
+    assert outcome.share("not worse") == pytest.approx(outcome.foretold, abs=0.15)
+    assert outcome.share("worse") <= 0.05
+
+
+def test_a_worse_agent_never_passes_and_is_found_early():
+    outcome = play(Case("worse", SHARP, 200, 4, 1.0), 20)
+    assert outcome.findings == {"worse": 20}
+    assert outcome.judged < 0.8
+
+
+def test_a_judge_that_likes_the_first_side_gives_one_half_and_is_noise():
+    (repeat,) = repeats(None, 1, 60, np.random.default_rng(0))
+    judged = {query.query: query for query in repeat.queries}
+    (look,) = LookPlan.of(list(judged), 1, MARGIN).looks(judged)
+    assert look.win_rate == 0.5
+    assert "noise" in (reversals(repeat.queries).noise() or "")
+
+
+def test_a_judge_that_gives_equal_scores_to_different_texts_tells_nothing_apart():
+    tied = [settled(query, winner="tie", flipped=False) for query in a_sharp_repeat()]
+    assert "tells nothing apart" in (reversals(tied).noise() or "")
+    alike = [
+        query.model_copy(
+            update={
+                "rollouts": tuple(
+                    tuple(rollout.model_copy(update={"transcript": "same"}) for rollout in side)
+                    for side in query.rollouts
+                )
+            }
+        )
+        for query in tied
+    ]
+    assert reversals(alike).noise() is None, "equal texts are equally good"
+
+
+def test_open_pairs_count_against_every_finding():
+    judged = {query.query: query for query in a_sharp_repeat()}
+    plan = LookPlan.of(list(judged), 1, MARGIN)
+    (whole,) = plan.looks(judged)
+    name, query = next(iter(judged.items()))
+    judged[name] = settled(query, winner=None, flipped=False)
+    (look,) = plan.looks(judged)
+    assert look.interval[0] < whole.interval[0]
+    assert look.interval[1] > whole.interval[1]
+
+
+def test_a_look_waits_for_all_of_its_queries():
+    judged = {query.query: query for query in a_sharp_repeat(80)}
+    plan = LookPlan.of(list(judged), 4, 0.001)
+    assert len(plan.looks(judged)) == 4
+    missing = plan.parts[2][0]
+    assert len(plan.looks({name: query for name, query in judged.items() if name != missing})) == 2
+
+
+def a_sharp_repeat(queries: int = 40) -> list[ComparedQuery]:
+    (repeat,) = repeats(SHARP, 1, queries, np.random.default_rng(1))
+    return repeat.queries
+
+
+def settled(query: ComparedQuery, **changes: object) -> ComparedQuery:
+    matches = tuple(match.model_copy(update={"inconsistent": False, **changes}) for match in query.matches)
+    return query.model_copy(update={"matches": matches})
