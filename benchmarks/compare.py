@@ -3,7 +3,7 @@
     python benchmarks/compare.py [COMPARISONS]
 
 The simulated judge, two samples a side and query, two pairs that share no rollout, both orders. Queries that are alike
-share half of the variance of a side's quality. Every figure comes from `harness.compare_scores` or `side_result`.
+share half of the variance of a side's quality. The functions behind `harness.compare_scores` work the figures out.
 """
 
 import sys
@@ -16,15 +16,17 @@ import numpy as np
 from simulated_judge import REGIMES, Array, Regime, draw
 from statsmodels.stats.power import TTestPower
 
-from harness import SideResult, compare_scores
+from harness import SideResult
 from harness.comparison import shown, side_result
+from harness.comparison.clusters import Clusters, mean_by_query
+from harness.comparison.intervals import interval_of_share
+from harness.comparison.power import ALPHA
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
 
 SHARP, NOISY = REGIMES[:2]
 ALIKE = 0.5
 """Share of the variance of a side's quality that alike queries share."""
 SAMPLES = 2
-Scores = dict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -55,49 +57,44 @@ def judged(setting: Setting, rng: np.random.Generator) -> Array:
     return np.stack([np.stack([calls[:, a, b], calls[:, b, a, ::-1]], axis=1) for a, b in pairs], axis=1)
 
 
-def scores_of(orders: Array) -> Scores:
-    """Return the mean scores of each query's pairs."""
-    means = np.rint(orders.sum(axis=2) * 10) / 20
-    return {f"q{i}": [(float(a), float(b)) for a, b in pairs] for i, pairs in enumerate(means)}
-
-
-def comparisons(setting: Setting, count: int, seed: int) -> Iterator[SideResult]:
-    """Yield comparisons of A and B."""
+def comparisons(setting: Setting, count: int, seed: int) -> Iterator[Clusters]:
+    """Yield what comparisons of A and B rest on."""
     rng = np.random.default_rng(seed)
     clusters = {f"q{i}": f"c{i // setting.alike}" for i in range(setting.clusters * setting.alike)}
     for _ in range(count):
-        yield compare_scores(scores_of(judged(setting, rng)), clusters if setting.alike > 1 else None)
+        margins = np.rint(10 * (orders := judged(setting, rng))[..., 1].sum(axis=2) - 10 * orders[..., 0].sum(axis=2))
+        outcomes = {f"q{i}": list((np.sign(pairs) + 1) / 2) for i, pairs in enumerate(margins)}
+        yield Clusters.of(mean_by_query(outcomes), clusters)
 
 
 def coverage(setting: Setting, count: int, seed: int = 0) -> float:
     """Return how often the interval of A against A holds one half."""
-    return float(np.mean([r.interval[0] <= 0.5 <= r.interval[1] for r in comparisons(setting, count, seed)]))
+    intervals = [interval_of_share(clusters, seed=i) for i, clusters in enumerate(comparisons(setting, count, seed))]
+    return float(np.mean([interval.low <= 0.5 <= interval.high for interval in intervals]))
 
 
-def lead_for(regime: Regime, win_rate: float) -> float:
-    """Return how far B must stand above A to win that often, ties one half: by bisection on 100,000 queries."""
+def lead_for(regime: Regime, win_rate: float, queries: int) -> float:
+    """Return how far B must stand above A to win that often, ties one half: by bisection on so many queries."""
     low, high = 0.0, 3.0
     for _ in range(14):
         middle = (low + high) / 2
-        orders = judged(Setting(regime, 100_000, lead=middle), np.random.default_rng(1))
+        orders = judged(Setting(regime, queries, lead=middle), np.random.default_rng(1))
         margins = np.rint(10 * (orders[..., 1] - orders[..., 0]).sum(axis=2))
         low, high = (middle, high) if float((np.sign(margins).mean() + 1) / 2) < win_rate else (low, middle)
     return (low + high) / 2
 
 
-def found(regime: Regime, win_rate: float, queries: int, count: int, seed: int = 0) -> tuple[float, float, float]:
+def found(
+    regime: Regime, win_rate: float, queries: int, count: int, *, seed: int = 0, calibration: int = 100_000
+) -> tuple[float, float, float]:
     """Return how often B is shown to be better, the power stated for it, and the mean win rate."""
-    setting = Setting(regime, queries, lead=lead_for(regime, win_rate))
-    results = list(comparisons(setting, count, seed))
+    setting = Setting(regime, queries, lead=lead_for(regime, win_rate, calibration))
+    drawn = list(comparisons(setting, count, seed))
+    spread = float(np.mean([clusters.spread for clusters in drawn if clusters.spread is not None]))
     of_t_test: Any = TTestPower()
-    unit = float(of_t_test.solve_power(nobs=queries, alpha=0.05, power=0.8))
-    spread = float(np.mean([r.detectable for r in results if r.detectable is not None])) / unit
-    stated = float(of_t_test.power((win_rate - 0.5) / spread, queries, 0.05))
-    return (
-        float(np.mean([shown(r) == "better" for r in results])),
-        stated,
-        float(np.mean([r.win_rate for r in results])),
-    )
+    stated = float(of_t_test.power((win_rate - 0.5) / spread, queries, ALPHA))
+    found_better = [interval_of_share(clusters, seed=i).low > 0.5 for i, clusters in enumerate(drawn)]
+    return float(np.mean(found_better)), stated, float(np.mean([clusters.mean for clusters in drawn]))
 
 
 def compared_queries(orders: Array, lengths: Array) -> list[ComparedQuery]:
