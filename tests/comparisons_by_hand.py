@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.archive import ComparisonInfo, ComparisonReader, ComparisonStore
+from harness.archive import ComparisonHead, ComparisonInfo, ComparisonReader, ComparisonStore
 from harness.core.comparisons import (
     ComparedQuery,
     ComparedRollout,
@@ -277,7 +277,8 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
             store.put_blob(text)
         for verdict in made.verdicts.values():
             store.add_verdict(verdict)
-        file = store.open_comparison("20260722T090000-first", AT, said.sides)
+        head = ComparisonHead(id="20260722T090000-first", created_at=AT, sides=said.sides, notes=said.notes)
+        file = store.open_comparison(head)
         for query in made.queries:
             file.add(query)
         file.finish()
