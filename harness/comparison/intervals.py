@@ -29,15 +29,16 @@ def method_for(count: int) -> Literal["bootstrap", "t"]:
 def interval_of_share(clusters: Clusters, seed: int) -> Interval:
     """Return the mean of shares, 0..1, with its interval; 0.5 [0, 1] of nothing, and [0, 1] for one cluster.
 
-    Where fewer than six clusters differ from the others, what spread there is says little of what else there may be.
-    The interval then holds at least what the next clusters can change: the upper Clopper-Pearson bound u of the share
-    of clusters that would say something else, were there none so far, gives mean * (1 - u) to mean * (1 - u) + u.
+    Where fewer than six clusters, and fewer than one in five, differ from the others, the spread between them says
+    little of what else there may be. The interval then holds at least what the next clusters can change: the upper
+    Clopper-Pearson bound u of the share of clusters that would say something else, were there none so far, gives
+    mean * (1 - u) to mean * (1 - u) + u.
     """
     if clusters.count < 2:
         return Interval(value=clusters.mean if clusters.count else 0.5, low=0.0, high=1.0)
     value = clusters.mean
     low, high = _ends(clusters, seed)
-    if clusters.dissenters < FEWEST_SHOWING:
+    if clusters.dissenters < min(FEWEST_SHOWING, clusters.count / 5):
         unseen = 1 - _OUTSIDE ** (1 / clusters.count)
         low, high = min(low, value * (1 - unseen)), max(high, value * (1 - unseen) + unseen)
     return Interval(value=value, low=max(0.0, low), high=min(1.0, high))
