@@ -11,9 +11,11 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
     from harness.archive.blobs import Blobs
-    from harness.archive.comparison_reader import ComparisonReader
+    from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
     from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
     from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
+    from harness.archive.comparison_validation import comparison_findings
+    from harness.archive.folder_check import Finding
     from harness.archive.folder_reader import FolderReader
     from harness.archive.layout import (
         ASIDE,
@@ -39,14 +41,14 @@ if TYPE_CHECKING:
     from harness.archive.schema import schema_of, schemas
     from harness.archive.store import Store, VerdictStore
     from harness.archive.typed_records import RankingHead, checked, recorded_settings
-    from harness.archive.validation import Finding, findings
+    from harness.archive.validation import findings
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
             "blobs": "Blobs",
-            "comparison_reader": "ComparisonReader",
+            "comparison_reader": "ComparisonFile ComparisonReader",
             "comparison_records": "ComparisonHead ComparisonInfo",
             "comparison_store": "ComparisonStore ComparisonWriter",
             "folder_reader": "FolderReader",
@@ -65,7 +67,9 @@ else:
             "schema": "schema_of schemas",
             "store": "Store VerdictStore",
             "typed_records": "RankingHead checked recorded_settings",
-            "validation": "Finding findings",
+            "comparison_validation": "comparison_findings",
+            "folder_check": "Finding",
+            "validation": "findings",
         },
     )
 
@@ -74,6 +78,7 @@ __all__ = [
     "Archived",
     "Attestation",
     "Blobs",
+    "ComparisonFile",
     "ComparisonHead",
     "ComparisonInfo",
     "ComparisonReader",
@@ -95,6 +100,7 @@ __all__ = [
     "attest_addresses",
     "attestation_of",
     "checked",
+    "comparison_findings",
     "find_archived",
     "find_run",
     "findings",

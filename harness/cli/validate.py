@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 @options.json_option
 @click.pass_obj
 def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, repair: bool, as_json: bool) -> ExitCode:
-    """Check every line, checksum, hash, reference and ranking of a run. Exit code 5 if anything is damaged.
+    """Check every line, checksum, hash, reference and ranking of a run, or of a comparison. Exit code 5 if damaged.
 
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
     """
-    from harness.archive import find_run
+    from harness.archive import find_archived
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.core.clock import now
-    from harness.pipeline import validate_run
+    from harness.pipeline import validate_comparison, validate_run
 
-    folder = find_run(run, runs_folder(runs_dir, environ))
-    validation = validate_run(folder, now, repair=repair)
+    folder, kind = find_archived(run, runs_folder(runs_dir, environ))
+    look = validate_comparison if kind == "comparison" else validate_run
+    validation = look(folder, now, repair=repair)
     if as_json:
         findings = [
             {"kind": finding.kind, "file": str(finding.path), "line": finding.line, "reason": finding.reason}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.pipeline.comparing.validation import validate_comparison
     from harness.pipeline.concurrency import for_each
     from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
     from harness.pipeline.cut_short import what_is_kept
@@ -35,6 +36,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "comparing.validation": "validate_comparison",
             "concurrency": "for_each",
             "costs": "ceiling_of check_prices prices_by_name",
             "cut_short": "what_is_kept",
@@ -91,6 +93,7 @@ __all__ = [
     "rubric_of",
     "rubric_of_run",
     "run_queries",
+    "validate_comparison",
     "validate_run",
     "what_is_kept",
 ]

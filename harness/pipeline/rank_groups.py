@@ -25,7 +25,7 @@ from harness.tournament import Ranker
 
 
 class _Writer(Protocol):
-    def add(self, group: GroupRanking) -> None: ...
+    def add(self, group: GroupRanking, /) -> None: ...
 
 
 @dataclass(frozen=True)

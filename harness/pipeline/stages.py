@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive import Store
+from harness.archive import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints import (
@@ -123,7 +123,7 @@ async def open_judge(
     rubric: Rubric,
     settings: Settings,
     credentials: Credentials,
-    store: Store,
+    store: VerdictStore,
     surroundings: Surroundings,
 ) -> AsyncGenerator[Judge]:
     """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
@@ -136,7 +136,7 @@ async def open_judge_models(
     spec: JudgeSpec,
     settings: Settings,
     credentials: Credentials,
-    store: Store,
+    store: VerdictStore,
     surroundings: Surroundings,
     extra: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:

@@ -3,9 +3,9 @@
 A ranking is played again by the very code that made it, on the verdicts that its matches name.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -13,17 +13,12 @@ import anyio
 from harness.archive import Blobs, Finding, RankingFile, RunReader, RunStore, findings, move_aside, recorded_settings
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Failure, Group
-from harness.core.settings import Settings
-from harness.core.verdicts import Judged, Unjudged
-from harness.judging import PairJuror, PairJury, PairLedger, Task
+from harness.core.records import Group
 from harness.pipeline.rank_groups import rank_part
+from harness.pipeline.recorded_jury import recorded_jury
 from harness.rollouts import parts
 from harness.tournament import METHODS, TournamentRanker, rules_of
-from harness.transcripts import ESTIMATE, Transcript, is_at_hand, is_rendering
-
-_HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
-"""What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
+from harness.transcripts import ESTIMATE, is_at_hand, is_rendering
 
 
 @dataclass(frozen=True)
@@ -45,22 +40,29 @@ def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validat
     With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
     person can mend. Raises CannotWrite, ArchiveLocked.
     """
-    before = _look(folder)
-    mendable = repair and _damage(before) and not any(finding.by_hand for finding in before)
-    return Validation(before, _repaired(folder, before, clock) if mendable else before)
+    return validated(folder, _look, lambda: RunStore(folder, clock()), repair=repair)
 
 
-def _repaired(folder: Path, remaining: tuple[Finding, ...], clock: Clock) -> tuple[Finding, ...]:
-    before = None
-    with RunStore(folder, clock()):
-        while _damage(remaining) and remaining != before:
-            move_aside(folder, [finding for finding in remaining if finding.kind == "damage"])
-            before, remaining = remaining, _look(folder)
-    return remaining
+def validated(
+    folder: Path,
+    look: Callable[[Path], tuple[Finding, ...]],
+    lock: Callable[[], AbstractContextManager[object]],
+    *,
+    repair: bool,
+) -> Validation:
+    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as `lock` does."""
+    before = remaining = look(folder)
+    if repair and _damage(before) and not any(finding.by_hand for finding in before):
+        last: tuple[Finding, ...] | None = None
+        with lock():
+            while _damage(remaining) and remaining != last:
+                move_aside(folder, [finding for finding in remaining if finding.kind == "damage"])
+                last, remaining = remaining, look(folder)
+    return Validation(before, remaining)
 
 
-def _damage(of_run: tuple[Finding, ...]) -> int:
-    return sum(f.kind == "damage" for f in of_run)
+def _damage(of_folder: tuple[Finding, ...]) -> int:
+    return sum(f.kind == "damage" for f in of_folder)
 
 
 def _look(folder: Path) -> tuple[Finding, ...]:
@@ -91,7 +93,8 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         group = _ranked_group(reader, stored)
         if group is None:
             continue
-        ranker = TournamentRanker(_jury(reader, stored, settings), rules_of(settings, counter, rendering))
+        verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
+        ranker = TournamentRanker(recorded_jury(verdicts, settings), rules_of(settings, counter, rendering))
         again = anyio.run(rank_part, ranker, group, settings)
         if [_place(r) for r in again.rollouts] != [_place(r) for r in stored.rollouts]:
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
@@ -111,41 +114,3 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
 def _place(ranked: Ranked) -> tuple[float | None, ...]:
     numbers = (ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score)
     return tuple(None if number is None else round(number, 6) for number in numbers)
-
-
-def _jury(reader: RunReader, stored: GroupRanking, settings: Settings) -> PairJury:
-    """Seat each juror that has a verdict in the ranking's matches."""
-    verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-    judges = dict.fromkeys(v.judge for v in verdicts)
-    jurors = [RecordedJuror([v for v in verdicts if v.judge == judge]) for judge in judges]
-    return PairJury(jurors, settings.jury)
-
-
-class RecordedJuror(PairJuror):
-    """Has one judge's verdicts in a ranking's matches, by the transcripts in the order shown; asks nobody."""
-
-    def __init__(self, verdicts: Sequence[Judged]) -> None:
-        self._verdicts = {(v.first, v.second, v.repeat): v for v in verdicts}
-
-    def at_hand(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
-        """Return the recorded verdict; None where the ranking's matches have none."""
-        del ledger
-        for hidden in _HIDDEN:
-            shown = replace(first, **hidden).hash, replace(second, **hidden).hash
-            if verdict := self._verdicts.get((*shown, task.repeat)):
-                return verdict
-        return None
-
-    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
-        """Return the recorded verdict, or a failed one."""
-        return self.at_hand(ledger, task, first, second) or Unjudged(
-            key=f"{first.hash}/{second.hash}",
-            query="",
-            first=first.hash,
-            second=second.hash,
-            rubric="",
-            judge="",
-            started_at=datetime.fromtimestamp(0, UTC),
-            duration_s=0.0,
-            failure=Failure(kind="internal", type="NotThere", message="no match of this ranking has that verdict"),
-        )

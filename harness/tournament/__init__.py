@@ -3,7 +3,7 @@
 It asks judges and ranks what they say. It must not know how rollouts are made, nor where rankings are kept.
 """
 
-from harness.tournament.cross import CrossPair
+from harness.tournament.cross import CrossPair, play_cross
 from harness.tournament.group import rules_of
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import TournamentRanker
@@ -18,6 +18,7 @@ __all__ = [
     "Ranker",
     "TournamentRanker",
     "clipped",
+    "play_cross",
     "rules_of",
     "scale_notes",
     "score_list",

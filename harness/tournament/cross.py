@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from harness.core.comparisons import CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
-from harness.core.records import Role, Rollout
+from harness.core.records import Role
 from harness.judging import PairJury, PairLedger, Task
 from harness.ranking import GivenPairs
 from harness.tournament.group_jury import GroupJury
@@ -15,6 +15,11 @@ from harness.transcripts import Transcript
 
 Place = tuple[int, int]
 """A rollout by its side's place in the comparison and its index."""
+
+
+class _Ended(Protocol):
+    @property
+    def status(self) -> Literal["ok", "failed"]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class PlayedPairs:
 
 async def play_cross(
     pairs: Sequence[CrossPair],
-    rollouts: Mapping[Place, Rollout],
+    rollouts: Mapping[Place, _Ended],
     texts: Mapping[Place, Transcript],
     task: Task,
     jury: PairJury,
@@ -69,14 +74,14 @@ async def play_cross(
     )
 
 
-def _forfeit(pair: CrossPair, rollouts: Mapping[Place, Rollout]) -> ForfeitedBy | None:
+def _forfeit(pair: CrossPair, rollouts: Mapping[Place, _Ended]) -> ForfeitedBy | None:
     first, second = (rollouts[place].status == "failed" for place in pair.places)
     if first and second:
         return "both"
     return "first" if first else "second" if second else None
 
 
-def _forfeited(pair: CrossPair, rollouts: Mapping[Place, Rollout]) -> CrossMatch:
+def _forfeited(pair: CrossPair, rollouts: Mapping[Place, _Ended]) -> CrossMatch:
     forfeit = _forfeit(pair, rollouts)
     winner: Literal["first", "second", "tie"] = (
         "tie" if forfeit == "both" else "second" if forfeit == "first" else "first"

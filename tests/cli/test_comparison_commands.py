@@ -37,3 +37,16 @@ def test_ls_lists_a_comparison_among_the_runs_and_says_which_it_is(harness: Harn
         (COMPARISON, "comparison", "done"),
         (f"{COMPARISON}-2", "comparison", "interrupted"),
     ]
+
+
+def test_validate_checks_a_comparison_and_repairs_it(harness: Harness, tmp_path: Path):
+    folder = a_filled_comparison(tmp_path / "runs", COMPARISON)
+    whole = harness("validate", "last")
+    assert (whole.code, whole.out) == (0, f"runs/{COMPARISON}: whole\n")
+    path = next((folder / "verdicts").iterdir())
+    path.write_bytes(path.read_bytes().replace(b'"combined"', b'"Combined"', 1))
+    damaged = harness("validate", COMPARISON)
+    assert (damaged.code, "the checksum does not match" in damaged.out) == (5, True)
+    mended = harness("validate", COMPARISON, "--repair")
+    assert (mended.code, "whole, less the lines now in damaged/" in mended.out) == (0, True)
+    assert {finding["kind"] for finding in harness("validate", "--json").json} == {"notice"}

@@ -1,0 +1,164 @@
+"""Is a folder of the archive whole? What runs and comparisons have in common: files, lines, texts and verdicts."""
+
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.archive.blobs import blob_name
+from harness.archive.layout import ASIDE, LOCK, PAGE
+from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
+from harness.archive.raw_lines import RawLine, raw_lines
+from harness.archive.run_files import PART, files_in, open_file, strange_things
+from harness.archive.typed_records import BLOB, SEGMENT_HEAD, VERDICT_LINE, BlobText, read_record
+from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.verdicts import AnyVerdict, Judged
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be. A notice is not damage: nothing that counted is lost."""
+
+    kind: Literal["damage", "notice"]
+    path: Path
+    reason: str
+    line: int | None = None
+    by_hand: bool = False
+    """No repair mends it: a person must."""
+
+    def __str__(self) -> str:
+        """Return `damage: file:line: reason`."""
+        where = f"{self.path}:{self.line}" if self.line else str(self.path)
+        return f"{self.kind}: {where}: {self.reason}"
+
+
+class FolderCheck:
+    """Looks at the records of a folder in their order, and keeps what the later ones refer to."""
+
+    segments: Sequence[str]
+    """The folders with files of records, each after those that its records refer to."""
+    results: str
+    """The one of them with files of results: a footer ends each of those."""
+
+    def __init__(self) -> None:
+        """Nothing is looked at yet."""
+        self.blobs = set[bytes]()
+        self.used = set[bytes]()
+        self.verdicts = set[str]()
+
+    @abstractmethod
+    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+        """Check a record that is no text, no verdict and no segment's header. Raises ArchiveDamaged."""
+
+    def findings(self, folder: Path, info_file: str) -> Iterator[Finding]:
+        """Yield what is wrong with a folder, apart from the file that is written once."""
+        strange = list(_strange_findings(folder, self.segments, folder / info_file))
+        yield from strange
+        if any(finding.by_hand for finding in strange):
+            return  # records refer to each other: they are read once all files can be
+        for segment in self.segments:
+            paths = list(files_in(folder / segment))
+            for path in paths:
+                yield from self._file_findings(path, segment, newest=path == paths[-1])
+        if spare := len(self.blobs - self.used):
+            yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
+
+    def use_blobs(self, names: Iterable[str]) -> None:
+        """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
+        for name in names:
+            refers(bool(_SHA256.fullmatch(name)), f"blob {name[:80]!r}")
+            refers(bytes.fromhex(name) in self.blobs, f"blob {name}")
+            self.used.add(bytes.fromhex(name))
+
+    def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
+        counted: Counter[str] = Counter()
+        with open_file(path) as file:
+            for line in raw_lines(file):
+                if line.torn:
+                    yield _tail(path, line)
+                    continue
+                try:
+                    located = _located(line, path)
+                    counted[located.members["kind"]] += 1
+                    refuse_twice_named(line.data)
+                    self._check(located, segment, counted)
+                except (ArchiveDamaged, UsageError) as exc:
+                    yield Finding("damage", path, reason_of(exc, path, line.number), line.number)
+        if not counted["header"]:
+            yield Finding("notice", path, "it has no header")
+        elif segment == self.results and not counted["footer"]:
+            then = "`harness resume` makes a new one" if newest else "later ones stand in for it"
+            yield Finding("notice", path, f"this {segment[:-1]} was cut short; {then}")
+
+    def _check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+        kind = located.members["kind"]
+        if (segment, kind) == ("blobs", "blob"):
+            self._add_blob(read_record(located, BLOB))
+        elif (segment, kind) == ("verdicts", "verdict"):
+            self._add_verdict(read_record(located, VERDICT_LINE))
+        elif kind != SEGMENT_HEAD.kind or segment == self.results:
+            self.check(located, segment, counted)
+
+    def _add_blob(self, blob: BlobText) -> None:
+        if blob_name(blob.text) != blob.sha256:
+            raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
+        self.blobs.add(bytes.fromhex(blob.sha256))
+
+    def _add_verdict(self, verdict: AnyVerdict) -> None:
+        self.use_blobs(verdict.raw_replies)
+        if isinstance(verdict, Judged):
+            self.verdicts.add(verdict.key)
+
+
+def refers(stored: bool, what: str) -> None:
+    """Raise ArchiveDamaged unless what a record refers to is stored."""
+    if not stored:
+        raise ArchiveDamaged(f"it refers to {what}, which is not there")
+
+
+def unknown_kind(located: LocatedRecord) -> ArchiveDamaged:
+    """Return the error for a record of a kind that has no place where it stands."""
+    return ArchiveDamaged(f"it refers to a kind of record, {located.members['kind']!r}, which is not there")
+
+
+def check_count(stated: int, counted: int, what: str) -> None:
+    """Raise ArchiveDamaged for a footer that counts other than what is there."""
+    if stated != counted:
+        raise ArchiveDamaged(f"it counts {stated} {what}, and there are {counted}")
+
+
+def reason_of(exc: Exception, path: Path, line: int | None = None) -> str:
+    """Return what an error says, without the place, which the finding names."""
+    return str(exc).removeprefix(str(path)).removeprefix(f":{line}").removeprefix(": ")
+
+
+def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) -> Iterator[Finding]:
+    """Yield what is neither a plain file nor a plain folder, but the file that is written once."""
+    try:
+        for path, reason, is_folder in strange_things(folder, (*segments, ASIDE), (LOCK, PAGE)):
+            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART
+            if path != info_file:
+                yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
+    except ArchiveDamaged as exc:
+        yield Finding("damage", folder, reason_of(exc, folder), by_hand=True)
+
+
+def _located(line: RawLine, path: Path) -> LocatedRecord:
+    if line.fault:
+        raise ArchiveDamaged(line.fault)
+    members = decode(line.data, f"{path}:{line.number}")
+    return LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
+
+
+def _tail(path: Path, line: RawLine) -> Finding:
+    try:
+        decode(line.data[:-1] + b"\n", path)
+    except (ArchiveDamaged, UsageError):
+        reason = "the last line was cut off while it was written; it never counted"
+        return Finding("notice", path, reason, line.number)
+    return Finding("damage", path, "the line's end was changed", line.number)
