@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from harness.comparison.clusters import Clusters
+from harness.comparison.intervals import FEWEST_SHOWING
 from harness.comparison.libraries import statistics_module
 
 DEFAULT_SPREAD = 0.42
@@ -21,7 +22,7 @@ def detectable(clusters: Clusters, spread_of_equals: float) -> float | None:
     if clusters.count < 2:
         return None
     effect = _power().solve_power(nobs=clusters.count, alpha=ALPHA, power=POWER)
-    distance = float(effect) * (clusters.spread or spread_of_equals)
+    distance = float(effect) * _spread(clusters, spread_of_equals)
     return distance if distance <= 0.5 else None
 
 
@@ -30,9 +31,15 @@ def enough_queries(clusters: Clusters, spread_of_equals: float) -> int | None:
     distance = abs(clusters.mean - 0.5)
     if not clusters.count or distance < 1e-9:
         return None
-    effect = min(_GREATEST_EFFECT, distance / (clusters.spread or spread_of_equals))
+    effect = min(_GREATEST_EFFECT, distance / _spread(clusters, spread_of_equals))
     count = float(_power().solve_power(effect_size=effect, alpha=ALPHA, power=POWER))
-    return max(clusters.queries + 1, math.ceil(count * clusters.queries / clusters.count))
+    fewest = max(FEWEST_SHOWING, count) * clusters.queries / clusters.count
+    return max(clusters.queries + 1, math.ceil(fewest))
+
+
+def _spread(clusters: Clusters, of_equals: float) -> float:
+    """Return the spread; where all clusters say the same that of equals, and where those did, too, the default."""
+    return clusters.spread or of_equals or DEFAULT_SPREAD
 
 
 def _power() -> Any:

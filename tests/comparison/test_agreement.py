@@ -119,6 +119,14 @@ def test_power_and_number_of_queries_are_those_of_the_t_test():
     assert TTestPower().power(effect, needed - 1, 0.05) < 0.8 <= TTestPower().power(effect, needed, 0.05)
 
 
+def test_where_nothing_spreads_the_power_is_that_of_the_default_spread():
+    alike = of_values(np.full(40, 0.6))
+    assert detectable(alike, 0.0) == detectable(alike, 0.42)
+    assert enough_queries(alike, 0.0) == enough_queries(alike, 0.42) == 141
+    assert enough_queries(of_values(np.full(3, 1.0)), 0.01) == 6
+    assert detectable(of_values(np.full(2, 1.0)), 0.42) is None
+
+
 def test_the_spread_of_uneven_clusters_is_the_standard_error_of_their_ratio(rng: np.random.Generator):
     clusters = uneven(400, rng)
     drawn = stats.bootstrap((clusters.sums, clusters.sizes), ratio, paired=True, rng=np.random.default_rng(0))

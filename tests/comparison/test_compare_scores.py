@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import harness
@@ -43,6 +45,23 @@ def test_b_against_a_mirrors_a_against_b(queries: int):
     assert (theirs.better, theirs.worse, theirs.tied) == (ours.worse, ours.better, ours.tied)
     assert theirs.p == ours.p
     assert theirs.enough_queries == ours.enough_queries
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.dictionaries(st.text(max_size=3), st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=3)),
+    st.dictionaries(st.text(max_size=1), st.sampled_from("xyz")),
+)
+def test_whatever_is_compared_the_interval_holds_the_win_rate_and_lies_between_0_and_1(pairs: Any, clusters: Any):
+    assume(any(pairs.values()))
+    result = compare_scores(pairs, clusters)
+    low, high = result.interval
+    assert 0 <= low <= result.win_rate + 1e-12
+    assert result.win_rate - 1e-12 <= high <= 1
+    assert high - low > 0.01
+    assert 0 < result.p <= 1
+    assert result.better + result.worse + result.tied == result.queries >= result.clusters
+    assert sentence(result)
 
 
 def test_below_thirty_clusters_the_interval_is_scipys_t_interval():
