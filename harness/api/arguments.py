@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast, get_args
 
 from harness.archive import Store
 from harness.core.progress import Progress
-from harness.core.python_door import Rules, awaited_door, like, of_kind, plain_door
+from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.wording import option
 from harness.formats import Format
 from harness.judging import Judge
@@ -65,7 +65,7 @@ _YES_NO = of_kind(bool, instead="give True or False")
 _WHOLE = of_kind(Integral, instead="give a whole number")
 _WHOLE_OR_NONE = of_kind(Integral, instead="give a whole number", optional=True)
 _SEVERAL = of_kind(list, tuple, instead="give a list", optional=True)
-_RULES: Rules = {
+_RULES: ArgumentRules = {
     "n": _WHOLE,
     "rollout": _WHOLE_OR_NONE,
     "rendering": _WHOLE,

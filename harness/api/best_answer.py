@@ -14,6 +14,8 @@ from harness.core.wording import as_spoken
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
+_SHOWN = 60
+"""Characters of an answer that a repr shows."""
 _NO_VERDICTS = "verdicts could not be had"
 
 
@@ -40,6 +42,14 @@ class Best:
     rollout that ended well."""
     index: int
     """The index of the rollout whose answer it is."""
+
+    def __repr__(self) -> str:
+        """Say it in a line: the answer's beginning, how sure, why; not the rollouts in full."""
+        answer = text if len(text := str(self)) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        return (
+            f"<Best {answer!r}: rollout {self.index} of {len(self.rollouts)}, judged={self.judged}, "
+            f"p_best={self.p_best}, cost={self.cost}, tokens={self.tokens}, why={self.why!r}>"
+        )
 
     def __str__(self) -> str:
         """Return the answer as text; a structured one as JSON."""

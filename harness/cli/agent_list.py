@@ -31,7 +31,7 @@ from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.unicode import visible_name
 from harness.endpoints import Endpoint
-from harness.report import Column, TableRow, table_lines, visible_text
+from harness.report import Column, TableRow, table_or_list, visible_text
 from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
 
 _PATIENCE_S = 60
@@ -93,7 +93,7 @@ _COLUMNS = (
 def agents_table(agents: Iterable[ListedAgent], here: Path, width: int) -> Iterator[RenderableType]:
     """Yield the agents as a table, and under it those that cannot be loaded."""
     agents = list(agents)
-    yield from table_lines(_COLUMNS, (_row(agent, here) for agent in agents if not agent.error), width)
+    yield from table_or_list(_COLUMNS, (_row(agent, here) for agent in agents if not agent.error), width)
     broken = [agent for agent in agents if agent.error]
     if broken:
         yield visible_text("cannot be loaded:", style="bold red")

@@ -30,9 +30,39 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
 
 def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the id of a run or a comparison, the newest first."""
+    return _beginning(["last", *_newest_first(_parent(context))], begun) or [CompletionItem(begun, type="dir")]
+
+
+def _parent(context: click.Context) -> Path:
     environ: Mapping[str, str] = context.obj or {}
-    runs = Path(context.params.get("runs_dir") or environ.get("HARNESS_RUNS_DIR") or "runs")
-    return _beginning(["last", *_newest_first(runs)], begun) or [CompletionItem(begun, type="dir")]
+    return Path(context.params.get("runs_dir") or environ.get("HARNESS_RUNS_DIR") or "runs")
+
+
+def rubric_names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of a packaged rubric, or a file."""
+    from harness.judging import packaged_rubrics
+
+    return _beginning(packaged_rubrics(), begun) or [CompletionItem(begun, type="file")]
+
+
+def sort_keys(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete what a table of queries is sorted by."""
+    from harness.report import SORT_KEYS
+
+    return _beginning(SORT_KEYS, begun)
+
+
+def query_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a query of the run that the command is about."""
+    from harness.archive import RunReader, find_run
+    from harness.core.errors import HarnessError
+
+    run = str(next(iter(context.args), None) or context.params.get("run") or "last")  # click leaves words unread
+    try:
+        with RunReader(find_run(run, _parent(context))) as reader:
+            return _beginning(list(reader.index.queries), begun)
+    except (HarnessError, OSError):  # no such run, or one that cannot be read: there is nothing to offer
+        return []
 
 
 def _newest_first(runs: Path) -> Iterator[str]:

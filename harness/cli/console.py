@@ -38,8 +38,11 @@ def _width(context: click.Context | None) -> int | None:
 
 def _columns(context: click.Context | None) -> int | None:
     """Return what COLUMNS says; None where it says nothing."""
-    environ = cast("Mapping[str, str]", (context and context.obj) or {})
-    return int(columns) if _COLUMNS.fullmatch(columns := environ.get("COLUMNS", "")) else None
+    return int(columns) if _COLUMNS.fullmatch(columns := _environ(context).get("COLUMNS", "")) else None
+
+
+def _environ(context: click.Context | None) -> Mapping[str, str]:
+    return cast("Mapping[str, str]", (context and context.obj) or {})
 
 
 def stderr(*, quiet: bool = False) -> Console:
@@ -65,7 +68,16 @@ class _VisibleConsole(Console):
     def __init__(
         self, *, width: int | None = None, stderr: bool = False, quiet: bool = False, file: IO[str] | None = None
     ) -> None:
-        super().__init__(width=width, stderr=stderr, quiet=quiet, file=file, highlight=False, markup=False, emoji=False)
+        super().__init__(
+            width=width,
+            stderr=stderr,
+            quiet=quiet,
+            file=file,
+            color_system=None if _environ(click.get_current_context(silent=True)).get("NO_COLOR") else "auto",
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
         self.push_render_hook(_Marking())
 
     def render_str(self, text: str, **options: Any) -> Text:

@@ -14,6 +14,7 @@ from harness.core.settings import SETTINGS
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path)
+_COMPLETIONS = {"rubric": completion.rubric_names}
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: FILE}
 
 query_argument = click.argument(
@@ -94,7 +95,7 @@ def setting_option(name: str, *, default: str | None = None) -> Decorator:
         multiple=setting.repeatable,
         default=None,
         metavar=setting.metavar or (f"[{'|'.join(setting.choices)}]" if setting.choices else None),
-        shell_complete=completion.among(*setting.choices) if setting.choices else None,
+        shell_complete=_COMPLETIONS.get(name) or (completion.among(*setting.choices) if setting.choices else None),
         help=_help(setting, default),
     )
 

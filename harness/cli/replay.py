@@ -21,7 +21,9 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.command()
 @options.run_argument
 @click.option("--rollout", "-r", type=int, help="Only this rollout of each query. [default: all]")
-@click.option("--query", metavar="ID", help="Only this query, by its id. [default: all]")
+@click.option(
+    "--query", metavar="ID", shell_complete=completion.query_ids, help="Only this query, by its id. [default: all]"
+)
 @click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]")
 @click.option(
     "--agent",

@@ -92,7 +92,7 @@ def _list_rubrics(*, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
     from harness.judging import load_rubric, packaged_rubrics
-    from harness.report import Column, TableRow, table_lines
+    from harness.report import Column, TableRow, table_or_list
 
     rubrics = [load_rubric(name) for name in packaged_rubrics()]
     if as_json:
@@ -106,7 +106,7 @@ def _list_rubrics(*, as_json: bool) -> None:
     ]
     rows = [TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics]
     console = stdout()
-    for line in table_lines(columns, rows, console.width):
+    for line in table_or_list(columns, rows, console.width):
         console.print(line)
 
 
@@ -132,7 +132,7 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
 
 
 def _description(described: Rubric, width: int) -> Iterator[Text]:
-    from harness.report import Column, TableRow, on_one_line, table_lines, visible_text
+    from harness.report import Column, TableRow, table_or_list, visible_text
 
     yield visible_text(described.label, style="bold")
     yield visible_text(
@@ -151,8 +151,12 @@ def _description(described: Rubric, width: int) -> Iterator[Text]:
         Column("title", 4, wish=30),
         Column("description", 3, wish=60),
     ]
-    rows = [TableRow([d.key, d.block, on_one_line(d.title), on_one_line(d.description)]) for d in described.dimensions]
-    yield from table_lines(columns, rows, width)
+    rows = [TableRow([d.key, d.block, _flat(d.title), _flat(d.description)]) for d in described.dimensions]
+    yield from table_or_list(columns, rows, width)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _block(described: Rubric, block: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli import options
+from harness.cli import completion, options
 from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 @click.option("--matches", is_flag=True, help="The matches by round, with their numbers.")
 @click.option("--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts.")
 @click.option("--brief", is_flag=True, help="With --match: leave out the transcripts.")
-@click.option("--query", metavar="ID", help="The query's id, where the run has several.")
+@click.option(
+    "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
+)
 @click.option(
     "--sort",
+    shell_complete=completion.sort_keys,
     metavar="KEY",
     help="A row a query, in the order of: number, id, winner, score, p_best, signal, flips, tokens, cost, time, "
     "failed, query, or a field of the queries' metadata. -KEY: the greatest first.",

@@ -16,11 +16,13 @@ T = TypeVar("T")
 
 Requirement = Callable[[Any], str | None]
 """Returns what to give instead; None for what can be used."""
-Rules = Mapping[str, Requirement]
+ArgumentRules = Mapping[str, Requirement]
 """One rule a name of an argument."""
 
 
-def awaited_door(function: Callable[P, Coroutine[Any, Any, T]], rules: Rules) -> Callable[P, Coroutine[Any, Any, T]]:
+def awaited_door(
+    function: Callable[P, Coroutine[Any, Any, T]], rules: ArgumentRules
+) -> Callable[P, Coroutine[Any, Any, T]]:
     """Return a coroutine function for Python callers: arguments are checked before anything is done."""
 
     @wraps(function)
@@ -32,7 +34,7 @@ def awaited_door(function: Callable[P, Coroutine[Any, Any, T]], rules: Rules) ->
     return entered
 
 
-def plain_door(function: Callable[P, T], rules: Rules) -> Callable[P, T]:
+def plain_door(function: Callable[P, T], rules: ArgumentRules) -> Callable[P, T]:
     """Return a plain function for Python callers: arguments are checked before anything is done."""
 
     @wraps(function)
@@ -72,7 +74,7 @@ def like(protocol: type, article: str) -> Requirement:
 
 @contextmanager
 def _at_the_door(
-    function: Callable[..., Any], rules: Rules, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], rules: ArgumentRules, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Generator[None]:
     """Check the arguments, word what is raised for Python, and let one error stand for a group of ours."""
     with from_python():
@@ -91,7 +93,7 @@ def _at_the_door(
 
 
 def _check_arguments(
-    function: Callable[..., Any], rules: Rules, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], rules: ArgumentRules, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
     """Raise UsageError for an argument of the wrong kind. A call that Python itself refuses is left to Python."""
     try:

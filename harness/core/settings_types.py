@@ -152,3 +152,7 @@ class ResumeSettings(TypedDict, total=False):
     approve: Sequence[str]
     """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
     the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
+    concurrency: int
+    """Rollouts at a time. [default: 16; at least 1]"""
+    judge_concurrency: int
+    """Judge calls at a time. [default: 32; at least 1]"""

@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 from harness.core.clock import now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress, Silent
-from harness.core.python_door import Rules, awaited_door, like, of_kind
+from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
@@ -35,7 +35,7 @@ def _ports(value: Any) -> str | None:
     return None if fits else "give a list of ports, from 1 to 65535"
 
 
-_RULES: Rules = {
+_RULES: ArgumentRules = {
     "agent": of_kind(str, Path, instead="give an agent's name or file"),
     "live": of_kind(bool, instead="give True or False"),
     "ports": _ports,

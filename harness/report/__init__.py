@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
     from harness.report.terminal.overview import overview, parts_line
-    from harness.report.terminal.queries import QueryTable
+    from harness.report.terminal.queries import SORT_KEYS, QueryTable
     from harness.report.terminal.rankings import change_lines, rankings_table
     from harness.report.terminal.rollout import path_lines
     from harness.report.terminal.runs import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         runs_table,
         unreadable_lines,
     )
-    from harness.report.terminal.table import Column, TableRow, table_lines
+    from harness.report.terminal.table import Column, TableRow, table_lines, table_or_list
     from harness.report.text import beginning, counted, dollars, probability, signed
 else:
     __getattr__ = lazy_names(
@@ -62,16 +62,17 @@ else:
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
             "terminal.overview": "overview parts_line",
-            "terminal.queries": "QueryTable",
+            "terminal.queries": "QueryTable SORT_KEYS",
             "terminal.rankings": "change_lines rankings_table",
             "terminal.rollout": "path_lines",
             "terminal.runs": "ComparisonRow RunLine comparison_row run_line runs_table unreadable_lines",
-            "terminal.table": "Column TableRow table_lines",
+            "terminal.table": "Column TableRow table_lines table_or_list",
             "text": "beginning counted dollars probability signed",
         },
     )
 
 __all__ = [
+    "SORT_KEYS",
     "AnswerLabel",
     "Column",
     "ComparisonRow",
@@ -118,6 +119,7 @@ __all__ = [
     "signed",
     "summarize",
     "table_lines",
+    "table_or_list",
     "unreadable_lines",
     "visible_text",
     "write_comparison_page",

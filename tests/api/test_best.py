@@ -99,6 +99,8 @@ def test_the_best_answer_comes_with_its_probability_the_runner_up_the_rollouts_a
     assert best.p_best > 0.9
     assert [r.index for r in best.rollouts] == list(range(6))
     assert best.rollouts[best.index].trajectory.answer == "the best"
+    assert repr(best).startswith(f"<Best 'the best': rollout {best.index} of 6, judged=True, p_best=0.9")
+    assert len(repr(best)) < 400
     assert f"rollout {best.index} is the best of 6 with probability" in best.why
     assert f"{sum(r.is_judge for r in endpoint.requests)} judge calls" in best.why
     assert best.tokens is not None

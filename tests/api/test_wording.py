@@ -65,7 +65,8 @@ async def unjudged(url: str) -> Any:
     ],
 )
 def test_what_python_gets_names_arguments(work: Callable[[str], Awaitable[Any]], argument: str):
-    texts = repr(at_endpoint(work))
+    result = at_endpoint(work)
+    texts = repr(result) + repr(getattr(result, "rollouts", ""))
     assert argument in texts
     assert not re.search(r"\s\(?--[a-z]", texts)
 

@@ -11,6 +11,7 @@ from click.shell_completion import ShellComplete
 from harness.cli.app import app
 from harness.cli.completion import SHELLS
 from harness.core.errors import CannotWrite
+from tests.fuzz.attacks import Room
 from tests.nursery import clean_environment
 
 
@@ -51,10 +52,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("resume 20260101", ["20260101T000000-a"]),
         ("show --runs-dir elsewhere 20260101", ["20260101T000000-a"]),
         ("show ./ru", ["<dir>"]),
+        ("run --rubric re", ["research"]),
+        ("rescore --rubric ./m", ["<file>"]),
+        ("show --sort to", ["tokens"]),
+        ("show nowhere --query l", []),
     ],
 )
 def test_words_are_completed_by_what_there_is(line: str, words: list[str]):
     assert completed(line) == words
+
+
+def test_a_query_is_completed_by_those_of_the_run_that_the_command_is_about(tmp_path: Path):
+    folder = Room.make(tmp_path / "room").add_run("online-arena")
+    assert completed(f"show --runs-dir {folder.parent} --query l") == ["lend"]
+    assert completed(f"replay {folder} --query l") == ["lend"]
 
 
 def test_without_a_folder_of_runs_there_is_only_the_last(folder: Path):

@@ -60,9 +60,11 @@ def test_a_run_that_ran_out_of_money_is_finished_by_resume_and_buys_only_what_is
         poor = harness(*RUN, "Why?", "--concurrency", "1", env=env)
         assert poor.code == 4, poor.err
         assert "harness resume" in poor.err
-        done = harness("resume", "--json", env=env)
+        done = harness("resume", "--json", "--concurrency", "3", "--judge-concurrency", "2", env=env)
         assert done.code == 0, done.err
         bill = Bill(endpoint)
+    settings = reader_of(tmp_path).ranking().head.settings
+    assert (settings["concurrency"], settings["judge_concurrency"]) == (3, 2)
     assert (len(bill.rollouts), len(set(bill.rollouts))) == (5, 4)  # one was refused, so not billed
     assert len(bill.verdicts) == len(set(bill.verdicts))
     assert [r["status"] for r in done.json["groups"][0]["rollouts"]] == ["ok"] * 4

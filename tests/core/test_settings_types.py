@@ -13,7 +13,10 @@ PAGE = Path(__file__).resolve().parents[2] / "harness" / "core" / "settings_type
 MARK = "# Generated below: python -m tests.cli.test_settings_table\n"
 PARAMETERS = ("n", "judge")
 """Settings whose names some functions use for a parameter of their own."""
-OF_RESUME = ("rubric", "base_url", "judge_base_url", "max_cost", "prices", "price_by_name", "instructions", "approve")
+OF_RESUME = (
+    *("rubric", "base_url", "judge_base_url", "max_cost", "prices", "price_by_name", "instructions", "approve"),
+    *("concurrency", "judge_concurrency"),
+)
 """Settings of a run that is resumed which today's user may name."""
 
 

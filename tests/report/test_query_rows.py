@@ -31,6 +31,19 @@ def harness(room: Room, *argv: str) -> Outcome:
     return outcome
 
 
+def test_a_ranking_that_was_cut_short_before_its_first_query_shows_no_figures(room: Room):
+    assert harness(room, "rescore", "--topology", "cyclic", "-q").code == 0
+    newest = max(room.work.glob("runs/*/rankings/*.jsonl"))
+    before, whole = harness(room, "show").out_text, newest.read_text("utf-8")
+    newest.write_text(whole.splitlines(keepends=True)[0], "utf-8")
+    shown, listed = harness(room, "show").out_text, harness(room, "show", "--rankings", "--wide").out_text
+    newest.write_text(whole, "utf-8")
+    assert "judge in this ranking: 0 calls, $0.00 · agent: 6 runs" in before
+    assert "judge: not begun, no query is ranked yet\n" in shown
+    (row,) = (line for line in listed.splitlines() if "0 of 3" in line)
+    assert row.split()[-3:] == ["–"] * 3
+
+
 def rows(outcome: Outcome) -> list[str]:
     """Return the first words of the rows of the table that was printed."""
     assert outcome.code == 0, outcome.err_text

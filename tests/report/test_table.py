@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, cut_to, table_lines
+from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, cut_to, table_lines, table_or_list
 
 TEXT = st.text("ab 漢é", max_size=30).map(str.strip)
 COLUMNS = st.lists(st.tuples(TEXT.filter(bool), st.booleans(), st.none() | st.integers(0, 40)), min_size=1, max_size=8)
@@ -61,3 +61,15 @@ def test_nothing_is_cut_or_left_out_where_there_is_room(table: tuple[list[Column
 def test_a_text_is_cut_to_what_a_terminal_shows_of_it_not_to_a_number_of_characters(text: str, width: int):
     assert cell_len(cut_to(text, width)) <= width
     assert cut_to(text, width) == text or cut_to(text, width).endswith("…")
+
+
+@given(tables(), st.integers(30, 200))
+def test_a_table_that_must_not_be_cut_becomes_a_list_where_it_is_too_wide(
+    table: tuple[list[Column], list[TableRow]], width: int
+):
+    columns, rows = table
+    lines = [line.plain for line in table_or_list(columns, rows, width)]
+    fits = sum(widest(columns, rows)) + 2 * (len(columns) - 1) <= width
+    assert (lines == [line.plain for line in table_lines(columns, rows, width)]) or not fits
+    words = " ".join(lines).split()
+    assert all(word in words for row in rows for cell in row.cells for word in cell.split())

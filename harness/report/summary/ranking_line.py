@@ -31,6 +31,11 @@ class RankingLine:
     reused: int
     judge_usd: float | None
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known of what it took: its file tells that of a query once the query is ranked."""
+        return self.finished or any((self.complete, self.calls, self.judged, self.reused))
+
     def as_json(self) -> dict[str, Any]:
         """Return what `show --rankings --json` prints of it."""
         return asdict(self) | {"created_at": self.created_at.isoformat()}

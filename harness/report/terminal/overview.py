@@ -42,15 +42,18 @@ def overview(
                 *group_lines(group, ranked, reader),
             ]
     parts += [visible_text(line) for line in judge_lines(summary.tallies, order)]
-    return Lines(*parts, cost_line(summary.judge, summary.agents))
+    if not (ranking.finished or ranking.groups):
+        return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
+    return Lines(*parts, cost_line(summary.judge, summary.agents, of_several=len(reader.heads()) > 1))
 
 
-def cost_line(judge: JudgeFigures, agent: AgentFigures) -> Text:
-    """Return what was paid for, and how much."""
+def cost_line(judge: JudgeFigures, agent: AgentFigures, *, of_several: bool = False) -> Text:
+    """Return what was paid for, and how much; `of_several` tells that the run has other rankings."""
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return visible_text(
-        f"judge: {counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
+        f"judge{' in this ranking' if of_several else ''}: {counted(judge.calls, 'call')}{failed}"
+        f"{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
         f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
     )
 

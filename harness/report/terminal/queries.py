@@ -31,6 +31,8 @@ _KEYS: Mapping[str, Callable[[QueryLine], Any]] = {
     "failed": lambda line: line.failed,
     "query": lambda line: line.title,
 }
+SORT_KEYS = tuple(_KEYS)
+"""What a table of queries can be sorted by, beside the fields of the queries' metadata."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ def _row(line: RankingLine) -> TableRow:
             visible_name(line.topology),
             visible_name(line.estimator),
             f"{line.complete} of {line.queries}",
-            f"{line.calls:,}",
-            f"{line.reused:,}",
-            dollars(line.judge_usd),
+            *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
     )
 

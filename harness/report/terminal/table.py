@@ -4,6 +4,7 @@ Numbers, names and headings are never cut, and a text never to fewer than 12 cha
 columns, the least important ones are left out, and a line below the table names them.
 """
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,26 @@ def table_lines(columns: Sequence[Column], rows: Iterable[TableRow], width: int)
     if len(widths) < len(columns):
         left_out = ", ".join(column.name for at, column in enumerate(columns) if at not in widths)
         yield line_of_text(f"--wide shows more: {left_out}", "dim", wrap=True)
+
+
+def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: int) -> Iterator[Text]:
+    """Yield a table if all of it fits; else a paragraph for each row, in which nothing is cut."""
+    rows = list(rows)
+    heads = [column.name for column in columns]
+    widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
+    if sum(widest) + _GAP * (len(widest) - 1) <= width:
+        yield from table_lines(columns, rows, width)
+        return
+    for row in rows:
+        yield line_of_text(row.cells[0], "bold", wrap=True)
+        for head, cell in zip(heads[1:], row.cells[1:], strict=True):
+            if cell:
+                yield from _wrapped(f"{head}: {cell}", max(width, SHORTEST))
+
+
+def _wrapped(text: str, width: int) -> Iterator[Text]:
+    lines = textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+    return (line_of_text(line, wrap=True) for line in lines)
 
 
 def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> Text:
