@@ -11,8 +11,8 @@ from harness.comparison.outcomes import outcomes, pairs_of
 from harness.core.comparisons import ComparedQuery, Interval, Strength
 
 _STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
-_ADDED_TIE = 1.0
-"""For each two sides one query more, tied: without it a side that won everything would be infinitely strong."""
+_ADDED_TIE = 0.5
+"""For each two sides half a query more, tied: without it a side that won everything would be infinitely strong."""
 
 
 def strengths(
@@ -20,13 +20,16 @@ def strengths(
 ) -> tuple[Strength, ...]:
     """Return the strength of each side: log odds of a win, their mean 0, with intervals by drawing the clusters again.
 
-    `labels` are of all sides, in their order. Nothing below six clusters.
+    Among the clusters are, for each two sides, one query more that either won, so that no draw of sides of which one
+    won everything takes that for certain. `labels` are of all sides, in their order. Nothing below six clusters.
     """
     met = list(combinations(range(len(labels)), 2))
-    sums = _by_cluster(queries, met, clusters)
-    count = len(sums[0])
+    won, played = _by_cluster(queries, met, clusters)
+    count = won.shape[1]
     if count < FEWEST_SHOWING:
         return ()
+    one, none = np.eye(len(met)), np.zeros((len(met), len(met)))
+    sums = (*np.hstack([won, one, none]), *np.hstack([played, one, one]))
 
     def fitted(*drawn: Numbers, axis: int = -1) -> Numbers:
         won, played = np.split(np.stack([clusters.sum(axis) for clusters in drawn]), 2)
@@ -40,7 +43,7 @@ def strengths(
 
 
 def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]]) -> Numbers:
-    """Return the maximum likelihood strengths [S, ...] of sides, their mean 0, one tie added for each two in `met`.
+    """Return the maximum likelihood strengths [S, ...] of sides, their mean 0, half a tie added for each of `met`.
 
     `won` [P, ...] is how often the second of each of `met` won, of `played`; further axes are draws. By Newton's
     method, all draws at once. `met` connects all sides.
@@ -69,8 +72,8 @@ def _design(met: Sequence[tuple[int, int]]) -> Numbers:
 
 def _by_cluster(
     queries: Sequence[ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
-) -> tuple[Numbers, ...]:
-    """Return for each two sides what the second one won in each cluster, and then for each how many queries met [C]."""
+) -> tuple[Numbers, Numbers]:
+    """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
     means = [mean_by_query(outcomes(pairs_of(queries, sides))) for sides in met]
     names = sorted({cluster_of(query, clusters) for of_pair in means for query in of_pair})
     place = {name: i for i, name in enumerate(names)}
@@ -80,4 +83,4 @@ def _by_cluster(
             column = place[cluster_of(query, clusters)]
             won[row, column] += mean
             played[row, column] += 1
-    return *won, *played
+    return won, played

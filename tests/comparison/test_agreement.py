@@ -148,5 +148,5 @@ def test_strengths_are_choixs_and_those_of_every_draw_at_once(rng: np.random.Gen
     for draw in range(30):
         table = np.zeros((4, 4))
         for (first, second), wins, games in zip(met, won[:, draw], played[:, draw], strict=True):
-            table[second, first], table[first, second] = wins + 0.5, games - wins + 0.5
+            table[second, first], table[first, second] = wins + 0.25, games - wins + 0.25
         assert ours[:, draw] == pytest.approx(choix.ilsr_pairwise_dense(table, tol=1e-12), abs=1e-6)

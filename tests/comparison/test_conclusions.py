@@ -13,6 +13,7 @@ from harness.comparison.sentences import sentence
 from harness.comparison.side_figures import side_figures
 from harness.comparison.side_results import side_result
 from harness.comparison.slices import slices
+from harness.comparison.strengths import strengths
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
 from tests.comparisons_by_hand import a_side, make
 
@@ -170,6 +171,21 @@ def test_more_than_two_sides_have_strengths_and_p_by_holm():
     assert all(value.low < value.value < value.high for value in values)
     assert conclusions.sentence.startswith("By strength: ")
     assert compare_queries(made.queries[:5], [a_side(label) for label in "ABC"]).strengths == ()
+
+
+def test_no_strength_is_certain_where_one_side_won_everything_or_all_tied():
+    def query(number: int, winner: Any) -> ComparedQuery:
+        matches = tuple(
+            CrossMatch(sides=pair, role="sample", first=0, second=0, winner=winner) for pair in ((0, 1), (0, 2), (1, 2))
+        )
+        return ComparedQuery(
+            query=f"{number}", ids=("q",) * 3, text="?", rollouts=((a_rollout(0),),) * 3, matches=matches
+        )
+
+    for winner in ("second", "tie"):
+        a, b, c = (side.strength for side in strengths([query(i, winner) for i in range(20)], "ABC", 0))
+        assert (a.value < b.value < c.value) == (winner == "second")
+        assert min(side.high - side.low for side in (a, b, c)) > 0.15
 
 
 def test_the_same_queries_in_any_order_give_the_same_figures():
