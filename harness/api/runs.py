@@ -133,7 +133,8 @@ async def resume(
 
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
-    folder = (last_unfinished(parent_of(runs_dir)) if run is None else None) or folder_of(run or "last", runs_dir)
+    unfinished = last_unfinished(parent_of(runs_dir), only_runs=True) if run is None else None
+    folder = unfinished.folder if unfinished else folder_of(run or "last", runs_dir)
     surroundings = surroundings_of(progress, clock)
     check_names(settings, ResumeSettings.__annotations__)
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.index import RolloutPlace
-from harness.archive.layout import list_runs
+from harness.archive.layout import Archived, list_archived
 from harness.archive.reader import RunReader
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import RankingHead
@@ -15,6 +16,7 @@ from harness.core.records import InfrastructureFailureKind, Query
 
 CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
 """A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
+_Left = Literal["nothing", "work", "what failed again"]
 _STOPPED = {"cancelled", "quota"}
 """Such a rollout was stopped; that tells nothing of the next time."""
 
@@ -60,25 +62,46 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     return MissingWork({}, ranking=_out_of_date(reader, basis))
 
 
-def last_unfinished(runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None) -> Path | None:
-    """Return the newest run of which something is missing that can be done.
+def last_unfinished(
+    runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None, *, only_runs: bool = False
+) -> Archived | None:
+    """Return the newest run, or comparison unless `only_runs`, of which something is missing that can be done.
 
-    A run whose rollouts failed again when it was resumed comes after all others: what fails each time must not keep
-    `resume` from an older run. A run that cannot be read is passed over; `pass_over` hears why.
+    What failed again when it was resumed comes after all others: what fails each time must not keep `resume` from an
+    older run. What cannot be read is passed over; `pass_over` hears why.
     """
-    failed_again: Path | None = None
-    for folder in reversed(list_runs(runs_dir)):
+    failed_again: Archived | None = None
+    for archived in reversed(list_archived(runs_dir)):
+        if only_runs and archived.kind != "run":
+            continue
         try:
-            with RunReader(folder) as reader:
-                missing = missing_of(reader)
-                if missing.nothing or redacted_of(reader, missing.rollouts):
-                    continue
-                if not _failed_again(reader, missing):
-                    return folder
-                failed_again = failed_again or folder
+            left = (_left_of_comparison if archived.kind == "comparison" else _left_of_run)(archived.folder)
         except (ArchiveDamaged, NeedsUpgrade) as exc:
             pass_over(exc)
+            continue
+        if left == "work":
+            return archived
+        if left == "what failed again":
+            failed_again = failed_again or archived
     return failed_again
+
+
+def _left_of_run(folder: Path) -> _Left:
+    with RunReader(folder) as reader:
+        missing = missing_of(reader)
+        if missing.nothing or redacted_of(reader, missing.rollouts):
+            return "nothing"
+        return "what failed again" if _failed_again(reader, missing) else "work"
+
+
+def _left_of_comparison(folder: Path) -> _Left:
+    with ComparisonReader(folder) as reader:
+        files = reader.files()
+        if not files or not files[-1].finished:
+            return "work"
+        if not files[-1].incomplete:
+            return "nothing"
+        return "what failed again" if sum(file.finished for file in files) > 1 else "work"
 
 
 def _failed_again(reader: RunReader, missing: MissingWork) -> bool:

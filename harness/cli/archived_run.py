@@ -1,4 +1,4 @@
-"""The run that a command is about: where runs are, and what RUN and --query name."""
+"""The run or comparison that a command is about: where runs are, and what RUN and --query name."""
 
 import shlex
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.archive import RunReader, find_run
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.archive import ComparisonReader, RunReader, find_archived, find_run
+from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -20,6 +20,27 @@ def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
 def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader:
     """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError."""
     return open_folder(find_run(run, runs_folder(runs_dir, environ)))
+
+
+def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader | ComparisonReader:
+    """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
+    folder, kind = find_archived(run, runs_folder(runs_dir, environ))
+    return open_comparison(folder) if kind == "comparison" else open_folder(folder)
+
+
+def open_comparison(folder: Path) -> ComparisonReader:
+    """Return a reader of the comparison in a folder; it is closed when the command ends."""
+    return click.get_current_context().with_resource(ComparisonReader(folder))
+
+
+def refuse_parts_of_runs(reader: ComparisonReader, options: Mapping[str, bool]) -> None:
+    """Raise UsageError for an option, of those that a user may have given, that only a run has a use for."""
+    if given := next((flag for flag, is_given in options.items() if is_given), None):
+        side = reader.info.sides[0]
+        raise UsageError(
+            f"{given} is about a run, and {reader.info.id} is a comparison: leave it out, or name a run, such as side "
+            f"{side.label}, {on_a_line(side.run)}"
+        )
 
 
 def open_folder(folder: Path) -> RunReader:

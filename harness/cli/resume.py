@@ -81,7 +81,8 @@ def resume(
     from harness.cli.output import say
 
     parent = runs_folder(runs_dir, environ)
-    folder = find_run(run, parent) if run else last_unfinished(parent, _say_passed_over)
+    unfinished = None if run else last_unfinished(parent, _say_passed_over, only_runs=True)
+    folder = find_run(run, parent) if run else unfinished and unfinished.folder
     if folder is None:
         here = "every run is finished" if list_runs(parent) else f"there is no run in {on_a_line(parent)}/ yet"
         say(f"nothing to do: {here}", err=as_json)

@@ -26,16 +26,23 @@ if TYPE_CHECKING:
 @options.wide_option
 @click.pass_obj
 def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None, *, as_json: bool) -> None:
-    """Show how far to believe the judge, for each ranking of a run and each judge in it.
+    """Show how far to believe the judge, for each ranking of a run and each judge in it; or for a comparison.
 
     Flips, position bias, ties, cycles, the pull of length, scores, noise, failures; and whether judging each pair in
     one order would do. Reads the archive alone.
     """
-    from harness.cli.archived_run import open_run
+    from harness.archive import ComparisonReader
+    from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.cli.console import stdout
     from harness.cli.output import print_json
 
-    reader = open_run(run, runs_dir, environ)
+    reader = open_archived(run, runs_dir, environ)
+    if isinstance(reader, ComparisonReader):
+        from harness.cli.comparison_stats import print_comparison_stats
+
+        refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
+        print_comparison_stats(reader, as_json=as_json)
+        return
     newest = reader.ranking(ranking)
     rankings = [newest] if ranking else reader.rankings()
     if as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.report.compared_judges import compared_qualities
     from harness.report.comparison_csv import matches_csv
     from harness.report.html.comparison.page import write_comparison_page
     from harness.report.html.page import write_page
@@ -50,6 +51,7 @@ else:
             "judge_quality": "first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown",
             "comparison_csv": "matches_csv",
+            "compared_judges": "compared_qualities",
             "summary.judges": "AnswerLabel JudgesSideBySide judges_side_by_side",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
@@ -86,6 +88,7 @@ __all__ = [
     "beginning",
     "change_against_earlier",
     "change_lines",
+    "compared_qualities",
     "comparison_lines",
     "comparison_markdown",
     "comparison_row",

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import FolderReader, RankingFile, RunReader
 from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary.figures import Tallies, add_tallies
@@ -44,7 +44,7 @@ class JudgeQuality:
 
 def judge_qualities(reader: RunReader, ranking: RankingFile, summary: RankingSummary) -> list[JudgeQuality]:
     """Return what is to be said of every judge of a ranking."""
-    sums = add_tallies([summary.tallies, _failures(reader, summary.failed_verdicts)])
+    sums = add_tallies([summary.tallies, failures(reader, summary.failed_verdicts)])
     order = str(ranking.head.settings.get("order"))
     return [judge_quality(judge, ranking.head.rubric, tally, order) for judge, tally in sums.items()]
 
@@ -61,8 +61,8 @@ def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQua
     )
 
 
-def _failures(reader: RunReader, open_keys: AbstractSet[str]) -> dict[str, Tally]:
-    """Count the failed verdicts that groups wait for, by judge; the archive is read only if there are any."""
+def failures(reader: FolderReader, open_keys: AbstractSet[str]) -> dict[str, Tally]:
+    """Count the failed verdicts that matches wait for, by judge; the archive is read only if there are any."""
     if not open_keys:
         return {}
     judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in open_keys}

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from pathlib import Path
 
-from tests.archive.comparing import a_comparison, a_filled_comparison
+from tests.archive.comparing import a_comparison, a_comparison_head, a_filled_comparison, compared_query
 from tests.archive.making import an_info
-from tests.builders import AT
+from tests.builders import AT, an_unjudged
 from tests.conftest import Harness
 
 RUN = "20260721T140320-search-aaaaaa"
@@ -50,3 +50,31 @@ def test_validate_checks_a_comparison_and_repairs_it(harness: Harness, tmp_path:
     mended = harness("validate", COMPARISON, "--repair")
     assert (mended.code, "whole, less the lines now in damaged/" in mended.out) == (0, True)
     assert {finding["kind"] for finding in harness("validate", "--json").json} == {"notice"}
+
+
+def test_stats_says_how_far_to_believe_the_judges_of_a_comparison(harness: Harness, tmp_path: Path):
+    with a_comparison(tmp_path / "runs", COMPARISON) as store:
+        first = [compared_query(store, f"q{i}", judge="juror-1") for i in range(2)]
+        other = compared_query(store, "q2", judge="juror-2")
+        store.add_verdict(an_unjudged("failed", judge="juror-2"))
+        writer = store.open_comparison(a_comparison_head(store))
+        for query in (*first, other.model_copy(update={"failed_verdicts": ("failed",)})):
+            writer.add(query)
+        writer.finish()
+        writer.close()
+    shown = harness("stats", "last")
+    assert shown.code == 0, shown.err
+    assert f"comparison {COMPARISON}: 3 queries compared" in shown.out
+    judges = {judge["judge"]: judge for judge in harness("stats", "--json").json["judges"]}
+    figures = {
+        name: (j["verdicts"], j["flips"]["of"], j["first_wins"]["count"], j["failed"]) for name, j in judges.items()
+    }
+    assert figures == {"juror-1": (4, 2, 2, 0), "juror-2": (2, 1, 1, 1)}
+    refused = harness("stats", "--ranking", "r1")
+    assert (refused.code, f"{COMPARISON} is a comparison" in refused.err) == (2, True)
+
+
+def test_stats_of_a_comparison_that_compared_nothing_says_how_to_go_on(harness: Harness, tmp_path: Path):
+    a_comparison(tmp_path / "runs", COMPARISON).close()
+    shown = harness("stats")
+    assert (shown.code, f"harness resume {COMPARISON}`" in shown.err) == (2, True), shown.err
