@@ -205,7 +205,7 @@ class SideResult(Record):
     anchors: Interval | None = None
     """The win rate of the anchors' pairs; None without any."""
     detectable: float | None = None
-    """The smallest difference from one half that so many clusters show with power 0.8."""
+    """The smallest difference from one half that so many clusters show with power 0.8; None where none is so great."""
     enough_queries: int | None = None
     """About how many queries would show a difference of this size with power 0.8; None where it is shown, or is 0."""
     floor: float | None = None

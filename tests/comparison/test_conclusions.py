@@ -14,7 +14,7 @@ from harness.comparison.side_figures import side_figures
 from harness.comparison.side_results import side_result
 from harness.comparison.slices import slices
 from harness.comparison.strengths import strengths
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
+from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval
 from tests.comparisons_by_hand import a_side, make
 
 SIDES = ((0, 1), ("A", "B"))
@@ -186,6 +186,54 @@ def test_no_strength_is_certain_where_one_side_won_everything_or_all_tied():
         a, b, c = (side.strength for side in strengths([query(i, winner) for i in range(20)], "ABC", 0))
         assert (a.value < b.value < c.value) == (winner == "second")
         assert min(side.high - side.low for side in (a, b, c)) > 0.15
+
+
+def mirrored(query: ComparedQuery) -> ComparedQuery:
+    """Return what `compare B A` makes of a query of `compare A B`."""
+    turned = {"first": "second", "second": "first"}
+    matches = tuple(
+        match.model_copy(
+            update={
+                "first": match.second,
+                "second": match.first,
+                "score_first": match.score_second,
+                "score_second": match.score_first,
+                "winner": turned.get(match.winner or "", match.winner),
+                "forfeit": turned.get(match.forfeit or "", match.forfeit),
+            }
+        )
+        for match in query.matches
+    )
+    return query.model_copy(update={"rollouts": query.rollouts[::-1], "matches": matches})
+
+
+def turned_round(interval: Interval | None, whole: float) -> Any:
+    return interval and pytest.approx((whole - interval.value, whole - interval.high, whole - interval.low), abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_b_against_a_mirrors_every_figure_of_a_against_b(count: int):
+    rng = np.random.default_rng(count)
+
+    def with_lengths(query: ComparedQuery) -> ComparedQuery:
+        rollouts = [
+            [r.model_copy(update={"answer_length": int(rng.integers(50, 500))}) for r in s] for s in query.rollouts
+        ]
+        return query.model_copy(update={"rollouts": tuple(map(tuple, rollouts))})
+
+    queries = [with_lengths(query) for query in make(count, failed=True).queries]
+    queries.append(a_query(99, "tie", None))
+    ours, theirs = side_result(queries, *SIDES), side_result([mirrored(query) for query in queries], *SIDES)
+    assert ours.length_controlled
+    assert ours.without_forfeits
+    for name, whole in (("margin", 0), ("length_controlled", 1), ("without_forfeits", 1), ("anchors", 1)):
+        figure = getattr(theirs, name)
+        assert (figure.value, figure.low, figure.high) == turned_round(getattr(ours, name), whole), name
+    assert theirs.interval == pytest.approx((1 - ours.interval[1], 1 - ours.interval[0]), abs=1e-12)
+    assert theirs.bounds == pytest.approx((1 - ours.bounds[1], 1 - ours.bounds[0]))
+    assert (theirs.better, theirs.worse, theirs.tied) == (ours.worse, ours.better, ours.tied)
+    assert (theirs.p, theirs.flips, theirs.forfeits) == (ours.p, ours.flips, ours.forfeits[::-1])
+    assert (theirs.detectable, theirs.enough_queries) == (pytest.approx(ours.detectable), ours.enough_queries)
 
 
 def test_the_same_queries_in_any_order_give_the_same_figures():
