@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         best_of,
         best_of_sync,
         check_rubric,
+        compare,
+        compare_sync,
         import_run,
         loadable_agents,
         plan,
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
         schemas,
     )
     from harness.comparison import compare_scores
-    from harness.core.comparisons import Interval, SideResult
+    from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
         ArchiveDamaged,
         ArchiveLocked,
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
     from harness.core.rankings import GroupRanking, Match, Ranked
     from harness.core.records import Failure, Group, Query, Rollout, Step, Trajectory, Usage
     from harness.core.settings import Settings
-    from harness.core.settings_types import CommonSettings, ResumeSettings, RunSettings
+    from harness.core.settings_types import CommonSettings, CompareSettings, ResumeSettings, RunSettings
     from harness.core.verdicts import Judged, Unjudged
     from harness.doctor import Check, check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints import CostBounds
@@ -108,6 +110,8 @@ __all__ = [
     "CannotWrite",
     "Check",
     "CommonSettings",
+    "CompareSettings",
+    "Comparison",
     "CostBounds",
     "Divergence",
     "Failure",
@@ -167,7 +171,9 @@ __all__ = [
     "check_rubric",
     "check_setup",
     "check_setup_sync",
+    "compare",
     "compare_scores",
+    "compare_sync",
     "import_run",
     "loadable_agents",
     "open",
@@ -213,6 +219,8 @@ _HOMES = {
     "CannotWrite": "harness.core.errors:CannotWrite",
     "Check": "harness.doctor:Check",
     "CommonSettings": "harness.core.settings_types:CommonSettings",
+    "CompareSettings": "harness.core.settings_types:CompareSettings",
+    "Comparison": "harness.core.comparisons:Comparison",
     "CostBounds": "harness.endpoints:CostBounds",
     "Divergence": "harness.rollouts:Divergence",
     "Failure": "harness.core.records:Failure",
@@ -272,7 +280,9 @@ _HOMES = {
     "check_rubric": "harness.api:check_rubric",
     "check_setup": "harness.doctor:check_setup",
     "check_setup_sync": "harness.doctor:check_setup_sync",
+    "compare": "harness.api:compare",
     "compare_scores": "harness.comparison:compare_scores",
+    "compare_sync": "harness.api:compare_sync",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",
     "packaged_rubrics": "harness.judging:packaged_rubrics",

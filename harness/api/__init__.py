@@ -6,6 +6,7 @@ This room parses no command line and prints nothing; what runs are made of is fo
 from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
+from harness.api.comparing import compare
 from harness.api.groups import rank, rollout
 from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
@@ -15,6 +16,7 @@ from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, 
 from harness.api.starting_points import check_rubric, loadable_agents, text_of_rubric
 from harness.api.twins import (
     best_of_sync,
+    compare_sync,
     plan_sync,
     quote_sync,
     rank_messages_sync,
@@ -42,6 +44,8 @@ __all__ = [
     "best_of",
     "best_of_sync",
     "check_rubric",
+    "compare",
+    "compare_sync",
     "for_best",
     "import_run",
     "list_of_runs",

@@ -78,6 +78,9 @@ _RULES: ArgumentRules = {
     "clock": lambda value: None if callable(value) else "give a function that returns the time",
     "tools": _SEVERAL,
     "reuse": of_kind(list, tuple, instead="give a list of runs"),
+    "pairs": _WHOLE,
+    "task": of_kind(str, instead="give the task's text", optional=True),
+    "cluster": of_kind(str, instead="give a key of the queries' metadata", optional=True),
     "runs_dir": of_kind(str, Path, instead="give a folder", optional=True),
     "run": _run,
     "files": _files,
@@ -85,5 +88,5 @@ _RULES: ArgumentRules = {
     "name": of_kind(str, instead="give a name"),
     "rubric": of_kind(str, instead="give the rubric's text", optional=True),
     **dict.fromkeys(("debug", "swallow_exceptions", "first_is_anchor", "free", "repair", "live_tools"), _YES_NO),
-    **dict.fromkeys(("retry_failed", "accept_changed_agent", "trust_archive"), _YES_NO),
+    **dict.fromkeys(("retry_failed", "accept_changed_agent", "trust_archive", "allow_offline"), _YES_NO),
 }

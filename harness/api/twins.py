@@ -1,6 +1,7 @@
 """The sync twins of the API's functions: for scripts, and for notebooks, where an event loop is running already."""
 
 from harness.api.best import best_of
+from harness.api.comparing import compare
 from harness.api.groups import rank, rollout
 from harness.api.message_tournament import rank_messages
 from harness.api.messages import ruler
@@ -8,6 +9,7 @@ from harness.api.runs import plan, quote, replay, rescore, resume, run, validate
 from harness.core.sync import in_step
 
 best_of_sync = in_step(best_of)
+compare_sync = in_step(compare)
 plan_sync = in_step(plan)
 quote_sync = in_step(quote)
 rank_messages_sync = in_step(rank_messages)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         new_run_id,
     )
     from harness.archive.memory_store import MemoryStore
-    from harness.archive.missing import last_unfinished, missing_of, redacted_of
+    from harness.archive.missing import MissingWork, last_unfinished, missing_of, redacted_of
     from harness.archive.rankings import RankingFile
     from harness.archive.read_store import ReadStore
     from harness.archive.reader import RunReader
@@ -55,7 +55,7 @@ else:
             "layout": "ASIDE Archived find_archived find_run linked_runs "
             "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
-            "missing": "last_unfinished missing_of redacted_of",
+            "missing": "MissingWork last_unfinished missing_of redacted_of",
             "rankings": "RankingFile",
             "read_store": "ReadStore",
             "reader": "RunReader",
@@ -87,6 +87,7 @@ __all__ = [
     "Finding",
     "FolderReader",
     "MemoryStore",
+    "MissingWork",
     "RankingFile",
     "RankingHead",
     "ReadStore",

@@ -29,14 +29,18 @@ def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, st
     for name, setting in misspelt(environ).items():
         console.print(f"note: {name} is no setting; {setting} is")
     if prepared.offline:
-        whole_width = console.is_terminal  # without one a line has no end
-        notice = _offline_notice(prepared)
-        console.print(Panel(notice, title="OFFLINE SELF-TEST", border_style="yellow", expand=whole_width))
+        print_offline_notice(console, _offline_notice(prepared))
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
             "Name another with --judge-model.",
         )
+
+
+def print_offline_notice(console: Console, notice: str) -> None:
+    """Print, so that nobody overlooks it, that the results say nothing of any LLM."""
+    whole_width = console.is_terminal  # without one a line has no end
+    console.print(Panel(notice, title="OFFLINE SELF-TEST", border_style="yellow", expand=whole_width))
 
 
 def announce_design(console: Console, settings: Settings) -> None:

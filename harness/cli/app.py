@@ -22,6 +22,7 @@ _COMMANDS = {
     "best": "best",
     "resume": "resume",
     "rescore": "rescore",
+    "compare": "compare",
     "replay": "replay",
     "import": "import_",
     "show": "show",

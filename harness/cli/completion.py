@@ -65,6 +65,12 @@ def query_ids(context: click.Context, _parameter: click.Parameter, begun: str) -
         return []
 
 
+def runs_and_agents(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a run or the name of an agent."""
+    of_both = [*run_ids(context, parameter, begun), *agent_names(context, parameter, begun)]
+    return [item for item in of_both if item.type == "plain"] or of_both[-1:]
+
+
 def _newest_first(runs: Path) -> Iterator[str]:
     try:
         files = (path for name in ("run.json", "compare.json") for path in runs.glob(f"*/{name}"))

@@ -16,7 +16,7 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "judge": prepared.judge.model,
             "agent_at": prepared.agent.place,
             "judge_at": prepared.judge.places,
-            "cost_usd": _ends(prepared.cost(queries)),
+            "cost_usd": cost_ends(prepared.cost(queries)),
             "prices_by_name": prices_by_name(prepared.settings, prepared.judge, prepared.agent),
             "offline": prepared.offline,
         }
@@ -48,7 +48,7 @@ def _prices_by_name(prepared: Prepared) -> list[str]:
 def _cost_line(prepared: Prepared, queries: int) -> str:
     """Return the estimate of a run's cost, and what it assumes."""
     agent, judge, whole = prepared.agent_cost(queries), prepared.judge_cost(queries), prepared.cost(queries)
-    parts = f"(agent {_range(agent)}, judge {_range(judge)})"
+    parts = f"(agent {cost_range(agent)}, judge {cost_range(judge)})"
     if whole == CostBounds(0, 0):
         return "estimated cost: $0.00 (embedded parts)"
     if agent is None and judge is None:
@@ -56,7 +56,7 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
             "estimated cost: unknown (no listed price for these models at these addresses; name prices with --price "
             "MODEL=IN/OUT, in USD a million tokens)"
         )
-    estimate = f"estimated cost: {_range(whole) if whole else 'unknown'} {parts}"
+    estimate = f"estimated cost: {cost_range(whole) if whole else 'unknown'} {parts}"
     settings = prepared.settings
     assumed = [
         f"{tokens_range(*agent_tokens(settings.max_turns))} an agent run",
@@ -82,7 +82,7 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "reused": quote.reused,
             "outdated": quote.outdated,
             "would_buy": list(bought),
-            "cost_usd": _ends(cost),
+            "cost_usd": cost_ends(cost),
             "prices_by_name": list(quote.prices_by_name),
         }
         print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
@@ -97,7 +97,7 @@ def quote_line(quote: Quote) -> str:
     low, high = quote.bought
     buy = f"{low}" if low == high else f"{low} to {high}"
     by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
-    cost = f"{_range(quote.cost)}{by_name}"
+    cost = f"{cost_range(quote.cost)}{by_name}"
     return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
 
 
@@ -111,11 +111,13 @@ def outdated_lines(quote: Quote) -> list[str]:
     return [f"{why}: {verdicts} of before {count} for it (--rendering 1 judges in the old way, and reuses them)"]
 
 
-def _ends(bounds: CostBounds | None) -> list[float] | None:
+def cost_ends(bounds: CostBounds | None) -> list[float] | None:
+    """Return the least and the most that work is taken to cost, for JSON; None where a price is unknown."""
     return [bounds.low, bounds.high] if bounds else None
 
 
-def _range(bounds: CostBounds | None) -> str:
+def cost_range(bounds: CostBounds | None) -> str:
+    """Return what work is taken to cost, from the least to the most."""
     if bounds is None:
         return "unknown"
     return dollars(bounds.low) if bounds.low == bounds.high else f"{dollars(bounds.low)} to {dollars(bounds.high)}"

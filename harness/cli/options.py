@@ -120,6 +120,26 @@ def setting_options(*names: str, default: str | None = None) -> Decorator:
     return decorate
 
 
+def repeated_options(*names: str) -> Decorator:
+    """Add options of which several values make the sides of a comparison; the command gets a tuple of each."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        decorated: Callable[..., Any] = command
+        for name in reversed(names):
+            declared = SETTINGS.get(name)
+            text = _help(declared, None) if declared else "A YAML file of settings, named as the options here."
+            decorated = click.option(
+                f"--{name}",
+                type=click.STRING if name == "model" else FILE,
+                metavar=None if name == "model" else "FILE",
+                multiple=True,
+                help=f"{text} Repeat it to compare one agent with itself so.",
+            )(decorated)
+        return decorated
+
+    return decorate
+
+
 def _help(setting: Setting, default: str | None) -> str:
     shown = setting.default_shown if default is None else default
     remarks = "; ".join(part for part in (f"default: {shown}" if shown else "", setting.bounds) if part)

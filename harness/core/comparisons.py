@@ -94,6 +94,8 @@ class ComparedQuery(Record):
     """For each side, how many of its rollouts failed by the infrastructure's fault, and took no part."""
     failed_verdicts: tuple[str, ...] = ()
     """Keys of verdicts that were asked for and failed."""
+    task_differs: bool = False
+    """The sides' instructions or tools differ, so that the judge was shown neither."""
 
     def pairs(self, sides: tuple[int, int], role: Role = "sample") -> list[CrossMatch]:
         """Return the matches of two sides, the smaller place first: those in the win rate, or the anchors'."""
@@ -122,7 +124,9 @@ class ComparedSide(Record):
     instructions: str | None = None
     offline: bool = False
     only_here: int = 0
-    """How many of its queries no other side has: they are left out."""
+    """How many of its queries not every other side has: they are left out."""
+    to_run: bool = False
+    """Its rollouts were still to be run when the comparison began: resuming the comparison runs those missing."""
 
 
 class Interval(Record):

@@ -87,3 +87,41 @@ class Silent:
 
     def note(self, text: str) -> None:
         """Do nothing."""
+
+
+class PartOfWork:
+    """Tells a watcher of a run that is a part of larger work: the whole has a folder and totals of its own."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Pass on to `progress`."""
+        self._progress = progress
+
+    def opened(self, folder: Path) -> None:
+        """Do nothing."""
+
+    def total(self, stage: Stage, low: int, high: int | None) -> None:
+        """Do nothing."""
+
+    def expect(self, stage: Stage, count: int) -> None:
+        """Pass it on."""
+        self._progress.expect(stage, count)
+
+    def done(self, stage: Stage, count: int = 1) -> None:
+        """Pass it on."""
+        self._progress.done(stage, count)
+
+    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
+        """Pass it on."""
+        self._progress.kept(stage, usage, usd, failed=failed)
+
+    def retried(self) -> None:
+        """Pass it on."""
+        self._progress.retried()
+
+    def waiting(self, place: str, calls: int) -> None:
+        """Pass it on."""
+        self._progress.waiting(place, calls)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._progress.note(text)

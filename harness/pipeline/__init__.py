@@ -9,6 +9,14 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.pipeline.comparing.validation import validate_comparison
+    from harness.pipeline.comparing.compare import ComparisonResult
+    from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
+    from harness.pipeline.comparing.outcome import comparison_of
+    from harness.pipeline.comparing.plan import CompareOptions
+    from harness.pipeline.comparing.quote import ComparisonQuote
+    from harness.pipeline.comparing.resuming import resume_comparison
+    from harness.pipeline.comparing.roll_out_quote import RollOutQuote, AnySide
+    from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
     from harness.pipeline.concurrency import for_each
     from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
     from harness.pipeline.cut_short import what_is_kept
@@ -37,6 +45,14 @@ else:
         __name__,
         {
             "comparing.validation": "validate_comparison",
+            "comparing.compare": "ComparisonResult",
+            "comparing.new_sides": "compare_sides quote_sides",
+            "comparing.outcome": "comparison_of",
+            "comparing.plan": "CompareOptions",
+            "comparing.quote": "ComparisonQuote",
+            "comparing.resuming": "resume_comparison",
+            "comparing.roll_out_quote": "RollOutQuote AnySide",
+            "comparing.rolling_out": "queries_asked settings_of_side",
             "concurrency": "for_each",
             "costs": "ceiling_of check_prices prices_by_name",
             "cut_short": "what_is_kept",
@@ -57,19 +73,26 @@ else:
 
 __all__ = [
     "AgentSpec",
+    "CompareOptions",
+    "ComparisonQuote",
+    "ComparisonResult",
     "JudgeSpec",
     "JudgingPlan",
     "NamedAddresses",
     "Prepared",
     "Quote",
     "RescoreOptions",
+    "RollOutQuote",
     "RunResult",
+    "AnySide",
     "Surroundings",
     "Validation",
     "agent_of_run",
     "ceiling_of",
     "changed_settings",
     "check_prices",
+    "compare_sides",
+    "comparison_of",
     "describe_calls",
     "for_each",
     "import_trajectories",
@@ -81,7 +104,9 @@ __all__ = [
     "places_of_begun",
     "prepare",
     "prices_by_name",
+    "queries_asked",
     "quote_rescoring",
+    "quote_sides",
     "rank_alone",
     "rank_part",
     "redactor_of",
@@ -89,10 +114,12 @@ __all__ = [
     "rescore_run",
     "resolve_agent",
     "resolve_judge",
+    "resume_comparison",
     "resume_run",
     "rubric_of",
     "rubric_of_run",
     "run_queries",
+    "settings_of_side",
     "validate_comparison",
     "validate_run",
     "what_is_kept",

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.archive import RunReader, RunStore
+from harness.archive import ComparisonReader, ComparisonStore, RunReader, RunStore, find_archived
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
 from harness.core.wording import call
 
@@ -13,9 +13,18 @@ def what_is_kept(folder: Path | None) -> str:
     """Return what became of a run that was cut short, and the command that goes on with it."""
     if folder is None:
         return "Nothing had begun"
+    if find_archived(str(folder), folder.parent).kind == "comparison":
+        return f"{_kept_of_comparison(folder)} in {folder}; {call('resume', folder)} does what is missing"
     ended = _ended(folder)
     kept = f"{ended.count('ok')} of {len(ended)} rollouts that were begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
+
+
+def _kept_of_comparison(folder: Path) -> str:
+    """Return in words what a comparison holds that was paid for; its sides' rollouts are in runs of their own."""
+    with ComparisonReader(folder) as reader:
+        verdicts = len(list(reader.verdicts()))
+    return "1 verdict is kept" if verdicts == 1 else f"{verdicts} verdicts are kept"
 
 
 def _ended(folder: Path) -> list[str]:
@@ -24,7 +33,7 @@ def _ended(folder: Path) -> list[str]:
 
 
 @contextmanager
-def one_error(store: RunStore, *, new: bool) -> Generator[None]:
+def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None]:
     """Raise the first of a group of errors, and say what is kept; a new run that cost nothing is taken away."""
     try:
         yield
@@ -32,8 +41,7 @@ def one_error(store: RunStore, *, new: bool) -> Generator[None]:
         if new and store.is_empty:
             store.discard()
             raise first_error(group) from None
-        elsewhere = f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"
-        kept = what_is_kept(store.folder) + (elsewhere if "ok" in _ended(store.folder) else "")
+        kept = what_is_kept(store.folder) + _elsewhere(store)
         raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
     except* CannotWrite as group:
         advice = f"make room, then {call('resume', store.folder)}"
@@ -42,3 +50,10 @@ def one_error(store: RunStore, *, new: bool) -> Generator[None]:
         if new and store.is_empty:
             store.discard()
         raise first_error(group) from None
+
+
+def _elsewhere(store: RunStore | ComparisonStore) -> str:
+    """Return the command that takes another judge, where there is something to judge."""
+    if isinstance(store, ComparisonStore) or "ok" not in _ended(store.folder):
+        return ""
+    return f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"

@@ -111,7 +111,7 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     if not reader.info.judge:  # imported: nothing was judged yet
         judge = resolve_judge(settings, credentials, None, offline=False)
     else:
-        judge = _recorded_judge(reader.info.judge, reader.folder / "run.json")
+        judge = recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
     _check_parts(reader, settings)
@@ -126,7 +126,7 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
 def places_of_begun(info: RunInfo, like: RankingHead | None) -> str:
     """Return in words where resuming a run asks its agent's models and its judge. Raises ArchiveDamaged."""
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
-    judge = _recorded_judge(like.judge if like else info.judge, where)
+    judge = recorded_judge(like.judge if like else info.judge, where)
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
     model = info.settings.get("model") or "models"  # the agent's own models count where the run names none
@@ -140,7 +140,8 @@ def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
     return load(changed(reader.info.settings, changes))
 
 
-def _recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
+def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
+    """Return the judge that an archive names. Raises ArchiveDamaged, naming `where`."""
     return checked(judge, JudgeSpec.model_validate, f"{where}: judge")
 
 
@@ -212,7 +213,7 @@ def as_begun(
     settings = recorded_settings(like.settings if like else info.settings, where)
     settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
     place, environ = dict(info.endpoint or {}), trust.credentials.environ
-    judge = _recorded_judge(like.judge if like else info.judge, where)
+    judge = recorded_judge(like.judge if like else info.judge, where)
     agent_url = place.get("base_url") if info.endpoint else settings.base_url
     named.check(None if agent_url is None else str(agent_url), judge)
     if named.base_url:

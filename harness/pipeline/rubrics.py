@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingHead, RunInfo
+from harness.archive import ComparisonInfo, RankingHead, RunInfo
 from harness.core.errors import UsageError
 from harness.core.redaction import Redactor
 from harness.core.settings import DEFAULT_RUBRIC, Settings
@@ -86,7 +86,9 @@ def _is_packaged_for_another_judge(info: RunInfo, settings: Settings) -> bool:
     )
 
 
-def rubric_as_begun(info: RunInfo, like: RankingHead | None, settings: Settings, word: str | None) -> AnyRubric:
+def rubric_as_begun(
+    info: RunInfo | ComparisonInfo, like: RankingHead | None, settings: Settings, word: str | None
+) -> AnyRubric:
     """Return the rubric of a run, or of the ranking that is to be made again; `word` is one that the user names now.
 
     Raises UsageError where the rubric named now, or the one of the package, is not the one of then.
@@ -109,9 +111,9 @@ def rubric_as_begun(info: RunInfo, like: RankingHead | None, settings: Settings,
     return rubric
 
 
-def _where(info: RunInfo) -> str:
+def _where(info: RunInfo | ComparisonInfo) -> str:
     return f"the rubric in run {_id(info)}"
 
 
-def _id(info: RunInfo) -> str:
+def _id(info: RunInfo | ComparisonInfo) -> str:
     return info.id[:_QUOTED]

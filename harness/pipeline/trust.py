@@ -14,6 +14,9 @@ from pydantic import JsonValue
 
 from harness.archive import (
     Attestation,
+    ComparisonInfo,
+    ComparisonStore,
+    FolderReader,
     RunInfo,
     RunReader,
     RunStore,
@@ -95,12 +98,14 @@ def as_in_run_json(settings: Settings, run_json: Settings) -> Settings:
     return replace(settings, **{name: getattr(run_json, name) for name in _POWERS})
 
 
-def trust_in(reader: RunReader, environ: Mapping[str, str], *addresses: object, trust_archive: bool = False) -> Trust:
+def trust_in(
+    reader: FolderReader, environ: Mapping[str, str], *addresses: object, trust_archive: bool = False
+) -> Trust:
     """Return what a run may decide in a command whose user named `addresses`: each a URL, several URLs, or None."""
     attestation = attestation_of(reader, environ)
     attested = attestation.addresses if attestation else ()
     credentials = Credentials.naming(environ, *addresses).also_to(attested, every_origin=trust_archive)
-    return Trust(reader.info.id, credentials, attestation, trust_archive)
+    return Trust(reader.id, credentials, attestation, trust_archive)
 
 
 def trust_in_changed(
@@ -113,8 +118,12 @@ def trust_in_changed(
 
 
 @contextmanager
-def attested(store: RunStore, surroundings: Surroundings, agent: LoadedAgent | None = None) -> Generator[None]:
-    """Write down on this machine that a run is made here, and by which agent; forget a run that is taken away again.
+def attested(
+    store: RunStore | ComparisonStore, surroundings: Surroundings, agent: LoadedAgent | None = None
+) -> Generator[None]:
+    """Write down on this machine that a run or a comparison is made here, and by which agent.
+
+    What is taken away again is forgotten.
 
     Where that cannot be written the user gets a note, and the run goes on.
     """
@@ -123,10 +132,10 @@ def attested(store: RunStore, surroundings: Surroundings, agent: LoadedAgent | N
         yield
     finally:
         if not store.folder.is_dir():
-            withdraw(store.reader.info.id, surroundings.environ)
+            withdraw(store.reader.id, surroundings.environ)
 
 
-def _attest(store: RunStore, surroundings: Surroundings, agent: LoadedAgent | None) -> None:
+def _attest(store: RunStore | ComparisonStore, surroundings: Surroundings, agent: LoadedAgent | None) -> None:
     try:
         attest(
             store.reader,
@@ -151,9 +160,9 @@ def attest_judge(trust: Trust, surroundings: Surroundings, urls: Iterable[str | 
         surroundings.progress.note(str(exc))
 
 
-def addresses_of(info: RunInfo) -> list[str]:
-    """Return every address that a run's run.json names."""
-    judge, endpoint = info.judge, info.endpoint or {}
+def addresses_of(info: RunInfo | ComparisonInfo) -> list[str]:
+    """Return every address that a run's run.json names, or a comparison's compare.json."""
+    judge, endpoint = info.judge, (info.endpoint if isinstance(info, RunInfo) else None) or {}
     places: list[JsonValue] = [info.settings.get("base_url"), info.settings.get("judge_base_url")]
     places += [endpoint.get("base_url"), judge.get("base_url")]
     jurors = judge.get("jurors")

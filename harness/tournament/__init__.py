@@ -3,8 +3,8 @@
 It asks judges and ranks what they say. It must not know how rollouts are made, nor where rankings are kept.
 """
 
-from harness.tournament.cross import CrossPair, play_cross
-from harness.tournament.group import rules_of
+from harness.tournament.cross import CrossPair, play_cross, shared_task
+from harness.tournament.group import Rules, rules_of
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import METHODS, AnyRubric, Ranker
@@ -16,10 +16,12 @@ __all__ = [
     "CrossPair",
     "JuryScores",
     "Ranker",
+    "Rules",
     "TournamentRanker",
     "clipped",
     "play_cross",
     "rules_of",
     "scale_notes",
     "score_list",
+    "shared_task",
 ]

@@ -6,9 +6,10 @@ from typing import Literal, Protocol
 
 from harness.core.comparisons import CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
-from harness.core.records import Role
+from harness.core.records import Group, Role
 from harness.judging import PairJury, PairLedger, Task
 from harness.ranking import GivenPairs
+from harness.tournament.group import Rules, task_of
 from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
 from harness.transcripts import Transcript
@@ -43,7 +44,24 @@ class PlayedPairs:
 
     matches: tuple[CrossMatch, ...]
     failed_verdicts: tuple[str, ...]
-    """Keys of the verdicts that left a match open."""
+    """Keys of the verdicts that could not be had: a juror's, where the others' stand, or those of an open match."""
+
+
+@dataclass(frozen=True)
+class SharedTask:
+    """The one task that the judge is shown for all sides."""
+
+    task: Task
+    differs: bool = False
+    """The sides' instructions or tools differ, so that the judge is shown neither: it would judge by one side's."""
+
+
+def shared_task(groups: Sequence[Group], rules: Rules, name: str, brief: str | None = None) -> SharedTask:
+    """Return the task of a query that every side has; `brief` replaces the agents' instructions and tools."""
+    briefs = [task_of(group, rules).brief for group in groups]
+    differs = brief is None and len(set(briefs)) > 1
+    query = groups[0].query
+    return SharedTask(Task(name, query.text, brief or (None if differs else briefs[0]), query.reference), differs)
 
 
 async def play_cross(
@@ -70,7 +88,7 @@ async def play_cross(
     results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(
         tuple(results[pair] if pair in results else _forfeited(pair, rollouts) for pair in pairs),
-        played.open_verdicts,
+        tuple(sorted({*played.open_verdicts, *played.absent_verdicts})),
     )
 
 

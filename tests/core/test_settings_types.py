@@ -6,6 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
+from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
 from harness.core.setting import Setting
 from harness.core.settings import SETTINGS
 
@@ -18,6 +19,9 @@ OF_RESUME = (
     *("concurrency", "judge_concurrency"),
 )
 """Settings of a run that is resumed which today's user may name."""
+
+
+OF_COMPARE = (*OF_JUDGING, *OF_ROLLING_OUT, *VARIED, "runs_dir")
 
 
 def written(type_: Any) -> str:
@@ -51,6 +55,7 @@ def classes() -> str:
     return (
         class_of("CommonSettings", "TypedDict", "Every setting but `n` and `judge`.", common)
         + class_of("RunSettings", "CommonSettings", "Every setting of a run.", PARAMETERS)
+        + class_of("CompareSettings", "TypedDict", "The settings of a comparison.", OF_COMPARE)
         + class_of("ResumeSettings", "TypedDict", "The settings that may be named when a run goes on.", OF_RESUME)
     )
 

@@ -1,0 +1,120 @@
+"""Comparing in Python: is one run, or one agent, better than another?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Unpack
+
+from harness.api.archived import AnyRun, Run, folder_of, parent_of
+from harness.api.arguments import door
+from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
+from harness.archive import ComparisonReader
+from harness.core.clock import Clock, now
+from harness.core.compare_settings import OF_JUDGING
+from harness.core.comparisons import Comparison
+from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, quoted
+from harness.core.progress import Progress
+from harness.core.settings_sources import check_names
+from harness.core.settings_types import CompareSettings
+from harness.core.wording import option
+from harness.formats import Asked, queries_of
+from harness.pipeline import (
+    CompareOptions,
+    AnySide,
+    compare_sides,
+    comparison_of,
+    prepare,
+    queries_asked,
+    settings_of_side,
+    what_is_kept,
+)
+from harness.rollouts import LoadedAgent
+
+_MOST_PAIRS = 1000
+
+
+@door
+async def compare(
+    *sides: AnyRun | AnyAgent,
+    queries: Asked | Iterable[Asked] | None = None,
+    pairs: int = 2,
+    task: str | None = None,
+    cluster: str | None = None,
+    reuse: Sequence[AnyRun] = (),
+    allow_offline: bool = False,
+    trust_archive: bool = False,
+    progress: Progress | None = None,
+    clock: Clock = now,
+    **settings: Unpack[CompareSettings],
+) -> Comparison:
+    """Compare two runs or agents, or more, as `harness compare` does: every figure speaks of the second one.
+
+    A side is a Run, its folder or id, or an agent, which is rolled out on `queries` (by default those of a run among
+    the sides). On each query that all sides have, `pairs` cross pairs of samples are judged in both orders, and the
+    anchors' pair. `task` is what the judge is shown in place of the agents' instructions; `cluster` is the metadata's
+    key of alike queries. Verdicts that are there are reused. Where `max_cost` or an endpoint ends the work the
+    comparison is incomplete, and the same call goes on with it.
+
+    Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged; NothingRankable where
+    nothing could be compared.
+    """
+    check_names(settings, CompareSettings.__annotations__)
+    runs_dir, surroundings = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
+    named = [_run_or_agent(side, runs_dir) for side in sides]
+    options = CompareOptions(
+        runs_dir,
+        {name: value for name, value in settings.items() if name in OF_JUDGING},
+        pairs=_checked_pairs(pairs),
+        task=task,
+        cluster=cluster,
+        reuse=[folder_of(lender, runs_dir) for lender in reuse],
+        allow_offline=allow_offline or bool(settings.get("offline")),
+        trust_archive=trust_archive,
+    )
+    if all(isinstance(side, Path) for side in named):
+        _refuse_idle(settings, queries)
+    prepared = [await _prepared(side, settings, options, surroundings.environ) for side in named]
+    asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
+    result = await compare_sides(prepared, asked, surroundings, options, Path.cwd())
+    with ComparisonReader(result.path) as reader:
+        if reader.newest() is None:
+            raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")
+        return comparison_of(reader)
+
+
+def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:
+    """Return the run that a side is or names, else its agent. Raises UsageError where it names neither."""
+    if isinstance(side, Run):
+        return side.path
+    if not isinstance(side, str | Path):
+        return loaded_agent(side)
+    try:
+        return folder_of(side, runs_dir)
+    except ArchiveDamaged:
+        raise
+    except UsageError as no_run:
+        try:
+            return loaded_agent(side)
+        except UsageError as no_agent:
+            raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+def _refuse_idle(settings: CompareSettings, queries: object) -> None:
+    """Refuse what would change how agents are rolled out where all sides have been."""
+    idle = [name for name in settings if name not in {*OF_JUDGING, "runs_dir"}]
+    idle += ["queries"] if queries is not None else []
+    if idle:
+        raise UsageError(f"{option(idle[0])} says how agents are rolled out, but every side is an archived run")
+
+
+async def _prepared(
+    side: Path | LoadedAgent, settings: CompareSettings, options: CompareOptions, environ: Mapping[str, str]
+) -> AnySide:
+    if isinstance(side, Path):
+        return side
+    return await prepare(side, settings_of_side(settings, options.pairs, options.runs_dir), environ)
+
+
+def _checked_pairs(pairs: int) -> int:
+    if not 1 <= pairs <= _MOST_PAIRS:
+        raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
+    return pairs

@@ -1,0 +1,149 @@
+"""The sides of a comparison as a user names them: runs of the archive, and agents to roll out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from harness.archive import find_run
+from harness.cli.process import stdout_for_results
+from harness.core.compare_settings import OF_JUDGING, VARIED
+from harness.core.errors import ArchiveDamaged, UsageError, quoted
+from harness.core.records import Query
+from harness.core.settings import Settings
+from harness.core.settings_sources import load, merge_sources
+from harness.core.user_files import read_text
+from harness.core.wording import option
+from harness.formats import read_queries
+from harness.pipeline import CompareOptions, AnySide, prepare, queries_asked, settings_of_side
+from harness.rollouts import LoadedAgent, load_agent
+
+_VARIED = (*VARIED, "config")
+"""What one agent may be given several of: a side for each."""
+_LONGEST_TASK = 1_000_000
+
+
+@dataclass(frozen=True)
+class AskedSides:
+    """A comparison as it was asked for, checked as far as that is free."""
+
+    sides: Sequence[AnySide]
+    queries: Sequence[Query]
+    """What agents are asked; none where all sides are runs."""
+    options: CompareOptions
+    settings: Settings
+    """Of the command: what it says of failures and of an interruption."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The words and options of a command."""
+
+    words: Sequence[str]
+    flags: Mapping[str, Any]
+    varied: Mapping[str, Sequence[Any]]
+    """The values of --instructions, --model and --config, where there are any."""
+    runs_dir: Path
+    environ: Mapping[str, str]
+
+
+def asked_sides(
+    words: Sequence[str], given: Mapping[str, Any], runs_dir: Path, environ: Mapping[str, str]
+) -> AskedSides:
+    """Find the sides that `words` name; `given` are the options. Raises UsageError."""
+    varied = {name: given[name] for name in _VARIED if given[name]}
+    asked = _Asked(words, given["flags"], varied, runs_dir, environ)
+    named = [_run_or_agent(word, runs_dir) for word in words]
+    runs = [side for side in named if isinstance(side, Path)]
+    if len(runs) == len(named):
+        _refuse_idle(asked, given["queries"])
+    changes = _changes(asked)
+    options, settings = _options(asked, given, changes), load({**changes, "runs_dir": runs_dir})
+    if len(runs) == len(named):
+        return AskedSides(runs, (), options, settings)
+    sides, file = _prepared(asked, named, given["pairs"]), given["queries"]
+    queries = list(read_queries(file)) if file is not None else queries_asked(sides)
+    return AskedSides(sides, queries, options, settings)
+
+
+def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
+    """Return the run that a word names, else the agent. Raises UsageError where it names neither."""
+    try:
+        return find_run(word, runs_dir)
+    except ArchiveDamaged:
+        raise
+    except UsageError as no_run:
+        try:
+            with stdout_for_results():  # what an agent's file prints must not stand among the results
+                return load_agent(word, Path.cwd())
+        except UsageError as no_agent:
+            if word.endswith(".py") or ":" in word:
+                raise no_agent from None
+            raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+def _refuse_idle(asked: _Asked, queries: str | None) -> None:
+    """Refuse what would change how agents are rolled out where all sides have been."""
+    idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
+    idle += ["queries"] if queries is not None else []
+    if idle:
+        raise UsageError(
+            f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, or "
+            "name an agent"
+        )
+
+
+def _changes(asked: _Asked) -> Mapping[str, Any]:
+    """Return what the user sets of the judging."""
+    configs = asked.varied.get("config", ())
+    flags = {name: value for name, value in asked.flags.items() if name in OF_JUDGING}
+    merged = merge_sources(flags, {}, configs[0] if len(configs) == 1 else None)
+    return {name: value for name, value in merged.items() if name in OF_JUDGING}
+
+
+def _options(asked: _Asked, given: Mapping[str, Any], changes: Mapping[str, Any]) -> CompareOptions:
+    return CompareOptions(
+        asked.runs_dir,
+        changes,
+        pairs=given["pairs"],
+        task=_task(given["task"]),
+        cluster=given["cluster"],
+        reuse=[find_run(word, asked.runs_dir) for word in given["reuse"]],
+        allow_offline=given["allow_offline"] or bool(asked.flags.get("offline")),
+        trust_archive=given["trust_archive"],
+    )
+
+
+def _task(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    text = read_text(path, option("task", path), most=_LONGEST_TASK)
+    if not text.strip():
+        raise UsageError(f"{option('task', path)}: it is empty")
+    return text
+
+
+def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent], pairs: int) -> list[AnySide]:
+    """Return the sides with their agents checked: a side for each word, or for each value that one agent is given."""
+    several = {name: values for name, values in asked.varied.items() if len(values) > 1}
+    if len(several) > 1 or (several and len(named) > 1):
+        flags = " and ".join(option(name) for name in asked.varied if len(asked.varied[name]) > 1)
+        raise UsageError(f"{flags}: several values make the sides of one agent; name one agent, and vary one option")
+    ((varied, values),) = several.items() if several else [("", [None] * len(named))]
+    agents = [*named] * len(values) if several else named
+    once = {name: values[0] for name, values in asked.varied.items() if len(values) == 1}
+    sides: list[AnySide] = []
+    for side, value in zip(agents, values, strict=True):
+        of_side = once | ({varied: value} if several else {})
+        sides.append(side if isinstance(side, Path) else _prepare(asked, side, of_side, pairs))
+    return sides
+
+
+def _prepare(asked: _Asked, agent: LoadedAgent, of_side: Mapping[str, Any], pairs: int) -> AnySide:
+    flags = {**asked.flags, **{name: value for name, value in of_side.items() if name != "config"}}
+    values = merge_sources(flags, asked.environ, of_side.get("config"))
+    settings = settings_of_side(values, pairs, asked.runs_dir)
+    with stdout_for_results():
+        return anyio.run(prepare, agent, settings, asked.environ)

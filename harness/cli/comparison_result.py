@@ -1,0 +1,83 @@
+"""The end of `compare`: the page is written, the comparison printed, the exit code chosen."""
+
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.archive import ComparisonReader
+from harness.cli import process
+from harness.cli.compared_sides import AskedSides
+from harness.cli.console import stdout
+from harness.cli.output import print_json, say
+from harness.cli.progress_bars import ProgressBars
+from harness.core.comparisons import Comparison
+from harness.core.errors import ExitCode
+from harness.core.wording import command
+from harness.pipeline import ComparisonResult, Surroundings, compare_sides, comparison_of, what_is_kept
+from harness.report import comparison_lines
+
+
+def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
+    """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
+    with ProgressBars(console, quiet=quiet) as bars:
+        around = Surroundings(environ, progress=bars)
+        work = partial(compare_sides, asked.sides, asked.queries, around, asked.options, Path.cwd())
+        return process.run_interruptible(work, bars, around.stop, asked.settings.grace)
+
+
+def deliver_comparison(result: ComparisonResult, *, max_failures: int, as_json: bool, quiet: bool) -> ExitCode:
+    """Write the page, print the comparison, say on stderr what was bought now, and return the exit code."""
+    with ComparisonReader(result.path) as reader:
+        if reader.newest() is None:
+            return _nothing_compared(result)
+        comparison = comparison_of(reader)
+        print_comparison(reader, comparison, as_json=as_json)
+    if not quiet:
+        say(f"reused {result.reused}, bought {result.bought}", err=True)
+    return _end(result, comparison, max_failures)
+
+
+def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_json: bool) -> None:
+    """Print a comparison, for people or as JSON."""
+    if as_json:
+        print_json(comparison.model_dump(mode="json"))
+        return
+    console = stdout()
+    for line in comparison_lines(comparison, reader.queries(), console.width):
+        console.print(line)
+    console.print(f"comparison: {reader.folder}", soft_wrap=True)
+
+
+def _nothing_compared(result: ComparisonResult) -> ExitCode:
+    say(f"stopped before the first query was compared: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES
+
+
+def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) -> ExitCode:
+    if result.stopped or result.given_up:
+        say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    if result.stopped or result.out_of_quota:
+        return ExitCode.BUDGET
+    if not any(pair.queries or pair.unjudged for pair in comparison.results):
+        say(_NO_PAIR, err=True)
+        return ExitCode.NOTHING_RANKABLE
+    unjudged = sum(pair.unjudged for pair in comparison.results)
+    left_out = sum(side.left_out for side in comparison.figures)
+    failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
+    if unjudged:
+        again = command(f"resume {shlex.quote(str(result.path))}")
+        say(f"{unjudged} pairs were not judged; `{again}` asks for them again", err=True)
+    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
+
+
+_NO_PAIR = (
+    "nothing to compare: on no query have both sides a sample that ended well or failed by the agent's own making "
+    "(rollout 0 is the anchor; runs of -n 1 have no sample)"
+)
+
+
+def _why(result: ComparisonResult) -> str:
+    return result.stopped or result.given_up or "the work was interrupted"

@@ -1,0 +1,173 @@
+"""The story of a comparison: what is planned is opened or gone on with, bought, and written down query by query."""
+
+import secrets
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from harness.archive import ComparisonHead, ComparisonReader, ComparisonStore, ComparisonWriter, FolderReader, RunReader
+from harness.core.comparisons import ComparedSide
+from harness.judging import PairLedger, VerdictCache
+from harness.pipeline.comparing.archived import comparison_like, new_comparison_info, open_lending
+from harness.pipeline.comparing.cross_judge import open_cross_judge
+from harness.pipeline.comparing.floor import floors_of
+from harness.pipeline.comparing.notes import notes_of
+from harness.pipeline.comparing.pairs import SharedQuery
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
+from harness.pipeline.comparing.quote import quote_plan
+from harness.pipeline.comparing.sides import shared_group, open_sides
+from harness.pipeline.concurrency import for_each
+from harness.pipeline.costs import ceiling_of
+from harness.pipeline.cut_short import one_error
+from harness.pipeline.quote import lending_fault
+from harness.pipeline.resolve import redactor_of
+from harness.pipeline.run_info import package_versions
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import attest_judge, attested
+
+_QUERIES_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """What a comparison left behind, and what this took now: read it with ComparisonReader(path)."""
+
+    path: Path
+    bought: int = 0
+    """Verdicts that were bought now and came out."""
+    reused: int = 0
+    """Verdicts that were there before."""
+    spent: float = 0.0
+    """USD that it took now, as far as prices are known."""
+    stopped: str | None = None
+    """Why it was not brought to an end: --max-cost."""
+    given_up: str | None = None
+    """Why it was not brought to an end: an endpoint gave no reply."""
+    out_of_quota: bool = False
+    """Whether a judge's account has nothing left."""
+
+
+async def compare_runs(
+    folders: Sequence[Path], surroundings: Surroundings, options: CompareOptions
+) -> ComparisonResult:
+    """Compare archived runs on the queries that they share, buying only the verdicts that are not there.
+
+    The runs are read, never written to. A comparison of the same runs, judged in the same way, is gone on with; with
+    nothing missing of it nothing is written. Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
+    """
+    with open_sides(folders) as readers:
+        plan = plan_comparison(readers, surroundings.environ, options)
+        return await compare_planned(plan, readers, surroundings)
+
+
+async def compare_planned(
+    plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+) -> ComparisonResult:
+    """Do what is planned, in the comparison that is there already or in a new one. Raises as `compare_runs`."""
+    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), surroundings.environ)
+    info = new_comparison_info(plan, surroundings.clock, redact)
+    folder = comparison_like(info, plan.options.runs_dir, surroundings)
+    if folder and is_done(folder, plan.sides):
+        return ComparisonResult(folder)
+    with open_lending(plan, readers, surroundings) as lenders:
+        plan = await _payable(plan, readers, lenders, surroundings)
+        attest_judge(plan.trust, surroundings, [member.base_url for member in plan.judging.judge.members])
+        if folder:
+            at, versions = surroundings.clock(), package_versions()
+            with ComparisonStore(folder, at, versions=versions, redact=redact) as store:
+                return await judge_into(store, plan, readers, lenders, surroundings, new=False)
+        with (
+            ComparisonStore.create(plan.options.runs_dir, info, redact=redact) as store,
+            attested(store, surroundings),
+        ):
+            return await judge_into(store, plan, readers, lenders, surroundings, new=True)
+
+
+def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
+    """Tell whether a comparison is whole, and rests on the sides as they are now."""
+    with ComparisonReader(folder) as reader:
+        newest = reader.newest()
+        return newest is not None and newest.finished and not newest.incomplete and newest.head.sides == tuple(sides)
+
+
+async def _payable(
+    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+) -> ComparisonPlan:
+    """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
+    if not lending_fault(plan.judging):
+        return plan
+    await quote_plan(plan, readers, lenders, surroundings)  # raises if anything is to be bought
+    return without_calls(plan)
+
+
+@dataclass
+class _Tally:
+    bought: int = 0
+    reused: int = 0
+    out_of_quota: bool = False
+
+    def add(self, ledger: PairLedger) -> None:
+        self.bought += ledger.judged
+        self.reused += len(ledger.reused)
+        failed = (verdict for verdict in ledger.bought.values() if verdict.status == "failed")
+        self.out_of_quota |= any(verdict.failure.kind == "quota" for verdict in failed)
+
+
+async def judge_into(
+    store: ComparisonStore,
+    plan: ComparisonPlan,
+    readers: Sequence[RunReader],
+    lenders: Sequence[FolderReader],
+    surroundings: Surroundings,
+    *,
+    new: bool,
+) -> ComparisonResult:
+    """Judge all shared queries into a file of the comparison, which is finished if nothing stops the work."""
+    surroundings.progress.opened(store.folder)
+    judging, tally = plan.judging, _Tally()
+    ceiling = ceiling_of(judging.settings, judging.judge)
+    others = [lender for lender in lenders if lender.folder != store.folder]
+    cache = VerdictCache(store, surroundings.progress, others, ceiling, stop=surroundings.stop)
+    with one_error(store, new=new):
+        async with open_cross_judge(plan, cache, surroundings) as judge:
+            with _file(store, plan, readers, surroundings) as writer:
+
+                async def work(query: SharedQuery) -> None:
+                    groups = [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
+                    ledger = PairLedger()
+                    writer.add(await judge(query, groups, ledger, store.put_blob))
+                    tally.add(ledger)
+
+                await for_each(plan.matched.queries, work, _QUERIES_AT_ONCE)
+                given_up = surroundings.gates.given_up
+                if not (ceiling.stopped or given_up or surroundings.stop.asked):
+                    writer.finish()
+    return ComparisonResult(
+        store.folder, tally.bought, tally.reused, ceiling.spent, ceiling.stopped, given_up, tally.out_of_quota
+    )
+
+
+@contextmanager
+def _file(
+    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+) -> Generator[ComparisonWriter]:
+    """Open a file of the comparison, which is on disk with its first verdict or query."""
+    at, newest = surroundings.clock(), store.reader.newest()
+    if newest:  # the newest counts, also if the clock has jumped back
+        at = max(at, newest.head.created_at + timedelta(microseconds=1))
+    judge, rubric = plan.judging.judge, plan.judging.rubric.label
+    writer = store.open_comparison(
+        ComparisonHead(
+            id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+            created_at=at,
+            sides=plan.sides,
+            notes=notes_of(readers, plan.sides, judge, rubric),
+            floors=floors_of(readers, judge.identity, rubric, plan.options.pairs),
+        )
+    )
+    try:
+        yield writer
+    finally:
+        writer.close()

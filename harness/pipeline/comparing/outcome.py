@@ -1,0 +1,71 @@
+"""What a comparison says, from its own folder alone: the same folder always gives the same record."""
+
+from collections.abc import Iterator, Sequence
+
+from harness.archive import ComparisonReader
+from harness.comparison import compare_queries
+from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison
+from harness.core.errors import UsageError
+from harness.core.wording import call
+
+MOST_LEFT_OUT = 0.1
+"""The share of a side's rollouts that the infrastructure may have failed before the comparison cannot tell."""
+
+
+def comparison_of(reader: ComparisonReader) -> Comparison:
+    """Return what a comparison says now, of the queries that are compared so far. Raises UsageError before that."""
+    info, newest = reader.info, reader.newest()
+    if newest is None:
+        raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', info.id)}")
+    queries = sorted(newest.queries, key=lambda query: query.query)  # they were written as they came
+    sides = newest.head.sides
+    said = compare_queries(
+        queries,
+        sides,
+        clusters=clusters_of(queries, info.cluster) if info.cluster else None,
+        floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
+        seed=reader.settings.seed,
+    )
+    lost = list(_left_out(queries, sides))
+    return Comparison(
+        comparison=info.id,
+        path=str(reader.folder),
+        offline=info.offline,
+        sides=sides,
+        judge=str(info.judge.get("identity") or info.judge.get("model")),
+        rubric=info.rubric,
+        status="complete" if newest.finished and not newest.incomplete else "incomplete",
+        sentence=f"Cannot tell: {'; '.join(lost)}. Of the others: {said.sentence}" if lost else said.sentence,
+        results=said.results,
+        strengths=said.strengths,
+        figures=said.figures,
+        slices=said.slices,
+        notes=(*newest.head.notes, *_notes(queries), *(f"cannot tell: {what}" for what in lost)),
+    )
+
+
+def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
+    """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
+    return {query.query: str(query.metadata[key]) for query in queries if query.metadata.get(key) is not None}
+
+
+def _left_out(queries: Sequence[ComparedQuery], sides: Sequence[ComparedSide]) -> Iterator[str]:
+    """Say of which sides the infrastructure failed so many rollouts that the others tell nothing."""
+    for at, side in enumerate(sides):
+        lost = sum(query.left_out[at] for query in queries if query.left_out)
+        whole = lost + sum(len(query.rollouts[at]) for query in queries)
+        if whole and lost / whole > MOST_LEFT_OUT:
+            yield (
+                f"the infrastructure failed {lost} of {whole} rollouts of {side.label}, more than {MOST_LEFT_OUT:.0%}"
+            )
+
+
+def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
+    differs = sum(query.task_differs for query in queries)
+    if differs:
+        where = "" if differs == len(queries) else f" on {differs} of {len(queries)} queries"
+        yield f"the sides' instructions or tools differ{where}: the judge was shown the query alone"
+    left_out = sum(sum(query.left_out) for query in queries)
+    if left_out:
+        were = "1 rollout was" if left_out == 1 else f"{left_out} rollouts were"
+        yield f"{were} left out: the infrastructure failed"

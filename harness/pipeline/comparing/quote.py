@@ -1,0 +1,97 @@
+"""What a comparison would reuse and buy, before anything is spent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.lowlevel
+
+from harness.archive import FolderReader, ReadStore, RunReader
+from harness.core.errors import HarnessError, first_error
+from harness.endpoints import CostBounds
+from harness.judging import PairLedger, VerdictCache
+from harness.pipeline.comparing.archived import open_lending
+from harness.pipeline.comparing.cross_judge import open_cross_judge
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
+from harness.pipeline.comparing.sides import shared_group, open_sides
+from harness.pipeline.costs import judge_cost, prices_by_name
+from harness.pipeline.quote import Quote, lending_fault
+from harness.pipeline.surroundings import Surroundings
+
+
+@dataclass(frozen=True)
+class ComparisonQuote(Quote):
+    """What a comparison would reuse and buy, and of what."""
+
+    queries: int = 0
+    """Queries that all sides share."""
+    pairs: int = 0
+    """Pairs that are compared, the anchors' among them."""
+    forfeits: int = 0
+    """Those of them that need no judge: a rollout of theirs failed by the agent's own making."""
+    rubric: str = ""
+    offline: bool = False
+    """Whether a side's model or the judge is embedded."""
+
+
+async def quote_comparison(
+    folders: Sequence[Path], surroundings: Surroundings, options: CompareOptions
+) -> ComparisonQuote:
+    """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
+    with open_sides(folders) as readers:
+        plan = plan_comparison(readers, surroundings.environ, options)
+        with open_lending(plan, readers, surroundings) as lenders:
+            return await quote_plan(plan, readers, lenders, surroundings)
+
+
+async def quote_plan(
+    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+) -> ComparisonQuote:
+    """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
+    refusal = lending_fault(plan.judging)
+    need = await _need(without_calls(plan), readers, lenders, surroundings)
+    missing = len(need.missing)
+    if missing and refusal:
+        raise refusal
+    settings, judge = plan.judging.settings, plan.judging.judge
+    return ComparisonQuote(
+        reused=len(need.reused),
+        bought=(missing, missing),
+        cost=judge_cost(settings, judge, (missing, missing)) if missing else CostBounds(0, 0),
+        judge=judge.model,
+        judge_places=judge.places,
+        prices_by_name=tuple(prices_by_name(settings, judge)) if missing else (),
+        queries=len(plan.matched.queries),
+        pairs=need.pairs,
+        forfeits=need.forfeits,
+        rubric=plan.judging.rubric.name,
+        offline=plan.offline,
+    )
+
+
+@dataclass
+class _Need:
+    reused: set[str]
+    missing: set[str]
+    pairs: int = 0
+    forfeits: int = 0
+
+
+async def _need(
+    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+) -> _Need:
+    """Compare with what is at hand; what is missing is told by the verdicts that could not be had."""
+    need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(lenders)), free=True)
+    try:
+        async with open_cross_judge(plan, cache, surroundings) as judge:
+            for query in plan.matched.queries:
+                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
+                compared = await judge(query, groups, ledger, lambda _: "")
+                need.reused |= ledger.reused.keys()
+                need.missing |= {*compared.failed_verdicts}
+                need.pairs += len(compared.matches)
+                need.forfeits += sum(match.forfeit is not None for match in compared.matches)
+    except* HarnessError as errors:
+        raise first_error(errors) from None
+    return need

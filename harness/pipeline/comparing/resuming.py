@@ -1,0 +1,128 @@
+"""Going on with a comparison that was stopped: the rollouts of its new sides, then what is missing of the judging."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness.archive import ComparisonInfo, ComparisonReader, ComparisonStore, RunReader, recorded_settings
+from harness.core.comparisons import ComparedSide
+from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
+from harness.core.settings_sources import changed, load
+from harness.core.wording import call, option
+from harness.pipeline.comparing.archived import open_lending
+from harness.pipeline.comparing.compare import ComparisonResult, is_done, judge_into
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan
+from harness.pipeline.comparing.rolling_out import Agents, roll_out
+from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
+from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, recorded_judge
+from harness.pipeline.resolve import redactor_of
+from harness.pipeline.rubrics import rubric_as_begun
+from harness.pipeline.run_info import package_versions
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import Trust, trust_in
+
+
+async def resume_comparison(
+    folder: Path,
+    surroundings: Surroundings,
+    *,
+    here: Path,
+    agents: Agents | None = None,
+    folders: Sequence[Path] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    named: NamedAddresses = RUNS_OWN,
+    rubric_word: str | None = None,
+    trust_archive: bool = False,
+) -> ComparisonResult | None:
+    """Do what is missing of a comparison, under its own settings; None if nothing is.
+
+    Its sides are in `folders`, else looked for among the runs beside it. `changes` are what today's user says of
+    money. The agents of sides that are still to be run are in `agents`, by their runs' ids, or found from `here` as
+    `resume` finds a run's.
+    Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
+    """
+    changes = changes or {}
+    with ComparisonReader(folder) as comparison:
+        info = comparison.info
+        trust = trust_in(
+            comparison, surroundings.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive
+        )
+    folders = folders or [run_of(side, folder.parent) for side in info.sides]
+    surroundings.progress.opened(folder)
+    to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run]
+    at_agents = NamedAddresses(base_url=named.base_url)
+    rolled_out = await roll_out(to_run, agents or {}, surroundings, changes, at_agents, here)
+    if rolled_out.cut_short or surroundings.stop.asked:
+        return ComparisonResult(
+            folder, spent=rolled_out.spent, stopped=rolled_out.stopped, given_up=rolled_out.given_up
+        )
+    with open_sides(folders) as readers:
+        plan = _as_begun(info, readers, changes, trust, folder, rubric_word)
+        if not rolled_out.spent and is_done(folder, plan.sides):
+            return None
+        NamedAddresses(judge_base_url=named.judge_base_url).check(None, plan.judging.judge)
+        plan = _paying_less(plan, rolled_out.spent)
+        redact = redactor_of(None, trust.without_patterns(plan.judging.settings), surroundings.environ)
+        with (
+            open_lending(plan, readers, surroundings) as lenders,
+            ComparisonStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store,
+        ):
+            result = await judge_into(store, plan, readers, lenders, surroundings, new=False)
+    return replace(result, spent=result.spent + rolled_out.spent)
+
+
+def run_of(side: ComparedSide, runs_dir: Path) -> Path:
+    """Return the run of a side among the runs of a folder, as it was compared. Raises UsageError where it is not."""
+    folder = runs_dir / side.run
+    try:
+        with RunReader(folder) as reader:
+            if reader.info_sha256 == side.sha256:
+                return folder
+            why = "is another run now: its run.json has changed"
+    except NeedsUpgrade:
+        raise
+    except ArchiveDamaged as exc:
+        why = f"cannot be read ({exc})"
+    again = call("compare", "A", "B")
+    raise UsageError(
+        f"the run of side {side.label}, {folder}, {why}; put the run back, or name where the runs are now: {again}"
+    )
+
+
+def _as_begun(
+    info: ComparisonInfo,
+    readers: Sequence[RunReader],
+    changes: Mapping[str, Any],
+    trust: Trust,
+    folder: Path,
+    rubric_word: str | None,
+) -> ComparisonPlan:
+    """Return how a comparison is to be judged: as when it began, but for what `changes` say of money."""
+    where = folder / "compare.json"
+    settings = trust.priced(recorded_settings(info.settings, where), changes)
+    if changes:
+        settings = load(changed(asdict(settings), changes))
+    judge = recorded_judge(info.judge, where)
+    if info.task_from == "file" and info.task is None:
+        raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
+    rubric = rubric_as_begun(info, None, settings, rubric_word)
+    matched = match_queries(readers)
+    return ComparisonPlan(
+        judging=JudgingPlan(judge, rubric, settings, trust.credentials, rendering=info.rendering),
+        sides=compared_sides(readers, matched),
+        matched=matched,
+        trust=trust,
+        options=CompareOptions(
+            folder.parent, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True
+        ),
+    )
+
+
+def _paying_less(plan: ComparisonPlan, spent: float) -> ComparisonPlan:
+    """Return the plan with what is left of --max-cost for the judge."""
+    settings = plan.judging.settings
+    if settings.max_cost is None:
+        return plan
+    left = replace(settings, max_cost=max(0.0, settings.max_cost - spent))
+    return replace(plan, judging=replace(plan.judging, settings=left))
