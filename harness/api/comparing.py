@@ -18,8 +18,8 @@ from harness.core.settings_types import CompareSettings
 from harness.core.wording import option
 from harness.formats import Asked, queries_of
 from harness.pipeline import (
-    CompareOptions,
     AnySide,
+    CompareOptions,
     compare_sides,
     comparison_of,
     prepare,

@@ -17,7 +17,7 @@ from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
 from harness.core.wording import option
 from harness.formats import read_queries
-from harness.pipeline import CompareOptions, AnySide, prepare, queries_asked, settings_of_side
+from harness.pipeline import AnySide, CompareOptions, prepare, queries_asked, settings_of_side
 from harness.rollouts import LoadedAgent, load_agent
 
 _VARIED = (*VARIED, "config")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.pipeline.comparing.plan import CompareOptions
     from harness.pipeline.comparing.quote import ComparisonQuote
     from harness.pipeline.comparing.resuming import resume_comparison
-    from harness.pipeline.comparing.roll_out_quote import RollOutQuote, AnySide
+    from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote
     from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
     from harness.pipeline.concurrency import for_each
     from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
@@ -73,6 +73,7 @@ else:
 
 __all__ = [
     "AgentSpec",
+    "AnySide",
     "CompareOptions",
     "ComparisonQuote",
     "ComparisonResult",
@@ -84,7 +85,6 @@ __all__ = [
     "RescoreOptions",
     "RollOutQuote",
     "RunResult",
-    "AnySide",
     "Surroundings",
     "Validation",
     "agent_of_run",

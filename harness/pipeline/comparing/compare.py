@@ -17,7 +17,7 @@ from harness.pipeline.comparing.notes import notes_of
 from harness.pipeline.comparing.pairs import SharedQuery
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
 from harness.pipeline.comparing.quote import quote_plan
-from harness.pipeline.comparing.sides import shared_group, open_sides
+from harness.pipeline.comparing.sides import open_sides, shared_group
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.costs import ceiling_of
 from harness.pipeline.cut_short import one_error

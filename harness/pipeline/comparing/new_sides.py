@@ -12,7 +12,7 @@ from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
 from harness.pipeline.comparing.plan import CompareOptions, plan_comparison
 from harness.pipeline.comparing.quote import ComparisonQuote, quote_comparison
 from harness.pipeline.comparing.resuming import resume_comparison
-from harness.pipeline.comparing.roll_out_quote import RollOutQuote, AnySide, quote_roll_out
+from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote, quote_roll_out
 from harness.pipeline.comparing.rolling_out import create_run
 from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.resolve import redactor_of

@@ -13,7 +13,7 @@ from harness.judging import PairLedger, VerdictCache
 from harness.pipeline.comparing.archived import open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
-from harness.pipeline.comparing.sides import shared_group, open_sides
+from harness.pipeline.comparing.sides import open_sides, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.quote import Quote, lending_fault
 from harness.pipeline.surroundings import Surroundings
