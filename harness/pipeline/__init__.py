@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
-    from harness.pipeline.comparing.validation import validate_comparison
     from harness.pipeline.comparing.compare import ComparisonResult
     from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
     from harness.pipeline.comparing.outcome import comparison_of
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from harness.pipeline.comparing.resuming import resume_comparison
     from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote
     from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+    from harness.pipeline.comparing.validation import validate_comparison
     from harness.pipeline.concurrency import for_each
     from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
     from harness.pipeline.cut_short import what_is_kept
