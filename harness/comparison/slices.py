@@ -61,12 +61,16 @@ def _cut(queries: Sequence[ComparedQuery], sides: tuple[int, int], keys: Sequenc
     cuts = [_by(queries, key, lambda query, key=key: _word(query.metadata.get(key)), most) for key in names]
     lengths = _thirds(queries, sides)
     cuts.append(_by(queries, "uses tools", lambda query: _uses_tools(query, sides), 2))
-    cuts.append(_by(queries, "answer length", lambda query: lengths.get(query.query), 3))
+    cuts.append(_by(queries, "answer length", lambda query: lengths.get(query.query), 3, order=_THIRDS))
     return [sliced for cut in cuts for sliced in cut]
 
 
 def _by(
-    queries: Sequence[ComparedQuery], key: str, value_of: Callable[[ComparedQuery], str | None], most: int
+    queries: Sequence[ComparedQuery],
+    key: str,
+    value_of: Callable[[ComparedQuery], str | None],
+    most: int,
+    order: Sequence[str] | None = None,
 ) -> list[_Sliced]:
     """Cut by a value; nothing where there are too few values to tell apart, or too many."""
     members: dict[str, list[str]] = {}
@@ -75,8 +79,7 @@ def _by(
             members.setdefault(value, []).append(query.query)
     if not 2 <= len(members) <= most:
         return []
-    order = list(_THIRDS) if key == "answer length" else sorted(members)
-    return [_Sliced(key, value, tuple(members[value])) for value in order if value in members]
+    return [_Sliced(key, value, tuple(members[value])) for value in order or sorted(members) if value in members]
 
 
 def _word(value: JsonValue) -> str | None:

@@ -157,6 +157,8 @@ def test_slices_go_by_metadata_tools_and_length_with_p_corrected():
     hard = named["level", "hard"]
     assert (hard.queries, hard.win_rate and hard.win_rate.value, hard.p) == (15, 1.0, pytest.approx(7 * 2 / 10001))
     assert named["answer length", "long"].queries == 10
+    named_alike = [query.model_copy(update={"metadata": {"answer length": i % 3}}) for i, query in enumerate(queries)]
+    assert [s.value for s in slices(named_alike, (0, 1), None, 0)][:3] == ["0", "1", "2"]
     few = slices(queries[:8], (0, 1), ["id"], 0)
     assert {(s.win_rate, s.p) for s in few if s.key == "id"} == {(None, None)}
 
