@@ -3,7 +3,7 @@
 import json
 import random
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,28 +51,26 @@ def prepare(rng: random.Random, room: Room) -> Attack:
     """One to three records of a run with hostile members, and the commands that read the run; a second run is whole."""
     room.add_run("offline-arena", "20200101T000000-whole-000000")
     run = room.add_run(rng.choice(ARCHIVES))
-    done = [_spoil(rng, run) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+    done = [spoil(rng, run) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
     lines = some(rng, lines_reading(Values(run=run.name)), 6)
     return Attack(input="; ".join(done)[:2000], lines=lines, may_write=("runs",))
 
 
-def _spoil(rng: random.Random, run: Path) -> str:
-    """Change one record, make its checksum anew, and say what was done."""
-    segment = rng.choice(("run.json", *SEGMENTS))
-    if segment == "run.json":
-        path, number, lines = run / segment, 0, [(run / segment).read_bytes()]
-    else:
-        path = rng.choice(sorted((run / segment).glob("*.jsonl")) or [run / "run.json"])
-        lines = path.read_bytes().splitlines(keepends=True) if path.name != "run.json" else [path.read_bytes()]
-        number = rng.randrange(len(lines))
+def spoil(rng: random.Random, folder: Path, info: str = "run.json", segments: Sequence[str] = SEGMENTS) -> str:
+    """Change one record of a folder, make its checksum anew, and say what was done."""
+    segment = rng.choice((info, *segments))
+    files = [] if segment == info else sorted((folder / segment).glob("*.jsonl"))
+    path = rng.choice(files or [folder / info])
+    lines = path.read_bytes().splitlines(keepends=True) if files else [path.read_bytes()]
+    number = rng.randrange(len(lines))
     try:
         members = json.loads(lines[number])
     except (ValueError, RecursionError):
         return "a record that is spoilt already"
     what, text = _changed(rng, members)
-    lines[number] = text if path.name == "run.json" else sealed(text)
+    lines[number] = sealed(text) if files else text
     path.write_bytes(b"".join(lines))
-    return f"{path.relative_to(run)}:{number + 1}: {what}"
+    return f"{path.relative_to(folder)}:{number + 1}: {what}"
 
 
 def sealed(body: bytes) -> bytes:
