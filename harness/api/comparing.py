@@ -27,6 +27,7 @@ from harness.pipeline import (
     settings_of_side,
     what_is_kept,
 )
+from harness.report import write_comparison_page
 from harness.rollouts import LoadedAgent
 
 _MOST_PAIRS = 1000
@@ -78,7 +79,9 @@ async def compare(
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")
-        return comparison_of(reader)
+        comparison = comparison_of(reader)
+        write_comparison_page(reader, comparison)
+        return comparison
 
 
 def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:

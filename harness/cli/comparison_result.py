@@ -17,7 +17,7 @@ from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode
 from harness.core.wording import command
 from harness.pipeline import ComparisonResult, Surroundings, compare_sides, comparison_of, what_is_kept
-from harness.report import comparison_lines
+from harness.report import comparison_lines, write_comparison_page
 
 
 def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
@@ -34,6 +34,7 @@ def deliver_comparison(result: ComparisonResult, *, max_failures: int, as_json: 
         if reader.newest() is None:
             return _nothing_compared(result)
         comparison = comparison_of(reader)
+        write_comparison_page(reader, comparison)
         print_comparison(reader, comparison, as_json=as_json)
     if not quiet:
         say(f"reused {result.reused}, bought {result.bought}", err=True)
@@ -49,6 +50,7 @@ def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_jso
     for line in comparison_lines(comparison, reader.queries(), console.width):
         console.print(line)
     console.print(f"comparison: {reader.folder}", soft_wrap=True)
+    console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
 def _nothing_compared(result: ComparisonResult) -> ExitCode:

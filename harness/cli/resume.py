@@ -10,7 +10,7 @@ import click
 from harness.cli import completion, options
 from harness.core.errors import ExitCode, HarnessError, on_a_line
 from harness.core.settings import ADDRESSES
-from harness.core.wording import command
+from harness.core.wording import command, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,24 +69,35 @@ def resume(
     quiet: bool,
     verbose: bool,
 ) -> ExitCode:
-    """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking. What is there is kept.
+    """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking; or of a comparison.
+
+    What is there is kept.
 
     The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing. A run
     that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
     that it names as its agent is loaded only with --agent.
     """
-    from harness.archive import find_run, last_unfinished, list_runs, missing_of
-    from harness.cli.archived_run import open_folder, runs_folder
+    from harness.archive import find_archived, last_unfinished, list_archived, missing_of
+    from harness.cli.archived_run import open_comparison, open_folder, refuse_parts_of_runs, runs_folder
     from harness.cli.first_line import say_first
     from harness.cli.output import say
 
     parent = runs_folder(runs_dir, environ)
-    unfinished = None if run else last_unfinished(parent, _say_passed_over, only_runs=True)
-    folder = find_run(run, parent) if run else unfinished and unfinished.folder
-    if folder is None:
-        here = "every run is finished" if list_runs(parent) else f"there is no run in {on_a_line(parent)}/ yet"
+    archived = find_archived(run, parent) if run else last_unfinished(parent, _say_passed_over)
+    if archived is None:
+        here = "every run is finished" if list_archived(parent) else f"there is no run in {on_a_line(parent)}/ yet"
         say(f"nothing to do: {here}", err=as_json)
         return ExitCode.DONE
+    folder = archived.folder
+    if archived.kind == "comparison":
+        comparison = open_comparison(folder)
+        idle = {"--retry-failed": retry_failed, "--accept-changed-agent": accept_changed_agent}
+        refuse_parts_of_runs(comparison, idle | {option(name): name in flags for name in ("instructions", "approve")})
+        say_first(f"loading what comparison {folder.name} needs", quiet=quiet)
+        from harness.cli.resume_comparison import NamedNow, resume_compared
+
+        named = NamedNow(flags, agent, rubric, trust_archive)
+        return resume_compared(comparison, environ, named, as_json=as_json, quiet=quiet, verbose=verbose)
     reader = open_folder(folder)
     missing = missing_of(reader, retry_failed=retry_failed)
     if missing.nothing:

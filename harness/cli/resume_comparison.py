@@ -1,0 +1,76 @@
+"""`resume` of a comparison: the rollouts of its new sides, then what is missing of the judging."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import pipeline
+from harness.archive import ComparisonInfo, ComparisonReader
+from harness.cli import process
+from harness.cli.comparison_result import deliver_comparison, print_comparison
+from harness.cli.console import stderr
+from harness.cli.output import say
+from harness.cli.progress_bars import ProgressBars
+from harness.core.errors import ExitCode, UsageError
+from harness.core.settings import ADDRESSES
+from harness.rollouts import LoadedAgent, load_agent
+
+
+@dataclass(frozen=True)
+class NamedNow:
+    """What today's user says of a comparison that goes on."""
+
+    flags: Mapping[str, Any]
+    """Addresses and money."""
+    agent: str | None
+    rubric: str | None
+    trust_archive: bool
+
+
+def resume_compared(
+    reader: ComparisonReader,
+    environ: Mapping[str, str],
+    named: NamedNow,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> ExitCode:
+    """Do what is missing of a comparison, and print it. Raises UsageError, Refused, Interrupted."""
+    process.silence_logs(verbose=verbose)
+    console, settings = stderr(quiet=quiet), reader.settings
+    sides = ", ".join(f"{side.label}: {side.run}" for side in reader.info.sides)
+    console.print(f"resuming {reader.info.id}: {sides}", soft_wrap=True)
+    with ProgressBars(console, quiet=quiet) as bars:
+        around = pipeline.Surroundings(environ, progress=bars)
+        work = partial(
+            pipeline.resume_comparison,
+            reader.folder,
+            around,
+            here=Path.cwd(),
+            agents=_agents(reader.info, named.agent),
+            changes={name: value for name, value in named.flags.items() if name not in ADDRESSES},
+            named=pipeline.NamedAddresses(**{name: named.flags.get(name) for name in ADDRESSES}),
+            rubric_word=named.rubric,
+            trust_archive=named.trust_archive,
+        )
+        result = process.run_interruptible(work, bars, around.stop, settings.grace)
+    if result is None:
+        say(f"nothing to do: comparison {reader.info.id} is finished", err=as_json)
+        if as_json:
+            print_comparison(reader, pipeline.comparison_of(reader), as_json=True)
+        return ExitCode.DONE
+    return deliver_comparison(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet)
+
+
+def _agents(info: ComparisonInfo, agent: str | None) -> Mapping[str, LoadedAgent] | None:
+    """Return the agent that the user names for the sides that are rolled out; None where the runs tell theirs."""
+    if agent is None:
+        return None
+    to_run = [side for side in info.sides if side.to_run]
+    if len({side.agent for side in to_run}) > 1:
+        runs = " and ".join(side.run for side in to_run)
+        raise UsageError(f"--agent {agent} names one agent, and the sides have several: resume first {runs}")
+    return {side.run: load_agent(agent, Path.cwd()) for side in to_run}
