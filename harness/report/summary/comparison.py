@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.comparisons import ComparedSide, Interval, SideFigures, SideResult
+from harness.core.comparisons import Interval, SideFigures, SideResult
 from harness.core.rounded import round_number, whole_percent
 from harness.report.text import count, counted, fixed, signed
 
@@ -116,12 +116,6 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     )
     rows = [(label, [value_of(side) for side in figures]) for label, value_of in values]
     return [SidesRow(label, tuple(v or _UNKNOWN for v in cells)) for label, cells in rows if any(cells)]
-
-
-def side_words(side: ComparedSide) -> str:
-    """Return who a side is: agent and models."""
-    models = f", model{'s' if len(side.models) > 1 else ''} {', '.join(side.models)}" if side.models else ""
-    return f"agent {side.agent}{models}"
 
 
 def _rated(interval: Interval | None) -> str:

@@ -13,7 +13,6 @@ from harness.report.summary.comparison import (
     probability_of_chance,
     rate,
     result_figures,
-    side_words,
     sides_rows,
     win_rate,
 )
@@ -28,6 +27,7 @@ _SLICES = 10
 _MEANING = 24
 """Characters a line that the meaning of a figure needs beside the figure; else it stands below."""
 
+_SIDES = (Column("", 1), Column("agent", 3, wish=12), Column("model", 4, wish=12), Column("run", 2, wish=36))
 _LOST = (
     Column("query", 1, wish=24),
     Column("won", 2, right=True),
@@ -52,7 +52,7 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
         yield visible_text(comparison.sentence, style="bold")
     if comparison.status == "incomplete":
         yield visible_text("incomplete: some pairs are not judged yet; `harness resume` judges them", style="bold")
-    yield from _sides(comparison)
+    yield from _sides(comparison, width)
     if len(comparison.results) == 1:
         yield from _result(comparison.results[0], width)
     else:
@@ -65,12 +65,21 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
     yield from (visible_text(f"note: {note}") for note in comparison.notes)
 
 
-def _sides(comparison: Comparison) -> Iterator[Text]:
-    for side in comparison.sides:
-        offline = " (offline)" if side.offline else ""
-        yield visible_text(
-            (side.label, "bold"), f"  {on_one_line(side_words(side))}, run {visible_name(side.run)}{offline}"
+def _sides(comparison: Comparison, width: int) -> Iterator[Text]:
+    yield line_of_text("")
+    offline = any(side.offline for side in comparison.sides)
+    columns = (*_SIDES, Column("", 6)) if offline else _SIDES
+    for_side = (
+        (
+            side.label,
+            on_one_line(side.agent),
+            on_one_line(", ".join(side.models)),
+            visible_name(side.run),
+            *(["offline" if side.offline else ""] if offline else ()),
         )
+        for side in comparison.sides
+    )
+    yield from table_lines(columns, map(TableRow, for_side), width)
 
 
 def _heading(text: str) -> Iterator[Text]:

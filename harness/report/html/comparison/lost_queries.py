@@ -1,5 +1,6 @@
 """The queries that a side lost, each with its pairs: scores in both orders, the judge's words, both transcripts."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -65,6 +66,12 @@ class LostQuery:
 
     met: MetQuery
     pairs: tuple[LostPair, ...]
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]:
+        """The query's metadata in words; what is no text as JSON."""
+        members = self.met.query.metadata.items()
+        return [(key, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for key, v in members]
 
 
 @dataclass(frozen=True)
