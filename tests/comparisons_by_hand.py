@@ -159,6 +159,7 @@ def a_side(label: str, evil: str = "", **changes: Any) -> ComparedSide:
         "agent": f"search{evil}",
         "models": (f"gpt-5{evil}",),
         "instructions": f"Search first.\nThen answer in {250 if label == 'A' else 100} words.\nName the source.{evil}",
+        "instructions_file": f"prompts/{label.lower()}.txt{evil}",
     }
     return ComparedSide(**plain | changes)
 

@@ -122,6 +122,9 @@ class ComparedSide(Record):
     agent: str
     models: tuple[str, ...] = ()
     instructions: str | None = None
+    """Their text, as far as the run holds it."""
+    instructions_file: str | None = None
+    """The file that the run's --instructions named."""
     offline: bool = False
     only_here: int = 0
     """How many of its queries not every other side has: they are left out."""

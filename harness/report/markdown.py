@@ -61,7 +61,8 @@ def _verdict(comparison: Comparison) -> Iterator[str]:
 
 def _side(side: ComparedSide) -> str:
     models = f", model {', '.join(map(code, side.models))}" if side.models else ""
-    return f"- **{side.label}**: agent {code(side.agent)}{models}, run {code(side.run)}"
+    instructions = f", instructions {code(side.instructions_file)}" if side.instructions_file else ""
+    return f"- **{side.label}**: agent {code(side.agent)}{models}{instructions}, run {code(side.run)}"
 
 
 def _results(results: Sequence[SideResult]) -> str:

@@ -78,7 +78,7 @@ def _side(reader: RunReader, label: str, ids: Sequence[str], only_here: int) -> 
     first = next((group for name in ids if (group := shared_group(reader, name)).rollouts), None)
     rollouts = first.rollouts if first else ()
     models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
-    named = info.settings.get("model")
+    named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
     return ComparedSide(
         label=label,
         run=info.id,
@@ -87,6 +87,7 @@ def _side(reader: RunReader, label: str, ids: Sequence[str], only_here: int) -> 
         agent=info.agent,
         models=tuple(models) or ((named,) if isinstance(named, str) else ()),
         instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
+        instructions_file=instructions_file if isinstance(instructions_file, str) else None,
         offline=info.agent_offline,
         only_here=only_here,
     )

@@ -7,7 +7,7 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from harness.core.comparisons import ComparedQuery, Comparison, SideFigures, SideResult, Slice
+from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideFigures, SideResult, Slice
 from harness.core.unicode import visible_name
 from harness.report.summary.comparison import (
     probability_of_chance,
@@ -27,7 +27,15 @@ _SLICES = 10
 _MEANING = 24
 """Characters a line that the meaning of a figure needs beside the figure; else it stands below."""
 
-_SIDES = (Column("", 1), Column("agent", 3, wish=12), Column("model", 4, wish=12), Column("run", 2, wish=36))
+_SIDES = (
+    Column("", 1),
+    Column("agent", 3, wish=12),
+    Column("model", 4, wish=12),
+    Column("instructions", 5, wish=12),
+    Column("run", 2, wish=34),
+    Column("", 6),
+    Column("only here", 7, right=True),
+)
 _LOST = (
     Column("query", 1, wish=24),
     Column("won", 2, right=True),
@@ -66,20 +74,18 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
 
 
 def _sides(comparison: Comparison, width: int) -> Iterator[Text]:
+    """Yield a table of the sides; a column that says nothing of any side is left out."""
+    columns = _SIDES
+    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
+    told = [at for at in range(len(columns)) if any(row[at] for row in rows)]
     yield line_of_text("")
-    offline = any(side.offline for side in comparison.sides)
-    columns = (*_SIDES, Column("", 6)) if offline else _SIDES
-    for_side = (
-        (
-            side.label,
-            on_one_line(side.agent),
-            on_one_line(", ".join(side.models)),
-            visible_name(side.run),
-            *(["offline" if side.offline else ""] if offline else ()),
-        )
-        for side in comparison.sides
-    )
-    yield from table_lines(columns, map(TableRow, for_side), width)
+    yield from table_lines([columns[at] for at in told], (TableRow([row[at] for at in told]) for row in rows), width)
+
+
+def _side(side: ComparedSide) -> tuple[str, ...]:
+    models, only_here = ", ".join(side.models), str(side.only_here or "")
+    offline = "offline" if side.offline else ""
+    return side.label, side.agent, models, side.instructions_file or "", side.run, offline, only_here
 
 
 def _heading(text: str) -> Iterator[Text]:
