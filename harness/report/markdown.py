@@ -111,8 +111,8 @@ def _lost_blocks(comparison: Comparison, queries: Sequence[ComparedQuery]) -> It
 
 
 def _loss(met: MetQuery) -> str:
-    margin = "" if met.margin is None else f", margin {signed(met.margin)}"
-    return f"{code(met.query.text)} ({code(met.name)}): won {met.won}{margin}"
+    margin = "failed" if met.margin is None else f"margin {signed(met.margin)}"
+    return f"{code(met.query.text)} ({code(met.name)}): won {met.won}, {margin}"
 
 
 def _lines(lines: Iterable[str]) -> str:

@@ -55,7 +55,7 @@ def _rates(r: SideResult) -> Iterator[ResultFigure]:
         failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
         yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
     if r.anchors:
-        yield ResultFigure("anchors", rate(r.anchors), "pairs at temperature 0, not counted above", is_rate=True)
+        yield ResultFigure("anchors", rate(r.anchors), "at temperature 0; not in the win rate", is_rate=True)
 
 
 def method_words(r: SideResult) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, SideResult
-from harness.report.text import fixed
+from harness.report.text import fixed, signed
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class MetQuery:
     def won(self) -> str:
         """How many pairs the second side won, ties as halves: `1.5 of 2`."""
         return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs}"
+
+    @property
+    def margin_words(self) -> str:
+        """The margin; `failed` where no pair has scores."""
+        return "failed" if self.margin is None else signed(self.margin)
 
     @property
     def name(self) -> str:

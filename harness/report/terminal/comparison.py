@@ -183,5 +183,4 @@ def _lost(comparison: Comparison, result: SideResult, queries: Sequence[Compared
 
 
 def _loss(met: MetQuery) -> TableRow:
-    margin = "" if met.margin is None else signed(met.margin)
-    return TableRow((visible_name(met.name), met.won, margin, on_one_line(met.query.text)))
+    return TableRow((visible_name(met.name), met.won, met.margin_words, on_one_line(met.query.text)))
