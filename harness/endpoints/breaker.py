@@ -1,5 +1,6 @@
 """An endpoint that is down is asked by one call at a time, ever more rarely, and at last no more."""
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ class Breaker:
         self._name, self._give_up_s, self._note = name, give_up_s, note
         self._failures = 0
         self._failing_since: float | None = None
+        self._replied_at = -math.inf
         self._try_at = 0.0
         self._trying = False
         self._line: list[object] = []
@@ -84,17 +86,25 @@ class Breaker:
     def replied(self) -> None:
         """Note a reply of any kind that shows the endpoint at work."""
         with self._lock:
+            self._replied_at = anyio.current_time()
             if self._failures >= FAILURES and not self.given_up:
                 self._note(f"{self._name} answers again")
             if self._failures:
                 self._failures, self._failing_since = 0, None
                 self._change()
 
-    def failed(self, why: str) -> None:
-        """Note a call that got no reply, or an error of the server's."""
+    @property
+    def left_s(self) -> float:
+        """The seconds that an endpoint without a reply is still waited for, from now on."""
+        now = anyio.current_time()
+        since = now if self._failing_since is None else self._failing_since
+        return max(0.0, since + self._give_up_s - now)
+
+    def failed(self, why: str, sent_at: float) -> None:
+        """Note a call, sent at `sent_at`, that got no reply, or an error of the server's."""
         with self._lock:
-            now = anyio.current_time()
-            self._failing_since = now if self._failing_since is None else self._failing_since
+            now, since = anyio.current_time(), max(sent_at, self._replied_at)
+            self._failing_since = since if self._failing_since is None else min(since, self._failing_since)
             self._failures += 1
             if self._failures >= FAILURES:
                 wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)

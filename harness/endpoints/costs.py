@@ -33,7 +33,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class CostBounds:
-    """From USD `low` to `high`."""
+    """From USD `low` to `high`: estimates both, since nobody knows yet how many tokens a call takes."""
 
     low: float
     high: float

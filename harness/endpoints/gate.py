@@ -23,6 +23,8 @@ from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 _Reply = TypeVar("_Reply")
 _NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")
 """The openai client's error wants a request; nothing reads the request."""
+_SHORTEST_ATTEMPT_S = 1.0
+"""An endpoint that works has this long to answer, however short the time to give up."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ class Gate:
     async def send(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
         """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
 
-        An attempt that takes longer than `request_s` ends as openai.APITimeoutError. Raises what `call` raises:
-        a RateLimitError only where no reply came for `give_up_s`; EndpointDown once the endpoint is given up.
+        An attempt that takes longer than `request_s` ends as openai.APITimeoutError; where no reply ever came, one that
+        outlives `give_up_s` does, too. Raises what `call` raises: a RateLimitError only where no reply came for
+        `give_up_s`; EndpointDown once the endpoint is given up.
         """
         began, refused = anyio.current_time(), 0
         while True:
@@ -85,14 +88,9 @@ class Gate:
             await my_turn()
             sent_at = self._pace.sent()
             try:
-                with anyio.move_on_after(self.patience.request_s):
-                    reply = await call()
-                    self._replied()
-                    return reply
-                raise openai.APITimeoutError(_NO_REQUEST)
+                return await self._attempt(call, clock)
             except openai.RateLimitError as exc:
                 self.last_error = trouble_of(exc, self._name)
-                self._breaker.replied()  # the endpoint works, and says so
                 left_s = self._patience_left_s(began)
                 if is_quota(exc):
                     raise
@@ -102,20 +100,34 @@ class Gate:
                     raise
                 rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)
                 refused += 1
-            except (openai.APIConnectionError, openai.InternalServerError) as exc:
-                self.last_error = trouble_of(exc, self._name)
-                self._breaker.failed(_short(exc))
-                if self.given_up:
-                    self._pace.end()
-                raise
-            except openai.APIStatusError:
-                self._breaker.replied()
-                raise
             finally:
                 if tries:
                     self._breaker.tried()
             with self._waits(clock):
                 await self._pace.rest(rest_s)
+
+    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable) -> _Reply:
+        """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
+        sent_at = anyio.current_time()
+        try:
+            with anyio.move_on_after(self._attempt_s):
+                reply = await call()
+                self._replied()
+                return reply
+            raise openai.APITimeoutError(_NO_REQUEST)
+        except (openai.APIConnectionError, openai.InternalServerError) as exc:
+            self.last_error = trouble_of(exc, self._name)
+            self._breaker.failed(_short(exc), sent_at)
+            if self.given_up:
+                self._pace.end()
+            raise
+        except openai.APIStatusError:
+            self._breaker.replied()  # the endpoint works, and says so
+            raise
+        except anyio.get_cancelled_exc_class():
+            if clock.passed:
+                self._breaker.failed("no reply in time", sent_at)
+            raise
 
     def retried(self) -> None:
         """Note that a call failed and is made again."""
@@ -146,6 +158,13 @@ class Gate:
         with self._lock:
             self._waiting += more
             self._progress.waiting(self._name, self._waiting)
+
+    @property
+    def _attempt_s(self) -> float:
+        """The seconds for an attempt: as long as no reply ever came, no longer than the endpoint is waited for."""
+        if self.has_answered or not self.patience.give_up_s:
+            return self.patience.request_s
+        return min(self.patience.request_s, max(self._breaker.left_s, _SHORTEST_ATTEMPT_S))
 
     def _replied(self) -> None:
         self._replied_at, self.last_error = anyio.current_time(), None

@@ -13,12 +13,19 @@ import anyio
 class Stoppable(Protocol):
     """A clock that a wait at an endpoint's gate stops."""
 
+    @property
+    def passed(self) -> bool:
+        """Whether the time was over."""
+        ...
+
     def stopped(self) -> AbstractContextManager[None]:
         """Stand still for as long as the context lasts."""
         ...
 
 
 class _NoLimit:
+    passed = False
+
     def stopped(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -92,6 +99,11 @@ class FromAfar:
     """A clock as work in another thread's event loop stops it."""
 
     limit: TimeLimit
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time was over."""
+        return self.limit.passed
 
     def stopped(self) -> AbstractContextManager[None]:
         """Stand still for as long as the context lasts."""

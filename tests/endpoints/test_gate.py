@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -242,6 +243,31 @@ def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) 
     assert (told.most_waiting, told.now_waiting) == (in_flight, 0)
 
 
+@pytest.mark.parametrize("give_up_s", [5.0, 100.0, 300.0])
+@pytest.mark.parametrize("limit_s", [2.0, 60.0, 1000.0])
+def test_an_endpoint_that_never_answers_is_given_up_after_the_time_to_give_up(give_up_s: float, limit_s: float) -> None:
+    at = gate(give_up_s=give_up_s, request_s=120.0)
+
+    async def verdicts() -> None:
+        while not at.given_up:
+            limit = TimeLimit(limit_s)
+            with limit.within(), suppress(openai.APITimeoutError, EndpointDown):
+                await at.send(anyio.sleep_forever, limit)
+
+    assert give_up_s <= run_virtually(all_at_once, 4, verdicts) <= give_up_s + 1.0
+
+
+def test_one_slow_reply_after_a_good_one_may_take_as_long_as_a_request_may() -> None:
+    at = gate(give_up_s=5.0, request_s=120.0)
+
+    async def work() -> float:
+        await at.send(Bucket(100, 100, latency_s=0.1))
+        await at.send(Bucket(100, 100, latency_s=60.0))
+        return anyio.current_time()
+
+    assert run_virtually(work) > 60
+
+
 def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
     told = Notes()
     at, replies = gate(told), 0
@@ -274,12 +300,12 @@ def test_of_the_calls_that_wait_for_an_endpoint_that_is_down_the_one_that_has_wa
         await anyio.sleep(number / 10)
         if await breaker.wait():
             tries.append(number)
-            breaker.failed("down") if number < 3 else breaker.replied()
+            breaker.failed("down", anyio.current_time()) if number < 3 else breaker.replied()
             breaker.tried()
 
     async def callers() -> None:
         for _ in range(FAILURES):
-            breaker.failed("down")
+            breaker.failed("down", anyio.current_time())
         async with anyio.create_task_group() as tasks:
             for number in (3, 1, 0, 5, 2, 4):
                 tasks.start_soon(caller, number)

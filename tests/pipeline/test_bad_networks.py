@@ -169,7 +169,7 @@ def test_the_other_juror_goes_on_where_one_is_down(tmp_path: Path) -> None:
 async def test_the_python_functions_end_with_words_where_an_endpoint_is_down() -> None:
     with (
         FakeEndpoint(agent=lambda _: Refuse(503, "down")).serving() as endpoint,
-        pytest.warns(UserWarning, match=r"^\d of 8 rollouts were begun: .* gave no reply for 0.2 s \(--give-up\)"),
+        pytest.warns(UserWarning, match=r"^\d of 8 rollouts were begun: .* gave no reply for 0.2 s \(give_up=\)"),
     ):
         group = await harness.rollout(AGENT, "Why?", base_url=endpoint.base_url, give_up=0.2, concurrency=2, retries=1)
     assert {r.failure.kind for r in group.rollouts if r.failure} <= {"api", "network"}

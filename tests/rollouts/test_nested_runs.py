@@ -320,7 +320,7 @@ async def test_an_endpoint_that_a_run_in_a_thread_gave_up_is_asked_no_more_by_an
     agent = Agent(name="a", tools=[clerk])
     with (
         FakeEndpoint(agent=script).serving() as ours,
-        pytest.warns(UserWarning, match=r"^1 of 3 rollouts were begun: .* \(HTTP 429\) for 0.001 s \(--give-up\)"),
+        pytest.warns(UserWarning, match=r"^1 of 3 rollouts were begun: .* \(HTTP 429\) for 0.001 s \(give_up=\)"),
     ):
         group = await harness.rollout(
             agent, "Do it.", n=3, base_url=ours.base_url, give_up=0.001, concurrency=1, model="m"
