@@ -40,9 +40,9 @@ _COMMANDS = {
 """Each command's name, and the module of this room that holds it, under the module's own name."""
 _OBJECTS_BEFORE_A_LOOK = 100_000
 _EPILOG = (
-    "Exit codes: 0 done; 1 failed rollouts or incomplete groups above --max-failures, or a replay diverged; 2 usage, "
-    "or the first call was refused for key, model or address; 3 nothing rankable; 4 budget or quota reached; 5 archive "
-    "damaged; 75 locked; 130/143 interrupted."
+    "Exit codes: 0 done; 1 failed rollouts, incomplete groups or open pairs above --max-failures, or a replay "
+    "diverged; 2 usage, or the first call was refused for key, model or address; 3 nothing rankable or comparable; 4 "
+    "budget or quota reached; 5 archive damaged; 75 locked; 130/143 interrupted."
 )
 
 

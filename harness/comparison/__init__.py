@@ -11,6 +11,7 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.comparison.clusters import spread_between_clusters
     from harness.comparison.conclusions import Conclusions, compare_queries
+    from harness.comparison.libraries import check_libraries
     from harness.comparison.power import DEFAULT_SPREAD
     from harness.comparison.scores import compare_scores
     from harness.comparison.sentences import sentence
@@ -21,6 +22,7 @@ else:
         {
             "clusters": "spread_between_clusters",
             "conclusions": "Conclusions compare_queries",
+            "libraries": "check_libraries",
             "power": "DEFAULT_SPREAD",
             "sentences": "sentence",
             "scores": "compare_scores",
@@ -31,6 +33,7 @@ else:
 __all__ = [
     "DEFAULT_SPREAD",
     "Conclusions",
+    "check_libraries",
     "compare_queries",
     "compare_scores",
     "sentence",

@@ -1,9 +1,19 @@
 """The statistics libraries, which the extra `compare` installs: imported when a figure is first worked out."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from harness.core.errors import UsageError
+
+_LIBRARIES = ("scipy", "statsmodels")
+
+
+def check_libraries() -> None:
+    """Raise UsageError, naming what to install, where a library is missing: before anything is spent."""
+    for package in _LIBRARIES:
+        if find_spec(package) is None:
+            raise UsageError(f"comparing needs {package}: pip install 'arena-harness[compare]'")
 
 
 def statistics_module(name: str) -> Any:
