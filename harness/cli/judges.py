@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli import options
+from harness.cli.labels import answer_labels, labels_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from harness.archive import RunReader
-    from harness.report import AnswerLabel
+    from pathlib import Path
 
 
 @click.command()
 @options.run_argument
 @click.option("--ranking", "rankings", metavar="ID", multiple=True, help="Only these rankings, by id. [default: all]")
-@click.option(
-    "--labels",
-    type=options.FILE,
-    metavar="FILE",
-    help="Labelled pairs of answers, as `doctor --judge --pairs` reads them. [default: labels.jsonl of the run]",
-)
+@labels_option
 @options.setting_option("runs_dir")
 @options.json_option
 @options.wide_option
@@ -52,7 +45,7 @@ def judges(
 
     reader = open_run(run, runs_dir, environ)
     chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()
-    side = judges_side_by_side(reader, chosen, _labels(reader, labels))
+    side = judges_side_by_side(reader, chosen, answer_labels(reader, labels))
     if len(side.rankings) < 2:
         how = call("rescore", reader.info.id if run == "last" else run, judge_model="MODEL")
         count = "one ranking only" if side.rankings else "no ranking that ranks anything"
@@ -63,15 +56,3 @@ def judges(
     console = stdout()
     for line in side_by_side_lines(side, console.width):
         console.print(line)
-
-
-def _labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
-    """Return the labels of a file, else those of the run; none where it has none. Raises UsageError."""
-    text = None if path else reader.labels()
-    if path is None and text is None:
-        return []
-    from harness.doctor import pairs_in_text, read_pairs  # which takes its time
-    from harness.report import AnswerLabel
-
-    pairs = read_pairs(path, "--labels") if path else pairs_in_text(text or "", str(reader.folder / "labels.jsonl"))
-    return [AnswerLabel(pair.query, pair.sides[0].answer, pair.sides[1].answer, pair.label) for pair in pairs]

@@ -1,5 +1,6 @@
 """Files of the user's own that a command writes: never over one that is there, unless the user says so."""
 
+import os
 from pathlib import Path
 
 from harness.core.errors import CannotWrite, UsageError, on_a_line
@@ -16,8 +17,18 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
             file.write(text)
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
         if isinstance(exc, FileExistsError) and path.exists():
-            raise UsageError(f"{on_a_line(path)} is there already; --force writes over it") from None
+            raise _there_already(path) from None
         raise CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise UsageError for a file that is there: before work is done for it."""
+    if os.path.lexists(path):
+        raise _there_already(path)
+
+
+def _there_already(path: Path) -> UsageError:
+    return UsageError(f"{on_a_line(path)} is there already; --force writes over it")
 
 
 def add_line(path: Path, line: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import options
+from harness.cli.labels import labels_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,28 +22,66 @@ if TYPE_CHECKING:
 @click.command()
 @options.run_argument
 @click.option("--ranking", metavar="ID", help="Only this ranking, by its id. [default: all of the run]")
+@click.option("--curve", is_flag=True, help="Show accuracy against judge calls, from a judged round robin.")
+@click.option("--against", metavar="ID", help="With --curve: the truth is this ranking.")
+@click.option(
+    "--truth",
+    type=click.Choice(("labels", "reward", "order", "ranking", "itself")),
+    help="With --curve: what ranks are measured by. `order`: the verdicts of the other order; `itself`: the round "
+    "robin's own scores. [default: the first that there is of labels, reward, order, itself]",
+)
+@labels_option
+@click.option("--csv", type=options.FILE, metavar="FILE", help="With --curve: write all points as CSV.")
+@click.option("--svg", type=options.FILE, metavar="FILE", help="With --curve: draw all points.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@options.setting_option("seed")
 @options.setting_option("runs_dir")
 @options.json_option
 @options.wide_option
 @click.pass_obj
-def stats(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None, *, as_json: bool) -> None:
+def stats(
+    environ: Mapping[str, str],
+    run: str,
+    ranking: str | None,
+    runs_dir: Path | None,
+    seed: int | None,
+    *,
+    as_json: bool,
+    curve: bool,
+    **of_curve: Any,
+) -> None:
     """Show how far to believe the judge, for each ranking of a run and each judge in it; or for a comparison.
 
     Flips, position bias, ties, cycles, the pull of length, scores, noise, failures; and whether judging each pair in
     one order would do. Reads the archive alone.
+
+    --curve plays every topology with every estimator on the verdicts of a judged round robin, and says how few calls
+    would do. It asks no model.
     """
     from harness.archive import ComparisonReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.cli.console import stdout
     from harness.cli.output import print_json
+    from harness.core.errors import UsageError
+    from harness.core.settings_sources import load, merge_sources
 
     reader = open_archived(run, runs_dir, environ)
     if isinstance(reader, ComparisonReader):
         from harness.cli.comparison_stats import print_comparison_stats
 
-        refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
+        refuse_parts_of_runs(reader, {"--ranking": ranking is not None, "--curve": curve})
         print_comparison_stats(reader, as_json=as_json)
         return
+    if curve:
+        from harness.cli.stats_curve import CurveRequest, show_curve
+
+        seed = load(merge_sources({"seed": seed, "runs_dir": runs_dir}, environ, None)).seed
+        show_curve(
+            reader, reader.info.id if run == "last" else run, CurveRequest(ranking, seed, **of_curve), as_json=as_json
+        )
+        return
+    if unused := next((name for name, value in of_curve.items() if value), None):
+        raise UsageError(f"--{unused} needs --curve")
     newest = reader.ranking(ranking)
     rankings = [newest] if ranking else reader.rankings()
     if as_json:

@@ -11,11 +11,14 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
     from harness.ranking.conclusions import Conclusion, Rule, conclude
+    from harness.ranking.curve.designs import CurveDesign, designs
+    from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, frontier, plays_for, verdict_curve
+    from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_stop import EarlyStop
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_stats.agreement import Share, kappa
-    from harness.ranking.judge_stats.preferences import Preference, count_right, preferences
+    from harness.ranking.judge_stats.preferences import Preference, preferences
     from harness.ranking.judge_stats.side_by_side import (
         WITHIN,
         Choice,
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries
+    from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
@@ -54,11 +57,14 @@ else:
         {
             "bracket": "seeded_order",
             "conclusions": "Conclusion Rule conclude",
+            "curve.designs": "CurveDesign designs",
+            "curve.points": "KEEP CurvePoint VerdictCurve frontier plays_for verdict_curve",
+            "curve.verdict_table": "VerdictTable holds_every_pair verdict_scores",
             "cyclic": "Cyclic",
             "early_stop": "EarlyStop",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
-            "judge_stats.preferences": "Preference count_right preferences",
+            "judge_stats.preferences": "Preference preferences",
             "judge_stats.side_by_side": (
                 "WITHIN Choice JudgedQueries JudgedQuery JudgingFigures RankAgreement Truth choose judging_figures "
                 "rank_agreements rights"
@@ -67,7 +73,7 @@ else:
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
             "many_tables": "rank_many",
-            "query_figures": "QueryFigure mean_over_queries over_queries",
+            "query_figures": "QueryFigure",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -78,11 +84,14 @@ else:
     )
 
 __all__ = [
+    "KEEP",
     "NEED_ANCHOR",
     "TOPOLOGIES",
     "WITHIN",
     "Choice",
     "Conclusion",
+    "CurveDesign",
+    "CurvePoint",
     "Cyclic",
     "EarlyStop",
     "Entry",
@@ -103,24 +112,27 @@ __all__ = [
     "Tally",
     "Topology",
     "Truth",
+    "VerdictCurve",
+    "VerdictTable",
     "agreement",
     "average_ranks",
     "calls_bounds",
     "choose",
     "classes_of",
     "conclude",
-    "count_right",
     "describe_design",
+    "designs",
     "exact",
+    "frontier",
+    "holds_every_pair",
     "judge_calls",
     "judging_figures",
     "kappa",
     "make_topology",
     "match_margins",
     "mean_agreement",
-    "mean_over_queries",
-    "over_queries",
     "place",
+    "plays_for",
     "preferences",
     "rank_agreements",
     "rank_many",
@@ -130,4 +142,6 @@ __all__ = [
     "stack_classes",
     "tally",
     "tau_b",
+    "verdict_curve",
+    "verdict_scores",
 ]

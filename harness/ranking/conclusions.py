@@ -8,6 +8,7 @@ from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, Estimate, Evidence, by_fit, rounded
 from harness.ranking.margins import fit_margins
+from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import Placed, place
 from harness.ranking.topology import Standing
 
@@ -78,8 +79,7 @@ def conclude(
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
     values = estimate.scores if rule.reward == "score" else None
-    keys = estimate.scores if estimate.keys is None else estimate.keys
-    places = place(keys, failed_last, tied=tied, values=values) if rankable else {}
+    places = place(estimate.sort_keys, failed_last, tied=tied, values=values) if rankable else {}
     margins = evidence.margins if evidence else None
     return Conclusion(
         ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
@@ -91,6 +91,21 @@ def conclude(
 
 def _estimate(evidence: Evidence, rule: Rule, fit: Fit | None) -> Estimate:
     return by_fit(evidence, fit) if fit else ESTIMATORS[rule.estimator](evidence)
+
+
+def ranks_by_estimator(
+    standings: Sequence[Standing], matches: Sequence[Match]
+) -> dict[EstimatorName, dict[int, float]]:
+    """Return, for every estimator, the ranks of a tournament's entrants, 0 best; all tied where it cannot rank them."""
+    evidence = _evidence(standings, matches)
+    tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
+    ranks = dict[EstimatorName, dict[int, float]]()
+    for name, estimator in ESTIMATORS.items() if evidence else ():
+        estimate = estimator(evidence) if evidence else Estimate({})
+        level = tied or (estimate.fit is not None and not estimate.fit.connected)
+        places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.sort_keys)
+        ranks[name] = {entrant: float(rank) for entrant, rank in places.items()}
+    return ranks
 
 
 def _evidence(standings: Sequence[Standing], matches: Sequence[Match]) -> Evidence | None:

@@ -40,6 +40,11 @@ class Estimate:
     fit: Fit | None = None
     """The fit that the scores come from. With a fit a group is ranked as soon as its calls connect all entrants."""
 
+    @property
+    def sort_keys(self) -> Mapping[int, Any]:
+        """What the entrants are sorted by, greater is better."""
+        return self.scores if self.keys is None else self.keys
+
 
 def _by_tiers(evidence: Evidence) -> Estimate:
     """Return V as the score, and the tiers as keys."""

@@ -11,13 +11,12 @@ from harness.ranking.given_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.score_table import (
     RankedScores,
-    ScorePair,
     check_name,
     checked_scores,
     entrant_count,
-    play_table,
     ranked_scores,
 )
+from harness.ranking.table_play import ScorePair, play_table
 from harness.ranking.topology import Standing
 
 ScoreTable = Mapping[tuple[int, int], ScorePair]

@@ -1,36 +1,24 @@
 """Ranking without a judge: any table of pairwise scores, played and ranked as the scores of a run are."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from operator import index
 from typing import Any, get_args
-
-import numpy as np
 
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.ranking.conclusions import Conclusion, Rule, conclude
+from harness.ranking.drawn import Drawn
 from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology
-from harness.ranking.topology import Pairing, Played, Topology, exact
+from harness.ranking.table_play import LookUp, ScorePair, play_table
 
-ScorePair = tuple[float, float]
-LookUp = Callable[[int, int], ScorePair]
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
 _ENTRANTS_OF_FEW_PAIRS = 1000
 _JUDGED_TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
-
-
-class _Seeded:
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(abs(seed))
-
-    def sample(self, population: Sequence[int], k: int) -> list[int]:
-        return [population[i] for i in self._rng.permutation(len(population))[:k].tolist()]
 
 
 class RankedScores(Record):
@@ -80,7 +68,7 @@ def rank_scores(
     if not callable(table) and n > max(_ENTRANTS_OF_FEW_PAIRS, 2 * len(table)):
         raise UsageError(f"{quoted(n)} entrants, but scores of {len(table)} pairs: most entrants have none")
     look_up = _checked(table, n, order, whole=TOPOLOGIES[topology].all_pairs)  # pyright: ignore[reportArgumentType] - checked above
-    sampler = _Seeded(rng) if isinstance(rng, int) else rng
+    sampler = Drawn(abs(rng)) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = play_table(tournament, look_up)
     conclusion = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
@@ -113,51 +101,6 @@ def entrant_count(table: Table) -> int:
     if callable(table):
         raise UsageError("a function of (i, j) does not say how many entrants there are: give n")
     return 1 + max((i for pair in table for i in _pair(pair)), default=-1)
-
-
-def play_table(topology: Topology, look_up: LookUp) -> tuple[Match, ...]:
-    """Play to the end by the table; return the matches."""
-    scores: dict[tuple[int, int], ScorePair] = {}
-    while pairings := topology.pairings():
-        for pairing in pairings:
-            scores |= {order: look_up(*order) for order in pairing.orders}
-            topology.record(pairing, *_means(pairing, scores))
-    return tuple(_match(played, scores) for played in topology.matches)
-
-
-def _means(pairing: Pairing, scores: Mapping[tuple[int, int], ScorePair]) -> tuple[Fraction, Fraction]:
-    """Return each side's mean over the orders, exact."""
-    of_a = [exact(scores[order][order.index(pairing.a)]) for order in pairing.orders]
-    of_b = [exact(scores[order][order.index(pairing.b)]) for order in pairing.orders]
-    return sum(of_a, Fraction()) / len(of_a), sum(of_b, Fraction()) / len(of_b)
-
-
-def _match(played: Played, scores: Mapping[tuple[int, int], ScorePair]) -> Match:
-    pairing, a, b = played.pairing, played.pairing.a, played.pairing.b
-    both = ((a, b), (b, a)) if played.repeated else ()  # the pair may have met in other orders before
-    used = [order for order in dict.fromkeys((*pairing.orders, *both)) if order in scores]
-    winners = [_winner(order, scores[order]) for order in used]
-    return Match(
-        round=pairing.round,
-        a=a,
-        b=b,
-        verdicts=(),
-        shown_first=tuple(first for first, _ in used),
-        scores=tuple(scores[order] for order in used),
-        score_a=float(played.score_a),
-        score_b=float(played.score_b),
-        winner=_winner((a, b), (played.score_a, played.score_b)),
-        repeated=played.repeated,
-        flipped={a, b} <= set(winners),
-        inconsistent=None in winners and any(w is not None for w in winners),
-    )
-
-
-def _winner(entrants: tuple[int, int], scores: tuple[float, float] | tuple[Fraction, Fraction]) -> int | None:
-    """Return the entrant with the higher score; None for a tie."""
-    if scores[0] == scores[1]:
-        return None
-    return entrants[0] if scores[0] > scores[1] else entrants[1]
 
 
 def _checked(table: Table, n: int, order: str, *, whole: bool) -> LookUp:

@@ -11,18 +11,23 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.report.compared_judges import compared_qualities
     from harness.report.comparison_csv import matches_csv
+    from harness.report.curve_records import curve_csv, curve_json
     from harness.report.html.comparison.page import write_comparison_page
+    from harness.report.html.curve_svg import curve_svg
     from harness.report.html.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
     from harness.report.markdown import comparison_markdown
-    from harness.report.summary.judges import AnswerLabel, JudgesSideBySide, judges_side_by_side
+    from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
+    from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_line import ranking_line
+    from harness.report.summary.truths import AnswerLabel
     from harness.report.terminal.comparison import comparison_lines
+    from harness.report.terminal.curve import curve_lines
     from harness.report.terminal.judge_quality import quality_lines
     from harness.report.terminal.judges import side_by_side_lines
     from harness.report.terminal.layout import on_one_line, visible_text
@@ -52,7 +57,12 @@ else:
             "markdown": "comparison_markdown",
             "comparison_csv": "matches_csv",
             "compared_judges": "compared_qualities",
-            "summary.judges": "AnswerLabel JudgesSideBySide judges_side_by_side",
+            "curve_records": "curve_csv curve_json",
+            "html.curve_svg": "curve_svg",
+            "terminal.curve": "curve_lines",
+            "summary.truths": "AnswerLabel",
+            "summary.curve": "CurveTruth judging_curve round_robin_of",
+            "summary.judges": "judges_side_by_side",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.ranking_change": "RankingChange change_against_earlier",
@@ -78,7 +88,7 @@ __all__ = [
     "AnswerLabel",
     "Column",
     "ComparisonRow",
-    "JudgesSideBySide",
+    "CurveTruth",
     "QueryTable",
     "RankingChange",
     "RankingSummary",
@@ -93,6 +103,10 @@ __all__ = [
     "comparison_markdown",
     "comparison_row",
     "counted",
+    "curve_csv",
+    "curve_json",
+    "curve_lines",
+    "curve_svg",
     "dollars",
     "first_wins_meaning",
     "group_of",
@@ -100,6 +114,7 @@ __all__ = [
     "judge_qualities",
     "judges_json",
     "judges_side_by_side",
+    "judging_curve",
     "match_lines",
     "matches_csv",
     "matches_table",
@@ -113,6 +128,7 @@ __all__ = [
     "quality_lines",
     "ranking_line",
     "rankings_table",
+    "round_robin_of",
     "run_json",
     "run_line",
     "runs_table",

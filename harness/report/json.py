@@ -6,8 +6,9 @@ from typing import Any
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking import QueryFigure, RankAgreement, Share, Tally
+from harness.ranking import RankAgreement, Share, Tally
 from harness.report.judge_quality import JudgeQuality
+from harness.report.summary.figure_record import figure_record
 from harness.report.summary.flags import RolloutFlag, rollout_flags
 from harness.report.summary.judge_choice import choice_sentence, side_notes
 from harness.report.summary.judges import JudgesSideBySide, RankedBy
@@ -155,20 +156,13 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
         "by": choice and choice.by,
         "best": choice and ids[choice.best],
         "cheapest": ids[choice.cheapest] if choice and choice.cheapest is not None else None,
-        "compared": {ids[at]: figure_json(figure) for at, figure in choice.right.items()} if choice else {},
-        "difference": figure_json(choice.difference) if choice else None,
+        "compared": {ids[at]: figure_record(figure) for at, figure in choice.right.items()} if choice else {},
+        "difference": figure_record(choice.difference) if choice else None,
         "labels": side.labels,
         "used_labels": side.used_labels,
         "notes": list(side_notes(side)),
         "sentence": choice_sentence(side),
     }
-
-
-def figure_json(figure: QueryFigure | None) -> dict[str, Any] | None:
-    """Return a figure over queries; None where nothing is known. One query has no interval: null."""
-    if figure is None:
-        return None
-    return {"value": figure.value, "low": figure.low, "high": figure.high, "queries": figure.queries}
 
 
 def _ranked_by(ranking: RankedBy) -> dict[str, Any]:
@@ -183,18 +177,18 @@ def _ranked_by(ranking: RankedBy) -> dict[str, Any]:
         "finished": ranking.finished,
         "offline": ranking.offline,
         "queries": len(ranking.queries),
-        "right": {truth: figure_json(figure) for truth, figure in figures.right.items()},
-        "flips": figure_json(figures.flips),
-        "self_noise": figure_json(figures.self_noise),
-        "length_correlation": figure_json(figures.length),
-        "calls": figure_json(figures.calls),
-        "usd": figure_json(figures.usd),
+        "right": {truth: figure_record(figure) for truth, figure in figures.right.items()},
+        "flips": figure_record(figures.flips),
+        "self_noise": figure_record(figures.self_noise),
+        "length_correlation": figure_record(figures.length),
+        "calls": figure_record(figures.calls),
+        "usd": figure_record(figures.usd),
     }
 
 
 def _agreement(ids: Sequence[str], agreement: RankAgreement) -> dict[str, Any]:
     return {
         "rankings": [ids[agreement.first], ids[agreement.second]],
-        "tau": figure_json(agreement.tau),
-        "same_best": figure_json(agreement.same_best),
+        "tau": figure_record(agreement.tau),
+        "same_best": figure_record(agreement.same_best),
     }

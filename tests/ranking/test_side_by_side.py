@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from harness.ranking import JudgedQuery, Tally, choose, count_right, judging_figures, preferences, rank_agreements
+from harness.ranking import JudgedQuery, Tally, choose, judging_figures, preferences, rank_agreements
 from harness.ranking.judge_stats import JudgeCall, tally
+from harness.ranking.judge_stats.preferences import count_right
 
 scipy_stats = cast("Any", stats)
 values = st.integers(0, 4).map(float)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
@@ -20,7 +19,6 @@ from harness.ranking import (
     Truth,
     choose,
     judging_figures,
-    preferences,
     rank_agreements,
     rights,
 )
@@ -28,17 +26,7 @@ from harness.report.summary.figures import tallies
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.ranking_line import design_of, judge_of
-from harness.transcripts import plain_text
-
-
-@dataclass(frozen=True)
-class AnswerLabel:
-    """Which of two answers to a query is better, as a person says."""
-
-    query: str
-    a: str
-    b: str
-    label: Literal["a", "b", "tie"]
+from harness.report.summary.truths import AnswerLabel, Truths
 
 
 @dataclass(frozen=True)
@@ -94,13 +82,13 @@ def judges_side_by_side(
     """
     every = [ranking for ranking in rankings if len(ranking.groups)]
     newest = _newest_of_each(every)
-    told = _Labels(labels)
+    truths_of = Truths(labels)
     queries: list[dict[str, JudgedQuery]] = [{} for _ in newest]
     for query in reader.queries():
         ranked = {at: found for at, ranking in enumerate(newest) if (found := ranking.of(query)) and _has_ranks(found)}
         if ranked:
             group = group_of(reader, query, *ranked.values())
-            truths = told.truths(group)
+            truths = truths_of(group)
             for at, of_query in ranked.items():
                 queries[at][query.id] = _judged_query(reader, group, of_query, truths)
     judged = [_ranked_by(reader, ranking, of) for ranking, of in zip(newest, queries, strict=True) if of]
@@ -110,38 +98,8 @@ def judges_side_by_side(
         choice=_choice(judged),
         older=len(every) - len(newest),
         labels=len(labels),
-        used_labels=len(told.used),
+        used_labels=len(truths_of.used),
     )
-
-
-class _Labels:
-    """The labels by query and answer; `used` are the places of those that say something of the run."""
-
-    def __init__(self, labels: Sequence[AnswerLabel]) -> None:
-        self._by_query: dict[str, list[tuple[int, AnswerLabel]]] = {}
-        for at, label in enumerate(labels):
-            self._by_query.setdefault(label.query.strip(), []).append((at, label))
-        self.used: set[int] = set()
-
-    def truths(self, group: Group) -> dict[Truth, Sequence[Preference]]:
-        """Return what labels and `reward()` prefer in a group."""
-        verified = {r.index: r.verified for r in group.rollouts if r.verified is not None}
-        return {"labels": self._preferences(group), "reward": preferences(verified)}
-
-    def _preferences(self, group: Group) -> list[Preference]:
-        labels = self._by_query.get(group.query.text.strip(), [])
-        rollouts: dict[str, list[int]] = {}
-        for rollout in group.rollouts if labels else ():
-            if rollout.status == "ok":
-                rollouts.setdefault(plain_text(rollout.trajectory.answer).strip(), []).append(rollout.index)
-        preferred = list[Preference]()
-        for at, label in labels:
-            a, b = (rollouts.get(plain_text(answer).strip(), []) for answer in (label.a, label.b))
-            if a and b:
-                self.used.add(at)
-                better, worse = (a, b) if label.label == "a" else (b, a)
-                preferred += [(i, j) for i in better for j in worse if i != j and label.label != "tie"]
-        return preferred
 
 
 def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:

@@ -1,0 +1,50 @@
+"""What tells which of two rollouts is better, but for a judge: labels, and the agent file's `reward()`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.core.records import Group
+from harness.ranking import Preference, Truth, preferences
+from harness.transcripts import plain_text
+
+
+@dataclass(frozen=True)
+class AnswerLabel:
+    """Which of two answers to a query is better, as a person says."""
+
+    query: str
+    a: str
+    b: str
+    label: Literal["a", "b", "tie"]
+
+
+class Truths:
+    """What labels and `reward()` prefer; `used` holds the places of the labels about groups seen."""
+
+    def __init__(self, labels: Sequence[AnswerLabel]) -> None:
+        """Keep the labels by query."""
+        self._by_query: dict[str, list[tuple[int, AnswerLabel]]] = {}
+        for at, label in enumerate(labels):
+            self._by_query.setdefault(label.query.strip(), []).append((at, label))
+        self.used: set[int] = set()
+
+    def __call__(self, group: Group) -> dict[Truth, Sequence[Preference]]:
+        """Return what labels and `reward()` prefer in a group."""
+        verified = {r.index: r.verified for r in group.rollouts if r.verified is not None}
+        return {"labels": self._preferences(group), "reward": preferences(verified)}
+
+    def _preferences(self, group: Group) -> list[Preference]:
+        labels = self._by_query.get(group.query.text.strip(), [])
+        rollouts: dict[str, list[int]] = {}
+        for rollout in group.rollouts if labels else ():
+            if rollout.status == "ok":
+                rollouts.setdefault(plain_text(rollout.trajectory.answer).strip(), []).append(rollout.index)
+        preferred = list[Preference]()
+        for at, label in labels:
+            a, b = (rollouts.get(plain_text(answer).strip(), []) for answer in (label.a, label.b))
+            if a and b:
+                self.used.add(at)
+                better, worse = (a, b) if label.label == "a" else (b, a)
+                preferred += [(i, j) for i in better for j in worse if i != j and label.label != "tie"]
+        return preferred

@@ -1,0 +1,152 @@
+"""Designs played on stored verdicts: as a tournament plays them, and measured by verdicts that they did not use."""
+
+from itertools import combinations, permutations
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.rankings import Match
+from harness.ranking import (
+    CurveDesign,
+    VerdictTable,
+    calls_bounds,
+    designs,
+    frontier,
+    holds_every_pair,
+    preferences,
+    rank_scores,
+    verdict_curve,
+    verdict_scores,
+)
+from harness.ranking.curve.verdict_table import held_out, play_design
+from harness.ranking.estimators import ESTIMATORS
+
+SIZES = st.integers(2, 9)
+SEEDS = st.integers(0, 10**6)
+
+
+def a_table(n: int, seed: int, *, both: bool = True, noise: float = 2.0, anchored: bool = True) -> VerdictTable:
+    """Entrants 10, 11, ... of which each is better than the one before, and a judge that errs."""
+    rng = Random(seed)
+    entrants = tuple(range(10, 10 + n))
+    orders = permutations(entrants, 2) if both else (rng.choice([(a, b), (b, a)]) for a, b in combinations(entrants, 2))
+
+    def score(entrant: int) -> float:
+        return round(entrant - 10 + rng.gauss(0, noise), 1) if noise else float(entrant)
+
+    scores = {(a, b): (score(a), score(b)) for a, b in orders}
+    truth = preferences({entrant: float(entrant) for entrant in entrants})
+    return VerdictTable(entrants, 10 if anchored else None, scores, 1, tuple(truth))
+
+
+def all_designs(table: VerdictTable, *, held: bool = False) -> list[CurveDesign]:
+    anchored = table.anchor is not None
+    return list(designs([len(table.entrants)], both_orders=table.both_orders, held_out=held, anchored=anchored))
+
+
+@settings(max_examples=15)
+@given(SIZES, SEEDS, st.booleans(), st.booleans())
+def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_take(
+    n: int, seed: int, both: bool, anchored: bool
+):
+    table = a_table(n, seed, both=both, anchored=anchored)
+    assert holds_every_pair(table.scores, table.entrants, both_orders=both)
+    for design in all_designs(table):
+        played = play_design(table, design, seed)
+        low, high = calls_bounds(design.topology, n, design.order, design.budget(n))
+        assert low <= len(played.orders) <= high
+        assert played.orders <= table.scores.keys()
+        assert set(played.ranks) == set(ESTIMATORS)
+        assert all(set(ranks) == set(table.entrants) for ranks in played.ranks.values())
+        assert play_design(table, design, seed) == played
+
+
+@settings(max_examples=25)
+@given(SIZES, SEEDS, st.sampled_from(["wins", "margins", "bt"]))
+def test_a_round_robin_in_both_orders_ranks_as_rank_scores_does_whatever_the_seed(n: int, seed: int, estimator: str):
+    table = a_table(n, seed)
+    played = play_design(table, CurveDesign("round_robin", "both"), seed)
+    plain = {(a - 10, b - 10): scores for (a, b), scores in table.scores.items()}
+    ranks = rank_scores(plain, "round_robin", estimator).ranks
+    assert [played.ranks[estimator][entrant] for entrant in table.entrants] == list(ranks)  # pyright: ignore[reportArgumentType]
+
+
+@settings(max_examples=15)
+@given(SIZES, SEEDS)
+def test_held_out_verdicts_are_one_a_pair_and_none_that_the_design_used(n: int, seed: int):
+    table = a_table(n, seed)
+    for design in all_designs(table, held=True):
+        used = play_design(table, design, seed).orders
+        kept = held_out(table, used, seed)
+        assert len({frozenset(pair) for pair in kept}) == len(kept) <= table.pairs
+        for better, worse in kept:
+            as_told = [
+                scores[0] > scores[1] if order == (better, worse) else scores[1] > scores[0]
+                for order in ((better, worse), (worse, better))
+                if order not in used and (scores := table.scores[order])
+            ]
+            assert any(as_told)
+
+
+def test_a_judge_without_error_is_followed_by_every_full_design_and_a_design_of_less_keeps_less():
+    tables = [a_table(8, seed, noise=0) for seed in range(3)]
+    curve = verdict_curve(tables, all_designs(tables[0]), held=False, seed=0, plays=1)
+    assert curve
+    assert curve.reference.tau.value == curve.reference.calls / 56 == 1
+    assert all(
+        point.tau.value == 1
+        for point in curve.points
+        if point.design.order == "both" and point.design.topology == "round_robin"
+    )
+    assert curve.chosen
+    assert curve.chosen.calls < 28
+    assert curve.chosen.keeps
+    assert curve.chosen.keeps.value >= 0.9
+
+
+def test_more_calls_of_a_noisy_judge_agree_better_and_the_same_seed_gives_the_same_curve():
+    tables = [a_table(8, seed, noise=4) for seed in range(8)]
+    curve = verdict_curve(tables, all_designs(tables[0]), held=False, seed=7, plays=1)
+    assert curve
+    assert verdict_curve(tables, all_designs(tables[0]), held=False, seed=7, plays=1) == curve
+    best = {point.calls: point.tau.value for point in frontier(curve.points)}
+    assert best[7] < best[28] < curve.reference.tau.value == best[56] < 1
+    assert list(best) == sorted(best)
+    held = verdict_curve(tables, all_designs(tables[0], held=True), held=True, seed=7, plays=1)
+    assert held
+    assert held.reference.calls == 28
+    assert 0 < held.reference.tau.value < curve.reference.tau.value, "the truth itself errs"
+
+
+def test_a_first_side_only_judge_recommends_nothing_and_a_truth_that_prefers_nothing_gives_no_curve():
+    table = a_table(6, 1)
+    first_side = VerdictTable(table.entrants, 10, dict.fromkeys(table.scores, (8.0, 3.0)), 1, ())
+    curve = verdict_curve([first_side] * 4, all_designs(first_side, held=True), held=True, seed=0, plays=5)
+    assert curve
+    assert curve.chosen is None or curve.reference.tau.value <= 0
+    assert verdict_curve([first_side], all_designs(first_side), held=False, seed=0, plays=1) is None
+
+
+def test_scores_of_an_order_are_the_mean_over_repeats_and_repeated_matches_do_not_count():
+    match = Match(
+        round=1,
+        a=0,
+        b=1,
+        verdicts=("k", "l", "m"),
+        shown_first=(0, 0, 1),
+        scores=((6, 5), (8, 5), (4, 7)),
+        score_a=7,
+        score_b=4.5,
+        winner=0,
+        flipped=False,
+        inconsistent=False,
+    )
+    assert verdict_scores([match, match.model_copy(update={"repeated": True})]) == ({(0, 1): (7, 5), (1, 0): (4, 7)}, 2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_no_two_budgets_of_a_curve_are_the_same(n: int):
+    budgets = [d.budget(n) for d in designs([n], both_orders=True, held_out=False, anchored=True) if d.share]
+    assert len(set(budgets)) == len(budgets)
