@@ -66,6 +66,8 @@ def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) ->
     if not any(pair.queries or pair.unjudged for pair in comparison.results):
         say(_NO_PAIR, err=True)
         return ExitCode.NOTHING_RANKABLE
+    if result.given_up:
+        return ExitCode.FAILURES
     unjudged = sum(pair.unjudged for pair in comparison.results)
     left_out = sum(side.left_out for side in comparison.figures)
     failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)

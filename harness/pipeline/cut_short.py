@@ -24,6 +24,8 @@ def _kept_of_comparison(folder: Path) -> str:
     """Return in words what a comparison holds that was paid for; its sides' rollouts are in runs of their own."""
     with ComparisonReader(folder) as reader:
         verdicts = len(list(reader.verdicts()))
+    if not verdicts:
+        return "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
     return "1 verdict is kept" if verdicts == 1 else f"{verdicts} verdicts are kept"
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -323,3 +324,37 @@ def test_the_spread_of_equal_agents_comes_from_the_pairs_that_a_run_has_judged(d
     assert result["floor_from"] == "runs"
     assert 0.2 < result["floor"] <= 0.36, "one half, over the root of two pairs, less what tied"
     assert figures(desk("compare", other, ranked, "--json"))["floor_from"] == "default"
+
+
+def test_keys_go_only_where_this_machine_made_the_runs_or_todays_user_says(desk: Desk, runs: tuple[str, str]) -> None:
+    shutil.rmtree(desk.room.home / "state")
+    keyed = {"HARNESS_JUDGE_API_KEY": "sk-mine"}
+    asked = len(desk.endpoint.requests)
+    refused = desk("compare", *runs, environ=keyed)
+    assert (refused.code, len(desk.endpoint.requests)) == (2, asked)
+    assert f"HARNESS_JUDGE_API_KEY would go to {desk.endpoint.base_url}" in refused.err_text
+    assert not any("compare" in name for name in desk.folders())
+    allowed = desk("compare", *runs, "--judge-base-url", desk.endpoint.base_url, environ=keyed)
+    assert allowed.code == 0, allowed.err_text
+
+
+def test_a_ceiling_holds_for_rollouts_and_judging_together_and_resume_does_the_rest(desk: Desk) -> None:
+    sides = ("poet.py", "--model", "weak", "--model", "strong", "--queries", "q.txt", "--judge-model", "judge")
+    prices = ("--price", "weak=100/100", "--price", "strong=100/100", "--price", "judge=10/10")
+    slowly = ("--concurrency", "1", "--judge-concurrency", "1")
+    stopped = desk("compare", *sides, *prices, *slowly, "--max-cost", "0.2")
+    assert (stopped.code, desk.endpoint.of_judge) == (4, [])
+    assert "stopped before the first query was compared: " in stopped.err_text
+    assert "--max-cost" in stopped.err_text
+    assert len(desk.endpoint.of_agent) < 24
+    assert desk("resume", "--max-cost", "0.4", *prices).code == 4
+    done = desk("resume", "--max-cost", "9", "--json")
+    assert done.code == 0, done.err_text
+    assert (figures(done)["win_rate"], len(desk.endpoint.of_agent), len(desk.endpoint.of_judge)) == (1.0, 24, 24)
+
+
+def test_rollouts_that_never_ended_are_told(desk: Desk, runs: tuple[str, str]) -> None:
+    shutil.rmtree(desk.room.runs / runs[1] / "rollouts")
+    done = desk("compare", *runs, "--json")
+    assert done.code == 3, "there is no pair"
+    assert "12 rollouts of B never ended; `harness resume" in "\n".join(json.loads(done.out_text)["notes"])

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.archive import RunReader
 from harness.core.comparisons import ComparedSide
+from harness.core.wording import call
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import recorded_judge
 from harness.pipeline.resolve import JudgeSpec
@@ -22,6 +23,7 @@ def notes_of(
         *_differing("judges", {reader.info.id: _judge_of(reader) for reader in readers}, judge.identity),
         *_families(sides, judge),
         *(_only_here(side) for side in sides if side.only_here),
+        *_unfinished(readers, sides),
     )
 
 
@@ -54,6 +56,17 @@ def family_of(model: str) -> str:
     begin = re.match(r"[a-z]+", name)
     word = begin.group() if begin else name
     return _FAMILIES.get(word, word)
+
+
+def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> Iterator[str]:
+    """Say of which runs rollouts never ended, so that they take no part."""
+    for reader, side in zip(readers, sides, strict=True):
+        wanted, queries = reader.info.settings.get("n"), reader.index.queries
+        ended = sum(len(reader.index.rollouts.get(query, {})) for query in queries)
+        missing = (wanted * len(queries) if reader.info.judge and isinstance(wanted, int) else 0) - ended
+        if missing > 0:
+            rollouts = "1 rollout" if missing == 1 else f"{missing} rollouts"
+            yield f"{rollouts} of {side.label} never ended; {call('resume', side.run)} runs what is missing"
 
 
 def _only_here(side: ComparedSide) -> str:

@@ -68,4 +68,4 @@ def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
     left_out = sum(sum(query.left_out) for query in queries)
     if left_out:
         were = "1 rollout was" if left_out == 1 else f"{left_out} rollouts were"
-        yield f"{were} left out: the infrastructure failed"
+        yield f"{were} left out, because the infrastructure failed; `resume` of the run tries again"

@@ -69,7 +69,8 @@ async def resume_comparison(
             ComparisonStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await judge_into(store, plan, readers, lenders, surroundings, new=False)
-    return replace(result, spent=result.spent + rolled_out.spent)
+    stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
+    return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 
 
 def run_of(side: ComparedSide, runs_dir: Path) -> Path:

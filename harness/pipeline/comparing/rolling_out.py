@@ -63,6 +63,12 @@ class RolledOut:
     stopped: str | None = None
     given_up: str | None = None
 
+    def of_the_whole(self, stopped: str) -> str:
+        """Return why a part was stopped, whose ceiling was what the parts before it had left of --max-cost."""
+        if not self.spent:
+            return stopped
+        return f"${self.spent:.4f} of {option('max_cost')} went to rollouts before, and {stopped}"
+
     @property
     def cut_short(self) -> bool:
         """Whether rollouts are missing that a resuming would run."""
@@ -118,6 +124,6 @@ def _less(changes: Mapping[str, Any], folder: Path, spent: float) -> Mapping[str
 
 def _count(rolled_out: RolledOut, result: RunResult | None) -> None:
     if result:
+        rolled_out.stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
         rolled_out.spent += result.spent
-        rolled_out.stopped = result.stopped
         rolled_out.given_up = result.given_up
