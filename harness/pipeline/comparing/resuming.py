@@ -115,7 +115,12 @@ def _as_begun(
         matched=matched,
         trust=trust,
         options=CompareOptions(
-            folder.parent, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True
+            folder.parent,
+            pairs=info.pairs,
+            task=info.task,
+            cluster=info.cluster,
+            early_stop=info.early_stop,
+            allow_offline=True,
         ),
     )
 
