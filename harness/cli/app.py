@@ -23,7 +23,6 @@ _COMMANDS = {
     "resume": "resume",
     "rescore": "rescore",
     "compare": "compare",
-    "gate": "gate",
     "replay": "replay",
     "import": "import_",
     "show": "show",

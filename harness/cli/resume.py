@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,21 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive import RankingHead, RunInfo, RunReader
+    from harness.archive import MissingWork, RankingHead, RunInfo, RunReader
     from harness.rollouts import LoadedAgent
+
+
+@dataclass(frozen=True)
+class NamedNow:
+    """What today's user says of a comparison that goes on."""
+
+    runs_dir: Path
+    """Where its runs are looked for."""
+    flags: Mapping[str, Any]
+    """Addresses and money."""
+    agent: str | None
+    rubric: str | None
+    trust_archive: bool
 
 
 @click.command()
@@ -77,27 +91,19 @@ def resume(
     that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
     that it names as its agent is loaded only with --agent.
     """
-    from harness.archive import find_archived, last_unfinished, list_archived, missing_of
-    from harness.cli.archived_run import open_comparison, open_folder, refuse_parts_of_runs, runs_folder
+    from harness.archive import find_archived, last_unfinished, missing_of
+    from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.first_line import say_first
-    from harness.cli.output import say
 
     parent = runs_folder(runs_dir, environ)
     archived = find_archived(run, parent) if run else last_unfinished(parent, _say_passed_over)
     if archived is None:
-        here = "every run is finished" if list_archived(parent) else f"there is no run in {on_a_line(parent)}/ yet"
-        say(f"nothing to do: {here}", err=as_json)
-        return ExitCode.DONE
+        return _nothing_unfinished(parent, as_json=as_json)
     folder = archived.folder
     if archived.kind == "comparison":
-        comparison = open_comparison(folder)
         idle = {"--retry-failed": retry_failed, "--accept-changed-agent": accept_changed_agent}
-        refuse_parts_of_runs(comparison, idle | {option(name): name in flags for name in ("instructions", "approve")})
-        say_first(f"loading what comparison {folder.name} needs", quiet=quiet)
-        from harness.cli.resume_comparison import NamedNow, resume_compared
-
-        named = NamedNow(flags, agent, rubric, trust_archive)
-        return resume_compared(comparison, environ, named, as_json=as_json, quiet=quiet, verbose=verbose)
+        named = NamedNow(parent, flags, agent, rubric, trust_archive)
+        return _resume_comparison(folder, environ, named, idle, as_json=as_json, quiet=quiet, verbose=verbose)
     reader = open_folder(folder)
     missing = missing_of(reader, retry_failed=retry_failed)
     if missing.nothing:
@@ -108,14 +114,10 @@ def resume(
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
-    from harness.report import counted
 
     process.silence_logs(verbose=verbose)
     console = stderr(quiet=quiet)
-    to_run = counted(missing.count, "rollout")
-    places = pipeline.places_of_begun(reader.info, missing.like)
-    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
-    _note_older_way(console, missing.like or reader.info)
+    _say_what_is_missing(console, reader, missing)
     settings = reader.settings
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
@@ -135,6 +137,47 @@ def resume(
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
     return deliver(result, max_failures=settings.max_failures, as_json=as_json)
+
+
+def _resume_comparison(
+    folder: Path,
+    environ: Mapping[str, str],
+    named: NamedNow,
+    idle: Mapping[str, bool],
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> ExitCode:
+    """Resume a comparison, which has no use for the options in `idle`, nor for some of the settings."""
+    from harness.cli.archived_run import open_comparison, refuse_parts_of_runs
+    from harness.cli.first_line import say_first
+
+    reader = open_comparison(folder)
+    of_runs = {option(name): name in named.flags for name in ("instructions", "approve")}
+    refuse_parts_of_runs(reader, {**idle, **of_runs})
+    say_first(f"loading what comparison {folder.name} needs", quiet=quiet)
+    from harness.cli.resume_comparison import resume_compared
+
+    return resume_compared(reader, environ, named, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+def _nothing_unfinished(runs_dir: Path, *, as_json: bool) -> ExitCode:
+    from harness.archive import list_archived
+    from harness.cli.output import say
+
+    here = "every run is finished" if list_archived(runs_dir) else f"there is no run in {on_a_line(runs_dir)}/ yet"
+    say(f"nothing to do: {here}", err=as_json)
+    return ExitCode.DONE
+
+
+def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWork) -> None:
+    from harness.pipeline import places_of_begun
+    from harness.report import counted
+
+    to_run, places = counted(missing.count, "rollout"), places_of_begun(reader.info, missing.like)
+    console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
+    _note_older_way(console, missing.like or reader.info)
 
 
 def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:

@@ -1,10 +1,8 @@
 """`resume` of a comparison: the rollouts of its new sides, then what is missing of the judging."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness import pipeline
 from harness.archive import ComparisonInfo, ComparisonReader
@@ -13,20 +11,10 @@ from harness.cli.comparison_result import deliver_comparison, print_comparison
 from harness.cli.console import stderr
 from harness.cli.output import say
 from harness.cli.progress_bars import ProgressBars
+from harness.cli.resume import NamedNow
 from harness.core.errors import ExitCode, UsageError
 from harness.core.settings import ADDRESSES
 from harness.rollouts import LoadedAgent, load_agent
-
-
-@dataclass(frozen=True)
-class NamedNow:
-    """What today's user says of a comparison that goes on."""
-
-    flags: Mapping[str, Any]
-    """Addresses and money."""
-    agent: str | None
-    rubric: str | None
-    trust_archive: bool
 
 
 def resume_compared(
@@ -41,8 +29,8 @@ def resume_compared(
     """Do what is missing of a comparison, and print it. Raises UsageError, Refused, Interrupted."""
     process.silence_logs(verbose=verbose)
     console, settings = stderr(quiet=quiet), reader.settings
-    sides = ", ".join(f"{side.label}: {side.run}" for side in reader.info.sides)
-    console.print(f"resuming {reader.info.id}: {sides}", soft_wrap=True)
+    missing = pipeline.describe_resuming(reader, named.runs_dir)
+    console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
         work = partial(
@@ -50,6 +38,7 @@ def resume_compared(
             reader.folder,
             around,
             here=Path.cwd(),
+            runs_dir=named.runs_dir,
             agents=_agents(reader.info, named.agent),
             changes={name: value for name, value in named.flags.items() if name not in ADDRESSES},
             named=pipeline.NamedAddresses(**{name: named.flags.get(name) for name in ADDRESSES}),

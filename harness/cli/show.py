@@ -1,4 +1,4 @@
-"""`harness show`: an archived run, one rollout of it, its matches, or one match."""
+"""`harness show`: an archived run, one rollout of it, its matches, or one match; or a comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import RankingFile, RankingHead, RunReader
+    from harness.archive import ComparisonReader, RankingFile, RankingHead, RunReader
     from harness.core.records import Query, Rollout
 
 
@@ -63,8 +63,12 @@ def show(
     list_all: bool,
     as_json: bool,
 ) -> None:
-    """Show a run from its archive: the ranking, or one rollout, the matches, or one match with its verdicts."""
-    from harness.cli.archived_run import find_query, open_run
+    """Show a run from its archive: the ranking, or one rollout, the matches, or one match with its verdicts.
+
+    Of a comparison: what it says, the figures of its sides, and the queries that were lost.
+    """
+    from harness.archive import ComparisonReader
+    from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
     from harness.cli.run_overview import print_run
     from harness.cli.show_matches import show_matches
     from harness.report import QueryTable
@@ -73,8 +77,12 @@ def show(
     parts |= {"--matches": matches, "--match": match is not None}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, transcript=transcript, brief=brief)
-    reader = open_run(run, runs_dir, environ)
-    if rankings:
+    reader = open_archived(run, runs_dir, environ)
+    if isinstance(reader, ComparisonReader):
+        named = {"--query": query is not None, "--ranking": ranking is not None}
+        refuse_parts_of_runs(reader, parts | tables | named)
+        _show_comparison(reader, as_json=as_json)
+    elif rankings:
         _list_rankings(reader, as_json=as_json)
     elif rollout is not None and transcript:
         shown = _find_rollout(reader, find_query(reader, query), rollout)
@@ -90,6 +98,13 @@ def show(
         fields = tuple(filter(None, (columns or "").split(",")))
         table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
         print_run(reader, shown, as_json=as_json, table=table)
+
+
+def _show_comparison(reader: ComparisonReader, *, as_json: bool) -> None:
+    from harness.cli.comparison_result import print_comparison
+    from harness.pipeline import comparison_of
+
+    print_comparison(reader, comparison_of(reader), as_json=as_json)
 
 
 def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, transcript: bool, brief: bool) -> None:

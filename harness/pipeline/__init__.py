@@ -9,12 +9,11 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.pipeline.comparing.compare import ComparisonResult
-    from harness.pipeline.comparing.gating import GateRules, conclude_comparison, foretell_gate
     from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
     from harness.pipeline.comparing.outcome import comparison_of
     from harness.pipeline.comparing.plan import CompareOptions
     from harness.pipeline.comparing.quote import ComparisonQuote
-    from harness.pipeline.comparing.resuming import resume_comparison
+    from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
     from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote
     from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
     from harness.pipeline.comparing.validation import validate_comparison
@@ -46,13 +45,12 @@ else:
         __name__,
         {
             "comparing.validation": "validate_comparison",
-            "comparing.gating": "GateRules foretell_gate conclude_comparison",
             "comparing.compare": "ComparisonResult",
             "comparing.new_sides": "compare_sides quote_sides",
             "comparing.outcome": "comparison_of",
             "comparing.plan": "CompareOptions",
             "comparing.quote": "ComparisonQuote",
-            "comparing.resuming": "resume_comparison",
+            "comparing.resuming": "describe_resuming resume_comparison",
             "comparing.roll_out_quote": "RollOutQuote AnySide",
             "comparing.rolling_out": "queries_asked settings_of_side",
             "concurrency": "for_each",
@@ -79,7 +77,6 @@ __all__ = [
     "CompareOptions",
     "ComparisonQuote",
     "ComparisonResult",
-    "GateRules",
     "JudgeSpec",
     "JudgingPlan",
     "NamedAddresses",
@@ -96,10 +93,9 @@ __all__ = [
     "check_prices",
     "compare_sides",
     "comparison_of",
-    "conclude_comparison",
     "describe_calls",
+    "describe_resuming",
     "for_each",
-    "foretell_gate",
     "import_trajectories",
     "member_keys",
     "open_engine",

@@ -56,7 +56,7 @@ class Trust:
             for name, what in _POWERS.items()
             if name not in changes and getattr(settings, name) != SETTINGS[name].default
         ]
-        if not given or self._trusted:
+        if not given or self.is_given:
             return settings
         raise UsageError(
             f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: "
@@ -65,20 +65,21 @@ class Trust:
 
     def replayed(self, settings: Settings) -> Settings:
         """Return settings out of the run for what takes the tools' outputs from the run: no folder is read for it."""
-        return self.without_patterns(settings if self._trusted else replace(settings, corpus=None))
+        return self.without_patterns(settings if self.is_given else replace(settings, corpus=None))
 
     def without_patterns(self, settings: Settings) -> Settings:
         """Return settings out of the run without --redact: a stranger's regular expression may take for ever."""
-        return settings if self._trusted else replace(settings, redact=())
+        return settings if self.is_given else replace(settings, redact=())
 
     def priced(self, settings: Settings, changes: Mapping[str, Any]) -> Settings:
         """Return settings out of the run under `changes`: only today's user's own prices hold back what is spent."""
-        if self._trusted:
+        if self.is_given:
             return settings
         return load(asdict(settings) | {name: changes.get(name) or SETTINGS[name].default for name in _PRICES})
 
     @property
-    def _trusted(self) -> bool:
+    def is_given(self) -> bool:
+        """Whether the run was made here, or today's user trusts what the archive names."""
         return self.attestation is not None or self.trust_archive
 
 

@@ -7,6 +7,9 @@ from tests.archive.comparing import a_comparison, a_comparison_head, a_filled_co
 from tests.archive.making import an_info
 from tests.builders import AT, an_unjudged
 from tests.conftest import Harness
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import attempt
+from tests.fuzz.commands import Values, argument_lists, commands
 
 RUN = "20260721T140320-search-aaaaaa"
 COMPARISON = "20260721T140325-compare-bbbbbb"
@@ -78,3 +81,76 @@ def test_stats_of_a_comparison_that_compared_nothing_says_how_to_go_on(harness: 
     a_comparison(tmp_path / "runs", COMPARISON).close()
     shown = harness("stats")
     assert (shown.code, f"harness resume {COMPARISON}`" in shown.err) == (2, True), shown.err
+
+
+def test_show_prints_the_comparison_and_report_writes_its_page(harness: Harness, tmp_path: Path):
+    a_filled_comparison(tmp_path / "runs", COMPARISON)
+    shown, as_json = harness("show"), harness("show", COMPARISON, "--json")
+    assert (shown.code, as_json.code) == (0, 0), shown.err + as_json.err
+    assert shown.out.splitlines()[0].startswith("B better on 2, worse on 1")
+    assert (as_json.json["comparison"], as_json.json["status"]) == (COMPARISON, "complete")
+    page = harness("report")
+    assert (page.code, page.out) == (0, f"runs/{COMPARISON}/report.html\n")
+    assert "answer of second q1" in (tmp_path / page.out.strip()).read_text()
+
+
+OF_RUNS = {
+    "show": ("--rollout=1", "--match=1", "--matches", "--query=q", "--ranking=r", "--rankings", "--all", "--sort=id"),
+    "report": ("--ranking=r",),
+    "resume": ("--retry-failed", "--accept-changed-agent", "--approve=all"),
+}
+
+
+def test_an_option_that_only_a_run_has_a_use_for_is_refused_by_name(tmp_path: Path):
+    room = Room.make(tmp_path / "room")
+    a_filled_comparison(room.runs, COMPARISON, finish=False)
+    for command, options in OF_RUNS.items():
+        for option in options:
+            refused = attempt((command, "last", option), room.work, room.environ())
+            assert refused.code == 2, option
+            assert f"{option.partition('=')[0]} is about a run, and {COMPARISON} is a comparison" in refused.err_text
+
+
+TAKE_BOTH = {"show", "stats", "report", "validate", "resume"}
+
+
+def test_every_other_command_says_in_a_line_that_it_needs_a_run_and_what_to_type(tmp_path: Path):
+    room = Room.make(tmp_path / "room")
+    a_filled_comparison(room.runs, COMPARISON)
+    values = {"rubric": "writing", "format": "messages", "out": "out.jsonl", "first": "0", "second": "1"}
+    told: dict[str, str] = {}
+    for command in commands():
+        if command.takes_run and command.name not in TAKE_BOTH:
+            argv = next(argument_lists(command, Values(run=COMPARISON, by_name=values)))
+            done = attempt(argv, room.work, room.environ())
+            told[command.name] = done.err_text
+            assert done.code == 2, command.name
+    says = f"{COMPARISON} is a comparison, not a run: name a run. `harness show {COMPARISON}` shows the comparison"
+    assert {name: text for name, text in told.items() if says not in " ".join(text.split())} == {}
+    assert {"rescore", "replay", "judges"} <= told.keys()
+
+
+def test_resume_of_a_complete_comparison_has_nothing_to_do(harness: Harness, tmp_path: Path):
+    a_filled_comparison(tmp_path / "runs", COMPARISON)
+    assert "every run is finished" in harness("resume").out
+
+
+def test_a_comparison_whose_runs_are_elsewhere_says_which_ones_and_reads_no_other_folder(
+    harness: Harness, tmp_path: Path
+):
+    """A side is found by its id among today's runs, never by a link or beside a comparison that lies elsewhere."""
+    theirs = tmp_path / "theirs"
+    a_filled_comparison(theirs, COMPARISON, finish=False)
+    a_bare_run(theirs)
+    (theirs / RUN).rename(theirs / "run-a")
+    (tmp_path / "runs").mkdir()
+    beside = harness("resume", str(theirs / COMPARISON))
+    assert beside.code == 2
+    assert "the run of side A, runs/run-a, is not there" in " ".join(beside.err.split())
+    (tmp_path / "runs" / "run-a").symlink_to(theirs / "run-a")
+    linked = harness("resume", str(theirs / COMPARISON))
+    assert (linked.code, "is not there" in linked.err) == (2, True)
+    (tmp_path / "runs" / "run-a").unlink()
+    (theirs / "run-a").rename(tmp_path / "runs" / "run-a")
+    other = harness("resume", str(theirs / COMPARISON))
+    assert (other.code, "its run.json has changed" in " ".join(other.err.split())) == (2, True)

@@ -57,7 +57,9 @@ async def compare_sides(
         comparison = _begun(folders, list(made), surroundings, options)
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
-        result = await resume_comparison(comparison, surroundings, here=here, agents=agents, folders=folders)
+        result = await resume_comparison(
+            comparison, surroundings, here=here, runs_dir=options.runs_dir, agents=agents, folders=folders
+        )
     except (HarnessError, ExceptionGroup):
         _take_away(made, surroundings)
         raise

@@ -5,9 +5,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import ComparisonInfo, ComparisonReader, ComparisonStore, RunReader, recorded_settings
+from harness.archive import (
+    ComparisonInfo,
+    ComparisonReader,
+    ComparisonStore,
+    RunReader,
+    list_runs,
+    missing_of,
+    recorded_settings,
+)
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
+from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.pipeline.comparing.archived import open_lending
@@ -15,7 +23,7 @@ from harness.pipeline.comparing.compare import ComparisonResult, is_done, judge_
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan
 from harness.pipeline.comparing.rolling_out import Agents, roll_out
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
-from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, recorded_judge
+from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.rubrics import rubric_as_begun
 from harness.pipeline.run_info import package_versions
@@ -28,6 +36,7 @@ async def resume_comparison(
     surroundings: Surroundings,
     *,
     here: Path,
+    runs_dir: Path,
     agents: Agents | None = None,
     folders: Sequence[Path] | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -37,7 +46,9 @@ async def resume_comparison(
 ) -> ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
-    Its sides are in `folders`, else looked for among the runs beside it. `changes` are what today's user says of
+    Its sides are in `folders`, else looked for by their ids among the runs in `runs_dir`: a comparison, which may come
+    from a stranger, names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
+    `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of
     money. The agents of sides that are still to be run are in `agents`, by their runs' ids, or found from `here` as
     `resume` finds a run's.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
@@ -48,9 +59,9 @@ async def resume_comparison(
         trust = trust_in(
             comparison, surroundings.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive
         )
-    folders = folders or [run_of(side, folder.parent) for side in info.sides]
+    folders = folders or [run_of(side, runs_dir) for side in info.sides]
     surroundings.progress.opened(folder)
-    to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run]
+    to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
     rolled_out = await roll_out(to_run, agents or {}, surroundings, changes, at_agents, here)
     if rolled_out.cut_short or surroundings.stop.asked:
@@ -58,7 +69,7 @@ async def resume_comparison(
             folder, spent=rolled_out.spent, stopped=rolled_out.stopped, given_up=rolled_out.given_up
         )
     with open_sides(folders) as readers:
-        plan = _as_begun(info, readers, changes, trust, folder, rubric_word)
+        plan = _as_begun(info, readers, changes, trust, folder, runs_dir, rubric_word)
         if not rolled_out.spent and is_done(folder, plan.sides):
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check(None, plan.judging.judge)
@@ -73,21 +84,36 @@ async def resume_comparison(
     return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 
 
+def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str:
+    """Return in words what resuming a comparison runs, and whom that asks. Raises UsageError, ArchiveDamaged."""
+    info, parts = comparison.info, list[str]()
+    for side in (side for side in info.sides if side.to_run):
+        with RunReader(run_of(side, runs_dir)) as reader:
+            if missing := missing_of(reader).count:
+                parts.append(f"{missing} to run of {side.label} ({places_of_begun(reader.info, None)}), then")
+    judge = recorded_judge(info.judge, comparison.folder / "compare.json")
+    return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
+
+
 def run_of(side: ComparedSide, runs_dir: Path) -> Path:
     """Return the run of a side among the runs of a folder, as it was compared. Raises UsageError where it is not."""
     folder = runs_dir / side.run
     try:
-        with RunReader(folder) as reader:
-            if reader.info_sha256 == side.sha256:
-                return folder
-            why = "is another run now: its run.json has changed"
+        if folder not in list_runs(runs_dir):
+            why = "is not there"
+        else:
+            with RunReader(folder) as reader:
+                if reader.info_sha256 == side.sha256:
+                    return folder
+                why = "is another run now: its run.json has changed"
     except NeedsUpgrade:
         raise
     except ArchiveDamaged as exc:
         why = f"cannot be read ({exc})"
     again = call("compare", "A", "B")
     raise UsageError(
-        f"the run of side {side.label}, {folder}, {why}; put the run back, or name where the runs are now: {again}"
+        f"the run of side {side.label}, {on_a_line(folder)}, {why}; put the run back, or name where the runs are now: "
+        f"{again}"
     )
 
 
@@ -97,6 +123,7 @@ def _as_begun(
     changes: Mapping[str, Any],
     trust: Trust,
     folder: Path,
+    runs_dir: Path,
     rubric_word: str | None,
 ) -> ComparisonPlan:
     """Return how a comparison is to be judged: as when it began, but for what `changes` say of money."""
@@ -114,14 +141,7 @@ def _as_begun(
         sides=compared_sides(readers, matched),
         matched=matched,
         trust=trust,
-        options=CompareOptions(
-            folder.parent,
-            pairs=info.pairs,
-            task=info.task,
-            cluster=info.cluster,
-            early_stop=info.early_stop,
-            allow_offline=True,
-        ),
+        options=CompareOptions(runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True),
     )
 
 
