@@ -17,10 +17,10 @@ from simulated_judge import REGIMES, Array, Regime, draw
 from statsmodels.stats.power import TTestPower
 
 from harness import SideResult
-from harness.comparison import shown, side_result
 from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.intervals import interval_of_share
 from harness.comparison.power import ALPHA
+from harness.comparison.side_results import shown, side_result
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
 
 SHARP, NOISY = REGIMES[:2]

@@ -23,6 +23,7 @@ _COMMANDS = {
     "resume": "resume",
     "rescore": "rescore",
     "compare": "compare",
+    "gate": "gate",
     "replay": "replay",
     "import": "import_",
     "show": "show",

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli import completion, options
-from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT
+from harness.cli.comparison_options import comparison_options
 from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -15,42 +14,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "sides",
-    metavar="A B...",
-    nargs=-1,
-    required=True,
-    shell_complete=completion.runs_and_agents,
-    help="Archived runs (ids, prefixes, folders, `last`), or agents to roll out now (NAME, module:attr, path.py:attr). "
-    "One agent will do with several --instructions, --model or --config: a side for each.",
-)
-@click.option("--queries", metavar="FILE", help="Queries for agents: JSONL, CSV or lines. [default: a run's]")
-@click.option(
-    "--pairs",
-    type=click.IntRange(1, 1000),
-    default=2,
-    metavar="K",
-    help="Cross pairs of samples that meet on each query, for each two sides. [default: 2]",
-)
-@click.option(
-    "--task",
-    metavar="FILE",
-    type=options.FILE,
-    help="Show the judge this text as the task. [default: the instructions and tools, where all sides have the same]",
-)
-@click.option("--cluster", metavar="KEY", help="Queries with the same value of this metadata key are alike.")
-@options.repeated_options("instructions", "model", "config")
-@options.setting_options(*OF_JUDGING, default="the runs' own")
-@options.setting_options(*OF_ROLLING_OUT)
+@comparison_options
 @click.option("--allow-offline", is_flag=True, help="Compare runs on the embedded model too: a self-test.")
-@options.reuse_option
-@options.trust_option
-@options.dry_run_option
-@options.setting_option("runs_dir")
-@options.json_option
-@options.wide_option
-@options.quiet_option
-@options.verbose_option
 @click.pass_obj
 def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> ExitCode:
     """Compare runs or agents: rollouts of both on the same query are judged in pairs, each pair in both orders.

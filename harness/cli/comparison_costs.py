@@ -36,7 +36,7 @@ def announce_comparison(console: Console, quote: ComparisonQuote | RollOutQuote)
 def print_comparison_quote(quote: ComparisonQuote | RollOutQuote, *, as_json: bool) -> None:
     """Print what a comparison would take: the result of --dry-run."""
     if as_json:
-        print_json(_row(quote), indent=None)
+        print_json(quote_row(quote), indent=None)
     else:
         say("\n".join(quote_lines(quote)))
 
@@ -62,7 +62,8 @@ def quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
     ]
 
 
-def _row(quote: ComparisonQuote | RollOutQuote) -> Mapping[str, object]:
+def quote_row(quote: ComparisonQuote | RollOutQuote) -> Mapping[str, object]:
+    """Return what a comparison takes, for --json."""
     row: dict[str, object] = {"queries": quote.queries, "judge": quote.judge, "judge_at": quote.judge_places}
     row |= {"offline": quote.offline, "cost_usd": cost_ends(quote.cost)}
     if isinstance(quote, RollOutQuote):

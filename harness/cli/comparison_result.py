@@ -53,6 +53,14 @@ def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_jso
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
+def deliver_incomplete(result: ComparisonResult) -> ExitCode | None:
+    """Say why a comparison was stopped, and return the exit code; None for one that was brought to its end."""
+    if not (result.stopped or result.given_up or result.out_of_quota):
+        return None
+    say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    return ExitCode.FAILURES if result.given_up else ExitCode.BUDGET
+
+
 def _nothing_compared(result: ComparisonResult) -> ExitCode:
     say(f"stopped before the first query was compared: {_why(result)}. {what_is_kept(result.path)}", err=True)
     return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES

@@ -43,3 +43,14 @@ def add_line(path: Path, line: str) -> bool:
     except (OSError, ValueError) as exc:
         raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
     return True
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add text to a file that may not be there, from the beginning of a line. Raises CannotWrite."""
+    try:
+        with path.open("a+", encoding="utf-8") as file:
+            file.seek(0)
+            before = file.read()
+            file.write(text if not before or before.endswith("\n") else f"\n{text}")
+    except (OSError, ValueError) as exc:
+        raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None

@@ -9,35 +9,44 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
-    from harness.comparison.clusters import spread_between_clusters
-    from harness.comparison.conclusions import Conclusions, compare_queries
+    from harness.comparison.conclusions import compare_queries
+    from harness.comparison.forecast import independent_queries, pass_forecast
+    from harness.comparison.gate import conclude_gate, reasons_to_doubt
+    from harness.comparison.gate_words import forecast_sentences
     from harness.comparison.libraries import check_libraries
-    from harness.comparison.power import DEFAULT_SPREAD
+    from harness.comparison.look_plan import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPlan
+    from harness.comparison.noise import Reversals, reversals
     from harness.comparison.scores import compare_scores
     from harness.comparison.sentences import sentence
-    from harness.comparison.side_results import shown, side_result
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "clusters": "spread_between_clusters",
-            "conclusions": "Conclusions compare_queries",
+            "gate_words": "forecast_sentences",
+            "noise": "Reversals reversals",
+            "forecast": "independent_queries pass_forecast",
+            "gate": "conclude_gate reasons_to_doubt",
+            "look_plan": "FEWEST_CLUSTERS FEWEST_QUERIES LookPlan",
+            "conclusions": "compare_queries",
             "libraries": "check_libraries",
-            "power": "DEFAULT_SPREAD",
             "sentences": "sentence",
             "scores": "compare_scores",
-            "side_results": "shown side_result",
         },
     )
 
 __all__ = [
-    "DEFAULT_SPREAD",
-    "Conclusions",
+    "FEWEST_CLUSTERS",
+    "FEWEST_QUERIES",
+    "LookPlan",
+    "Reversals",
     "check_libraries",
     "compare_queries",
     "compare_scores",
+    "conclude_gate",
+    "forecast_sentences",
+    "independent_queries",
+    "pass_forecast",
+    "reasons_to_doubt",
+    "reversals",
     "sentence",
-    "shown",
-    "side_result",
-    "spread_between_clusters",
 ]

@@ -25,7 +25,7 @@ def default_spread(pairs: int) -> float:
     return (_ONE_PAIR**2 - lessened + lessened / pairs) ** 0.5
 
 
-def forecast(
+def pass_forecast(
     queries: int, margin: float, spread: float | None, *, pairs: int = 2, shares: Sequence[float] = (1.0,)
 ) -> Forecast:
     """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from harness.comparison.gate_words import gate_sentence
-from harness.comparison.look_plan import SIDES
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.gates import Forecast, GateFinding, GateLook, GateResult
-from harness.core.records import AGENT_FAILURES
 
 _MOST_LEFT_OUT = 0.1
 """The share of a side's rollouts that the infrastructure may have failed."""
@@ -39,21 +37,13 @@ def conclude_gate(
 
 
 def reasons_to_doubt(queries: Sequence[ComparedQuery], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return in words why a gate cannot tell, whatever the interval is: too many rollouts were left out."""
-    return tuple(
-        f"{100 * share:.0f} % of {labels[side]}'s rollouts failed by the infrastructure's fault, more than "
-        f"{100 * _MOST_LEFT_OUT:.0f} %"
-        for side in SIDES
-        if (share := share_left_out(queries, side)) > _MOST_LEFT_OUT
-    )
+    """Say of which sides the infrastructure failed so many rollouts that the others tell nothing."""
+    return tuple(doubt for side, label in enumerate(labels) if (doubt := _doubt(queries, side, label)))
 
 
-def share_left_out(queries: Sequence[ComparedQuery], side: int) -> float:
-    """Return the share of a side's rollouts that failed by the infrastructure's fault."""
-    missing = sum(query.left_out[side] for query in queries if query.left_out)
-    taking_part = sum(
-        rollout.status == "ok" or rollout.failure in AGENT_FAILURES
-        for query in queries
-        for rollout in query.rollouts[side]
-    )
-    return missing / (missing + taking_part) if missing else 0.0
+def _doubt(queries: Sequence[ComparedQuery], side: int, label: str) -> str | None:
+    lost = sum(query.left_out[side] for query in queries if query.left_out)
+    whole = lost + sum(len(query.rollouts[side]) for query in queries)
+    if lost <= _MOST_LEFT_OUT * whole:
+        return None
+    return f"the infrastructure failed {lost} of {whole} rollouts of {label}, more than {_MOST_LEFT_OUT:.0%}"

@@ -1,11 +1,20 @@
 """The records of a gate: what was foretold, what each look said, and what became of it."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from harness.core.comparisons import Comparison
 from harness.core.records import Record
 
 GateFinding = Literal["not worse", "worse", "cannot tell"]
+
+
+class LookRule(Record):
+    """How a comparison stops before all queries are judged: as soon as a look tells."""
+
+    looks: Annotated[int, Field(ge=2, le=8)]
+    margin: Annotated[float, Field(gt=0, lt=0.5)]
 
 
 class Forecast(Record):

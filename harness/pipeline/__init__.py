@@ -9,6 +9,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.pipeline.comparing.compare import ComparisonResult
+    from harness.pipeline.comparing.gating import GateRules, conclude_comparison, foretell_gate
     from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
     from harness.pipeline.comparing.outcome import comparison_of
     from harness.pipeline.comparing.plan import CompareOptions
@@ -45,6 +46,7 @@ else:
         __name__,
         {
             "comparing.validation": "validate_comparison",
+            "comparing.gating": "GateRules foretell_gate conclude_comparison",
             "comparing.compare": "ComparisonResult",
             "comparing.new_sides": "compare_sides quote_sides",
             "comparing.outcome": "comparison_of",
@@ -77,6 +79,7 @@ __all__ = [
     "CompareOptions",
     "ComparisonQuote",
     "ComparisonResult",
+    "GateRules",
     "JudgeSpec",
     "JudgingPlan",
     "NamedAddresses",
@@ -93,9 +96,11 @@ __all__ = [
     "check_prices",
     "compare_sides",
     "comparison_of",
+    "conclude_comparison",
     "describe_calls",
     "describe_resuming",
     "for_each",
+    "foretell_gate",
     "import_trajectories",
     "member_keys",
     "open_engine",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from harness.report.html.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
-    from harness.report.markdown import comparison_markdown
+    from harness.report.junit import junit_xml
+    from harness.report.markdown import comparison_markdown, gate_markdown
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.match_verdicts import VerdictLookup
@@ -50,11 +51,12 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "junit": "junit_xml",
             "html.comparison.page": "write_comparison_page",
             "html.page": "write_page",
             "json": "judges_json quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
-            "markdown": "comparison_markdown",
+            "markdown": "comparison_markdown gate_markdown",
             "comparison_csv": "matches_csv",
             "compared_judges": "compared_qualities",
             "curve_records": "curve_csv curve_json",
@@ -109,12 +111,14 @@ __all__ = [
     "curve_svg",
     "dollars",
     "first_wins_meaning",
+    "gate_markdown",
     "group_of",
     "is_offline",
     "judge_qualities",
     "judges_json",
     "judges_side_by_side",
     "judging_curve",
+    "junit_xml",
     "match_lines",
     "matches_csv",
     "matches_table",

@@ -7,7 +7,8 @@ neither for CommonMark nor for what GitHub and GitLab make of names and numbers 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
+from harness.core.gates import GateLook, GateResult
 from harness.core.unicode import visible
 from harness.report.summary.comparison import probability_of_chance, rate, result_figures, sides_rows, win_rate
 from harness.report.summary.losses import MetQuery, losses, places_of
@@ -34,6 +35,22 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
         f"Comparison {code(comparison.comparison)}, judge {code(comparison.judge)}, rubric {code(comparison.rubric)}.",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[ComparedQuery]) -> str:
+    """Return what a gate says as Markdown, with the comparison under it; `forecast` is that in sentences."""
+    looks = [(str(look.queries), rate(_interval(look)), look.finding) for look in gate.looks]
+    blocks = [
+        f"### {prose(gate.sentence)}",
+        _lines(f"- {prose(line)}" for line in forecast),
+        _table(("queries judged", "preferred", "the look says"), looks, right=(0,)) if gate.planned_looks > 1 else "",
+    ]
+    return "\n\n".join([*filter(None, blocks), comparison_markdown(gate.comparison, queries)])
+
+
+def _interval(look: GateLook) -> Interval:
+    low, high = look.interval
+    return Interval(value=look.win_rate, low=low, high=high)
 
 
 def code(text: str) -> str:

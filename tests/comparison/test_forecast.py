@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from harness.comparison.forecast import default_spread, forecast, independent_queries, pass_probability
+from harness.comparison.forecast import default_spread, independent_queries, pass_forecast, pass_probability
 
 
 @pytest.mark.parametrize(("queries", "percent"), [(20, 9), (200, 39), (400, 66), (800, 90)])
 def test_the_default_spread_gives_the_figures_that_the_docs_name(queries: int, percent: int):
-    assert 100 * forecast(queries, 0.05, None).probability == pytest.approx(percent, abs=2.1)
+    assert 100 * pass_forecast(queries, 0.05, None).probability == pytest.approx(percent, abs=2.1)
 
 
 @pytest.mark.parametrize(("queries", "spread"), [(20, 0.35), (60, 0.42), (300, 0.2)])
@@ -21,23 +21,23 @@ def test_one_look_passes_as_often_as_the_interval_by_t_of_simulated_agents(queri
 
 def test_so_many_queries_as_are_named_pass_in_four_of_five():
     for shares in ((1.0,), (0.25, 0.5, 0.75, 1.0)):
-        of_few = forecast(20, 0.05, 0.35, shares=shares)
+        of_few = pass_forecast(20, 0.05, 0.35, shares=shares)
         assert of_few.queries_desired is not None
         assert pass_probability(of_few.queries_desired, 0.05, 0.35, shares) >= 0.8
         assert pass_probability(of_few.queries_desired - 1, 0.05, 0.35, shares) < 0.8
-    assert forecast(20, 0.0001, None).queries_desired is None
+    assert pass_forecast(20, 0.0001, None).queries_desired is None
 
 
 def test_more_queries_a_wider_margin_and_more_pairs_pass_more_often():
-    plain = forecast(200, 0.05, None).probability
-    assert forecast(300, 0.05, None).probability > plain
-    assert forecast(200, 0.06, None).probability > plain
-    assert forecast(200, 0.05, None, pairs=4).probability > plain
+    plain = pass_forecast(200, 0.05, None).probability
+    assert pass_forecast(300, 0.05, None).probability > plain
+    assert pass_forecast(200, 0.06, None).probability > plain
+    assert pass_forecast(200, 0.05, None, pairs=4).probability > plain
 
 
 def test_looking_four_times_costs_hardly_any_chance_to_pass():
-    assert forecast(400, 0.05, None, shares=(0.25, 0.5, 0.75, 1.0)).probability == pytest.approx(
-        forecast(400, 0.05, None).probability, abs=0.02
+    assert pass_forecast(400, 0.05, None, shares=(0.25, 0.5, 0.75, 1.0)).probability == pytest.approx(
+        pass_forecast(400, 0.05, None).probability, abs=0.02
     )
 
 
@@ -56,4 +56,4 @@ def test_queries_of_one_cluster_count_as_one():
 
 def test_where_all_pairs_tie_enough_queries_pass_for_certain():
     assert [pass_probability(queries, 0.05, 0.0) for queries in (20, 35, 36)] == [0.0, 0.0, 1.0]
-    assert forecast(20, 0.05, 0.0).queries_desired == 36
+    assert pass_forecast(20, 0.05, 0.0).queries_desired == 36

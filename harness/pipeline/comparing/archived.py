@@ -40,6 +40,7 @@ def new_comparison_info(plan: ComparisonPlan, clock: Clock, redact: Redactor) ->
         task=whole_text(task, redact),
         pairs=plan.options.pairs,
         cluster=plan.options.cluster,
+        early_stop=plan.options.early_stop,
         offline=plan.offline,
         queries=len(plan.matched.queries),
         versions=package_versions(),
@@ -57,7 +58,7 @@ def comparison_like(info: ComparisonInfo, runs_dir: Path, surroundings: Surround
 
 def _kind_of(info: ComparisonInfo) -> Mapping[str, JsonValue]:
     """Return what makes two comparisons the same one."""
-    kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster"}
+    kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster", "early_stop"}
     return {
         **info.model_dump(mode="json", include=kept),
         "sides": [[side.run, side.sha256] for side in info.sides],

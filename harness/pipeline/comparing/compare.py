@@ -12,6 +12,7 @@ from harness.core.comparisons import ComparedSide
 from harness.judging import PairLedger, VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
+from harness.pipeline.comparing.early_stop import looking_steps
 from harness.pipeline.comparing.floor import floors_of
 from harness.pipeline.comparing.notes import notes_of
 from harness.pipeline.comparing.pairs import SharedQuery
@@ -127,6 +128,7 @@ async def judge_into(
     """Judge all shared queries into a file of the comparison, which is finished if nothing stops the work."""
     surroundings.progress.opened(store.folder)
     judging, tally = plan.judging, _Tally()
+    steps = looking_steps(plan, readers[0])
     ceiling = ceiling_of(judging.settings, judging.judge)
     others = [lender for lender in lenders if lender.folder != store.folder]
     cache = VerdictCache(store, surroundings.progress, others, ceiling, stop=surroundings.stop)
@@ -137,10 +139,15 @@ async def judge_into(
                 async def work(query: SharedQuery) -> None:
                     groups = [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
                     ledger = PairLedger()
-                    writer.add(await judge(query, groups, ledger, store.put_blob))
+                    compared = await judge(query, groups, ledger, store.put_blob)
+                    writer.add(compared)
+                    steps.add(compared)
                     tally.add(ledger)
 
-                await for_each(plan.matched.queries, work, _QUERIES_AT_ONCE)
+                for part in steps.parts():
+                    await for_each(part, work, _QUERIES_AT_ONCE)
+                    if ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked:
+                        break
                 given_up = surroundings.gates.given_up
                 if not (ceiling.stopped or given_up or surroundings.stop.asked):
                     writer.finish()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from harness.archive import RunReader
+from harness.comparison import Reversals
 from harness.core.rankings import Match
 from harness.pipeline.comparing.sides import shared_group
 
@@ -23,14 +24,21 @@ def floor_of(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | 
     lies one half off the middle. `pairs` are the cross pairs of a query, whose mean is its win rate. None where the
     run holds too few pairs of samples that this judge judged in both orders by this rubric.
     """
-    decided = list(_decided(reader, judge, rubric))
+    decided = [match.winner is not None for match in _judged(reader, judge, rubric)]
     if len(decided) < _ENOUGH_PAIRS:
         return None
     return (fmean(decided) / 4 / max(pairs, 1)) ** 0.5
 
 
-def _decided(reader: RunReader, judge: str, rubric: str) -> Iterator[bool]:
-    """Yield for each pair of samples that the newest ranking of this kind judged whether it had a winner."""
+def reversals_within(reader: RunReader, judge: str, rubric: str) -> Reversals:
+    """Return how the two orders agree on a run's own pairs of samples."""
+    judged = list(_judged(reader, judge, rubric))
+    decided = [match for match in judged if match.flipped or not (match.inconsistent or match.winner is None)]
+    return Reversals(len(judged), len(decided), sum(match.flipped for match in decided))
+
+
+def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:
+    """Yield the pairs of samples that the newest ranking of this kind judged in both orders."""
     like = [head for head in reader.heads() if head.judge.get("identity") == judge and head.rubric == rubric]
     if not like:
         return
@@ -38,7 +46,7 @@ def _decided(reader: RunReader, judge: str, rubric: str) -> Iterator[bool]:
         judged = [match for match in ranked.matches if not match.repeated and _in_both_orders(match)]
         if judged:
             samples = {r.index for r in shared_group(reader, ranked.query).rollouts if r.role == "sample"}
-            yield from (match.winner is not None for match in judged if {match.a, match.b} <= samples)
+            yield from (match for match in judged if {match.a, match.b} <= samples)
 
 
 def _in_both_orders(match: Match) -> bool:

@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from harness.archive import ComparisonReader
-from harness.comparison import compare_queries
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison
+from harness.comparison import compare_queries, reasons_to_doubt
+from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
 from harness.core.wording import call
-
-MOST_LEFT_OUT = 0.1
-"""The share of a side's rollouts that the infrastructure may have failed before the comparison cannot tell."""
 
 
 def comparison_of(reader: ComparisonReader) -> Comparison:
@@ -26,7 +23,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
     )
-    lost = list(_left_out(queries, sides))
+    lost = reasons_to_doubt(queries, [side.label for side in sides])
     return Comparison(
         comparison=info.id,
         path=str(reader.folder),
@@ -47,17 +44,6 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
 def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
     """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
     return {query.query: str(query.metadata[key]) for query in queries if query.metadata.get(key) is not None}
-
-
-def _left_out(queries: Sequence[ComparedQuery], sides: Sequence[ComparedSide]) -> Iterator[str]:
-    """Say of which sides the infrastructure failed so many rollouts that the others tell nothing."""
-    for at, side in enumerate(sides):
-        lost = sum(query.left_out[at] for query in queries if query.left_out)
-        whole = lost + sum(len(query.rollouts[at]) for query in queries)
-        if whole and lost / whole > MOST_LEFT_OUT:
-            yield (
-                f"the infrastructure failed {lost} of {whole} rollouts of {side.label}, more than {MOST_LEFT_OUT:.0%}"
-            )
 
 
 def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from harness.archive import RunReader
 from harness.comparison import check_libraries
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import UsageError
+from harness.core.gates import LookRule
 from harness.core.wording import option, switch
 from harness.pipeline.comparing.pairs import Draw
 from harness.pipeline.comparing.sides import MatchedQueries, compared_sides, match_queries
@@ -35,6 +36,8 @@ class CompareOptions:
     """The task that the judge is shown in place of the agents' instructions and tools."""
     cluster: str | None = None
     """The key of the metadata by which queries are alike."""
+    early_stop: LookRule | None = None
+    """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
     """Other runs, whose verdicts are not bought again."""
     allow_offline: bool = False

@@ -141,7 +141,14 @@ def _as_begun(
         sides=compared_sides(readers, matched),
         matched=matched,
         trust=trust,
-        options=CompareOptions(runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True),
+        options=CompareOptions(
+            runs_dir,
+            pairs=info.pairs,
+            task=info.task,
+            cluster=info.cluster,
+            early_stop=info.early_stop,
+            allow_offline=True,
+        ),
     )
 
 

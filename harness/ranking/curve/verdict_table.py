@@ -15,6 +15,9 @@ from harness.ranking.judge_stats.preferences import Preference
 from harness.ranking.registry import Entry, make_topology
 from harness.ranking.table_play import OrderedPair, ScorePair, play_table
 
+_MOST = 1e6
+"""No judge gives such scores: a file that holds them was not written by the harness, and their sums overflow."""
+
 
 @dataclass(frozen=True)
 class VerdictTable:
@@ -52,11 +55,16 @@ class DesignPlayed:
 
 
 def verdict_scores(matches: Iterable[Match]) -> tuple[dict[OrderedPair, ScorePair], int]:
-    """Return the mean scores of each order of each pair, and the most verdicts behind one of them."""
+    """Return the mean scores of each order of each pair, and the most verdicts behind one of them.
+
+    A verdict with scores that no judge gives is none.
+    """
     given = defaultdict[OrderedPair, list[ScorePair]](list)
     for match in matches:
         if not match.repeated:
             for first, scores in zip(match.shown_first, match.scores, strict=False):  # archives before 0.2 hold none
+                if max(map(abs, scores)) > _MOST:
+                    continue
                 given[first, match.b if first == match.a else match.a].append(scores)
     means = {order: (_mean([a for a, _ in rows]), _mean([b for _, b in rows])) for order, rows in given.items()}
     return means, max(map(len, given.values()), default=0)

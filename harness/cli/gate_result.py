@@ -1,0 +1,108 @@
+"""The words, files and exit code of `gate`: the forecast first, the verdict last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console
+
+from harness.archive import ComparisonReader
+from harness.cli.compared_sides import AskedSides
+from harness.cli.comparison_costs import quote_lines, quote_row
+from harness.cli.comparison_result import deliver_incomplete, print_comparison
+from harness.cli.new_files import append_text, write_new
+from harness.cli.output import print_json, say
+from harness.comparison import forecast_sentences
+from harness.core.comparisons import ComparedQuery
+from harness.core.errors import ExitCode
+from harness.core.gates import Forecast, GateResult
+from harness.pipeline import ComparisonQuote, ComparisonResult, GateRules, RollOutQuote, conclude_comparison
+from harness.report import gate_markdown, junit_xml, write_comparison_page
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@dataclass(frozen=True)
+class GateFiles:
+    """Where a gate's result is written beside stdout."""
+
+    markdown: Path | None
+    summary: Path | None
+    """The page of a GitHub job, to which every step adds its part."""
+    junit: Path | None
+
+    @classmethod
+    def of(cls, markdown: Path | None, junit: Path | None, environ: Mapping[str, str]) -> Self:
+        """Return the files that the options name; without --markdown the page of the GitHub job, if there is one."""
+        summary = environ.get(_SUMMARY)
+        return cls(markdown, Path(summary) if summary and markdown is None else None, junit)
+
+    def write(self, gate: GateResult, queries: list[ComparedQuery]) -> None:
+        """Write them. Raises CannotWrite."""
+        text = gate_markdown(gate, forecast_sentences(gate.forecast), queries)
+        if self.markdown:
+            write_new(self.markdown, text, force=True)
+        if self.summary:
+            append_text(self.summary, text)
+        if self.junit:
+            write_new(self.junit, junit_xml(gate, queries), force=True)
+
+
+def asked_gate(asked: AskedSides, given: Mapping[str, Any]) -> tuple[AskedSides, GateRules]:
+    """Return the comparison that a gate rests on, and the gate's rules."""
+    rules = GateRules(
+        margin=given["margin"],
+        looks=given["looks"],
+        allow_unsure=given["allow_unsure"],
+        buy_anew=given["buy_anew"],
+    )
+    return replace(asked, options=replace(asked.options, early_stop=rules.early_stop)), rules
+
+
+def announce_gate(console: Console, foretold: Forecast) -> None:
+    """Print how probably an equal agent passes, and what would do if that is improbable."""
+    for line in forecast_sentences(foretold):
+        console.print(line, soft_wrap=True)
+
+
+def print_gate_quote(quote: ComparisonQuote | RollOutQuote, foretold: Forecast, *, as_json: bool) -> None:
+    """Print what a gate would take and how probably an equal agent passes: the result of --dry-run."""
+    if as_json:
+        print_json({**quote_row(quote), "forecast": foretold.model_dump(mode="json")}, indent=None)
+    else:
+        say("\n".join([*quote_lines(quote), *forecast_sentences(foretold)]))
+
+
+def deliver_gate(
+    result: ComparisonResult,
+    asked: AskedSides,
+    rules: GateRules,
+    foretold: Forecast,
+    files: GateFiles,
+    *,
+    as_json: bool,
+) -> ExitCode:
+    """Write the page and the files, print what the gate says, its sentence last, and return the exit code.
+
+    Raises UsageError where the judge's verdicts are noise.
+    """
+    if code := deliver_incomplete(result):
+        return code
+    gate = conclude_comparison(result.path, asked.sides, rules, foretold)
+    if gate is None:
+        say("the gate was stopped before its first look", err=True)
+        return ExitCode.FAILURES
+    with ComparisonReader(result.path) as reader:
+        queries = list(reader.queries())
+        write_comparison_page(reader, gate.comparison)
+        if as_json:
+            print_json(gate.model_dump(mode="json"))
+        else:
+            print_comparison(reader, gate.comparison, as_json=False)
+            say(gate.sentence)
+    files.write(gate, queries)
+    say(f"reused {result.reused}, bought {result.bought}", err=True)
+    if as_json:
+        say(gate.sentence, err=True)
+    return ExitCode.DONE if gate.passed else ExitCode.FAILURES

@@ -1,0 +1,53 @@
+"""A gate as a JUnit file, which CI servers read: a test for the gate, and one for each query."""
+
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from harness.core.comparisons import ComparedQuery
+from harness.core.gates import GateResult
+from harness.core.unicode import visible
+from harness.report.summary.losses import MetQuery, met_queries
+
+_SUITE = "harness gate"
+_TEXT = 300
+"""Characters of a query's text."""
+
+
+def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
+    """Return a gate and its queries as JUnit XML.
+
+    Only the gate's own test can fail: a query that was lost fails nothing. A gate that cannot tell and may pass is
+    skipped, which CI servers show.
+    """
+    met = met_queries(queries, (0, 1))
+    suite = Element("testsuite", name=_SUITE, tests=str(len(met) + 1))
+    _gate_test(suite, gate)
+    for query in met:
+        test = SubElement(suite, "testcase", classname=f"{_SUITE}.queries", name=_shown(query.name))
+        SubElement(test, "system-out").text = _outcome(query, gate)
+    unsure = gate.passed and gate.finding != "not worse"
+    suite.attrib |= {"failures": str(int(not gate.passed)), "errors": "0", "skipped": str(int(unsure))}
+    suites = Element("testsuites")
+    suites.append(suite)
+    indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(suites, "unicode")}\n'
+
+
+def _gate_test(suite: Element, gate: GateResult) -> None:
+    first, second = (side.label for side in gate.comparison.sides[:2])
+    test = SubElement(suite, "testcase", classname=_SUITE, name=f"{second} is not worse than {first}")
+    if not gate.passed:
+        SubElement(test, "failure", type=gate.finding, message=_shown(gate.sentence))
+    elif gate.finding != "not worse":
+        SubElement(test, "skipped", message=_shown(gate.sentence))
+    SubElement(test, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
+
+
+def _outcome(query: MetQuery, gate: GateResult) -> str:
+    label = gate.comparison.sides[1].label
+    return _shown(f"{label} won {query.won} pairs: {query.query.text[:_TEXT]}")
+
+
+def _shown(text: str) -> str:
+    """Return a text with marks for what XML cannot hold; U+FFFE and U+FFFF are the only ones that are not marked."""
+    return visible(text).replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")

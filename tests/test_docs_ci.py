@@ -1,0 +1,135 @@
+"""docs/ci.md and action.yml work as they stand: every shell block is run, against a served endpoint."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
+
+pytestmark = pytest.mark.process
+
+PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+WORKFLOW, USE, GITLAB = (yaml.load(text, yaml.BaseLoader) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+ACTION = yaml.load((ROOT / "action.yml").read_text("utf-8"), yaml.BaseLoader)
+POET = "from agents import Agent\n\nagent = Agent(name='poet', instructions='{}')\n"
+QUERIES = "".join(f'{{"id": "q{n}", "query": "Write verse number {n}."}}\n' for n in range(20))
+
+
+def answers(seen: Seen) -> Say:
+    """Answer as well as the instructions ask for; each answer is another."""
+    kind = "Fine" if "well" in seen.system else "Poor" if "badly" in seen.system else "Plain"
+    return Say(f"{kind} verse {len(str(seen.body))}")
+
+
+def marks(answer: str) -> int:
+    return {"Fine": 8, "Plain": 5, "Poor": 2}[answer.split(maxsplit=1)[0]]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A machine of a CI server: a checkout, a `harness`, and a `pip` that notes what it is asked for."""
+
+    folder: Path
+    endpoint: FakeEndpoint
+
+    def shell(self, block: str, env: Mapping[str, str]) -> int:
+        """Run a shell block as both servers do: it ends with the first command that fails."""
+        plain = {
+            "PATH": f"{self.folder.parent / 'bin'}:/usr/bin:/bin",
+            "PYTHONPATH": str(ROOT),
+            "OPENAI_BASE_URL": self.endpoint.base_url,
+            "OPENAI_API_KEY": "sk-of-a-test",
+            "HARNESS_MODEL": "gpt-5",
+            **{name: value for name, value in os.environ.items() if name.startswith("XDG_")},
+        }
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", block], check=False, cwd=self.folder, env={**plain, **env}
+        ).returncode
+
+    def steps(self, steps: Sequence[Mapping[str, Any]], env: Mapping[str, str], values: Mapping[str, str]) -> list[int]:
+        """Run the shell blocks of those steps of a job that apply; `values` are what GitHub's expressions stand for."""
+        return [
+            self.shell(step["run"], {**env, **filled(step.get("env", {}), values)})
+            for step in steps
+            if "run" in step and applies(step.get("if", "true"), values)
+        ]
+
+
+def filled(env: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    def value(match: re.Match[str]) -> str:
+        chosen = re.fullmatch(r"(.+) && '(.*)' \|\| '(.*)'", match[1])
+        if chosen:
+            return chosen[2] if applies(chosen[1], values) else chosen[3]
+        return values[match[1]]
+
+    return {name: re.sub(r"\$\{\{ (.*?) \}\}", value, text) for name, text in env.items()}
+
+
+def applies(condition: str, values: Mapping[str, str]) -> bool:
+    parts = [part for part in condition.split(" && ") if part not in {"true", "always()"}]
+    pairs = [re.fullmatch(r"(\S+) == '(.*)'", part) for part in parts]
+    return all(pair and values[pair[1]] == pair[2] for pair in pairs)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    checkout, tools = tmp_path / "checkout", tmp_path / "bin"
+    checkout.mkdir()
+    tools.mkdir()
+    for name, line in (("harness", f'exec {sys.executable} -m harness "$@"'), ("pip", 'echo "$@" >> ../pip.txt')):
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tools / name).chmod(0o755)
+    (checkout / "queries.jsonl").write_text(QUERIES)
+    with FakeEndpoint(agent=answers, judge=fair_judge(marks)).serving() as endpoint:
+        yield Runner(checkout, endpoint)
+
+
+def change(runner: Runner, instructions: str) -> None:
+    (runner.folder / "poet.py").write_text(POET.format(instructions))
+
+
+def job(runner: Runner, event: str) -> list[int]:
+    values = {"github.event_name": event, "secrets.OPENAI_API_KEY": "sk-of-a-test", "github.sha": "0"}
+    summary = {"GITHUB_STEP_SUMMARY": str(runner.folder.parent / "summary.md")}
+    steps = WORKFLOW["jobs"]["gate"]["steps"]
+    return runner.steps(steps, {**filled(WORKFLOW["env"], values), **summary}, values)
+
+
+def test_every_shell_block_works_and_the_gate_lets_a_better_agent_pass_and_holds_a_worse_one_up(runner: Runner):
+    change(runner, "Write.")
+    assert job(runner, "push") == [0, 0]
+    change(runner, "Write well.")
+    assert job(runner, "pull_request") == [0, 0, 0]
+    summary = (runner.folder.parent / "summary.md").read_text("utf-8")
+    assert summary.startswith("### Passed: B is not worse than A")
+    assert (runner.folder / "gate.xml").is_file()
+    assert list(runner.folder.glob("candidate/*-compare-*/report.html")), "what the job uploads is there"
+    assert "arena-harness[compare]" in (runner.folder.parent / "pip.txt").read_text("utf-8")
+    asked = len(runner.endpoint.requests)
+    (shell,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    assert runner.shell(shell, {}) == 0
+    assert len(runner.endpoint.requests) == asked, "the comparison is there: nothing is bought"
+    assert (runner.folder / "gate.md").read_text("utf-8") == summary
+
+    change(runner, "Write badly.")
+    gitlab = GITLAB["gate"]
+    assert runner.shell("\n".join(gitlab["script"]), gitlab["variables"]) == 1
+    assert "### Failed: B is worse than A" in (runner.folder / "gate.md").read_text("utf-8")
+    inputs = {name: spec.get("default") for name, spec in ACTION["inputs"].items()} | USE[0]["with"]
+    values = {f"inputs.{name}": value for name, value in inputs.items()}
+    assert runner.steps(ACTION["runs"]["steps"], {"GITHUB_ACTION_PATH": str(ROOT)}, values) == [0, 0, 1]
+
+
+def test_the_workflows_are_short():
+    workflow, _, gitlab = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert len(workflow.splitlines()) < 40
+    assert len(gitlab.splitlines()) <= 10
