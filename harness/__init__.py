@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         check_rubric,
         compare,
         compare_sync,
+        export_run,
         import_run,
         loadable_agents,
         plan,
@@ -91,9 +92,9 @@ if TYPE_CHECKING:
     from harness.core.verdicts import Judged, Unjudged
     from harness.doctor import Check, check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints import CostBounds
-    from harness.formats import Asked
+    from harness.formats import Asked, ExportRules
     from harness.judging import Judge, Task, packaged_rubrics
-    from harness.pipeline import Quote, Validation
+    from harness.pipeline import ExportResult, Quote, Validation
     from harness.ranking import RankedScores, Sampler, rank_many, rank_scores
     from harness.report import RankingChange
     from harness.rollouts import AgentEnv, Divergence, Replayed
@@ -114,6 +115,8 @@ __all__ = [
     "Comparison",
     "CostBounds",
     "Divergence",
+    "ExportResult",
+    "ExportRules",
     "Failure",
     "Finding",
     "Group",
@@ -174,6 +177,7 @@ __all__ = [
     "compare",
     "compare_scores",
     "compare_sync",
+    "export_run",
     "import_run",
     "loadable_agents",
     "open",
@@ -223,6 +227,8 @@ _HOMES = {
     "Comparison": "harness.core.comparisons:Comparison",
     "CostBounds": "harness.endpoints:CostBounds",
     "Divergence": "harness.rollouts:Divergence",
+    "ExportResult": "harness.pipeline:ExportResult",
+    "ExportRules": "harness.formats:ExportRules",
     "Failure": "harness.core.records:Failure",
     "Finding": "harness.archive:Finding",
     "Group": "harness.core.records:Group",
@@ -283,6 +289,7 @@ _HOMES = {
     "compare": "harness.api:compare",
     "compare_scores": "harness.comparison:compare_scores",
     "compare_sync": "harness.api:compare_sync",
+    "export_run": "harness.api:export_run",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",
     "packaged_rubrics": "harness.judging:packaged_rubrics",

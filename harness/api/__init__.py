@@ -7,6 +7,7 @@ from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
 from harness.api.comparing import compare
+from harness.api.export import export_run
 from harness.api.groups import rank, rollout
 from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
@@ -46,6 +47,7 @@ __all__ = [
     "check_rubric",
     "compare",
     "compare_sync",
+    "export_run",
     "for_best",
     "import_run",
     "list_of_runs",

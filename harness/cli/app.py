@@ -26,6 +26,7 @@ _COMMANDS = {
     "gate": "gate",
     "replay": "replay",
     "import": "import_",
+    "export": "export",
     "show": "show",
     "ls": "ls",
     "validate": "validate",

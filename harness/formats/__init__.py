@@ -1,24 +1,84 @@
 """Formats: between the archive and the files that others write or read.
 
-Here a file becomes records. This room judges nothing, ranks nothing and asks no model.
+Here a file becomes records, and ranked rollouts become training data (training). This room judges nothing, ranks
+nothing and asks no model.
 """
 
-from harness.formats.csv_table import csv_rows
-from harness.formats.imported import ImportedRun
-from harness.formats.messages import checked_messages, read_messages
-from harness.formats.queries import Asked, queries_of, query_from, read_queries
-from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
+from typing import TYPE_CHECKING
+
+from harness.core.lazy_door import lazy_names
+
+if TYPE_CHECKING:
+    from harness.formats.csv_table import csv_rows
+    from harness.formats.imported import ImportedRun
+    from harness.formats.messages import checked_messages, read_messages
+    from harness.formats.queries import Asked, queries_of, query_from, read_queries
+    from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
+    from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
+    from harness.formats.training.losses import Losses
+    from harness.formats.training.openai_rules import FEWEST_LINES, faults_of_preference, file_faults
+    from harness.formats.training.records import LINES_OF
+    from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES, ExportRules, Included
+    from harness.formats.training.split import WHOLE, read_split, split_of
+    from harness.formats.training.table import heading, table_rows
+    from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
+    from harness.formats.turns import Turn, turns_of
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "csv_table": "csv_rows",
+            "imported": "ImportedRun",
+            "messages": "checked_messages read_messages",
+            "queries": "Asked queries_of query_from read_queries",
+            "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
+            "training.card": "CardContent ExportedFile ExportedRun card_text",
+            "training.losses": "Losses",
+            "training.openai_rules": "FEWEST_LINES faults_of_preference file_faults",
+            "training.records": "LINES_OF",
+            "training.rules": "EXPORT_FORMATS PAIR_CHOICES SFT_STYLES ExportRules Included",
+            "training.split": "WHOLE read_split split_of",
+            "training.table": "heading table_rows",
+            "trajectory_files": "FORMATS Format read_trajectories",
+            "turns": "Turn turns_of",
+        },
+    )
 
 __all__ = [
+    "EXPORT_FORMATS",
+    "FEWEST_LINES",
     "FORMATS",
+    "LINES_OF",
+    "PAIR_CHOICES",
+    "SFT_STYLES",
+    "WHOLE",
     "Asked",
+    "CardContent",
+    "ExportRules",
+    "ExportedFile",
+    "ExportedRun",
     "Format",
     "ImportedRun",
+    "Included",
+    "Losses",
+    "RankedGroup",
+    "Turn",
+    "TurnsOf",
+    "candidates",
+    "card_text",
     "checked_messages",
     "csv_rows",
+    "faults_of_preference",
+    "file_faults",
+    "group_may_go_in",
+    "heading",
     "queries_of",
     "query_from",
     "read_messages",
     "read_queries",
+    "read_split",
     "read_trajectories",
+    "split_of",
+    "table_rows",
+    "turns_of",
 ]

@@ -81,6 +81,7 @@ def turns_of(calls: Sequence[RawCall], made: Iterable[ModelCall], api: Api | Non
 def _turn(raw: RawCall, made: ModelCall | None, api: Api | None) -> Turn:
     request = raw.request
     model = (made.model or made.replied_model) if made else None
+    api = None if made and made.own_model else api
     context, lost_context = _context(request, model, api)
     completion, lost_completion = _completion(raw.reply.to_input_items())
     offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]

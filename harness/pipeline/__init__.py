@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.pipeline.concurrency import for_each
     from harness.pipeline.costs import ceiling_of, check_prices, prices_by_name
     from harness.pipeline.cut_short import what_is_kept
+    from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
     from harness.pipeline.import_run import import_trajectories
     from harness.pipeline.plan import (
         JudgingPlan,
@@ -58,6 +59,7 @@ else:
             "concurrency": "for_each",
             "costs": "ceiling_of check_prices prices_by_name",
             "cut_short": "what_is_kept",
+            "exporting.export": "ExportOptions ExportResult export_runs",
             "import_run": "import_trajectories",
             "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
             "places_of_begun prepare",
@@ -79,6 +81,8 @@ __all__ = [
     "CompareOptions",
     "ComparisonQuote",
     "ComparisonResult",
+    "ExportOptions",
+    "ExportResult",
     "GateRules",
     "JudgeSpec",
     "JudgingPlan",
@@ -99,6 +103,7 @@ __all__ = [
     "conclude_comparison",
     "describe_calls",
     "describe_resuming",
+    "export_runs",
     "for_each",
     "foretell_gate",
     "import_trajectories",

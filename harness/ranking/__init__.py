@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
+    from harness.ranking.pair_probability import probabilities_above
     from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         make_topology,
     )
     from harness.ranking.reward_classes import classes_of, stack_classes
-    from harness.ranking.rewards import place
+    from harness.ranking.rewards import advantages, place
     from harness.ranking.score_table import RankedScores, rank_scores
     from harness.ranking.topology import Pairing, Played, Topology, exact
 else:
@@ -74,10 +75,11 @@ else:
             "kendall": "tau_b",
             "many_tables": "rank_many",
             "query_figures": "QueryFigure",
+            "pair_probability": "probabilities_above",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
-            "rewards": "place",
+            "rewards": "advantages place",
             "score_table": "RankedScores rank_scores",
             "topology": "Pairing Played Topology exact",
         },
@@ -114,6 +116,7 @@ __all__ = [
     "Truth",
     "VerdictCurve",
     "VerdictTable",
+    "advantages",
     "agreement",
     "average_ranks",
     "calls_bounds",
@@ -134,6 +137,7 @@ __all__ = [
     "place",
     "plays_for",
     "preferences",
+    "probabilities_above",
     "rank_agreements",
     "rank_many",
     "rank_scores",

@@ -1,0 +1,131 @@
+"""The data card: README.md of an export, which `datasets.load_dataset(FOLDER)` reads, too."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import on_a_line
+from harness.formats.training.losses import Losses
+from harness.formats.training.rules import USUAL_SURE, ExportRules
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A file of an export: lines without a CSV's heading, and its sha256 (hex)."""
+
+    name: str
+    split: str
+    lines: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """A run of which an export was made, and how far its judge can be believed."""
+
+    id: str
+    ranking: str
+    agent: str
+    judge: str
+    rubric: str
+    offline: bool
+    finished: bool
+    signals: Mapping[str, int]
+    """How many groups have each signal."""
+    figures: Sequence[tuple[str, str]]
+    """Name and value of each honesty figure of the judge."""
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class CardContent:
+    """What a card says."""
+
+    rules: ExportRules
+    split: Mapping[str, float]
+    files: Sequence[ExportedFile]
+    runs: Sequence[ExportedRun]
+    losses: Losses
+    notes: Sequence[str]
+    sources: ExportedFile
+    """The file that names, for each line, the records behind it."""
+
+
+_WHAT = {
+    "groups": "A group a line: the ranked rollouts of a query, with rewards and advantages, as sequences of messages. "
+    "`message_mask` is 1 for what the model said.",
+    "sft": "The best rollout of each query.",
+    "dpo": "A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
+    "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
+    "csv": "A rollout a row. Nothing is left out, so failed and unranked rollouts have empty cells.",
+}
+
+
+def card_text(content: CardContent) -> str:
+    """Return the card."""
+    return "\n".join((*_head(content), *_body(content))) + "\n"
+
+
+def _head(content: CardContent) -> Iterator[str]:
+    yield from ("---", "configs:", "- config_name: default", "  data_files:")
+    for file in content.files:
+        yield from (f"  - split: {file.split}", f"    path: {file.name}")
+    yield from ("tags:", "- arena-harness", "---", "")
+
+
+def _body(content: CardContent) -> Iterator[str]:
+    rules = content.rules
+    yield from (f"# Training data: {rules.format}", "", _WHAT[rules.format], "")
+    if any(run.offline for run in content.runs):
+        yield "**SELF-TEST on the embedded offline parts: the ranks say nothing of any LLM.**\n"
+    yield from _table(("file", "split", "lines", "sha256"), map(_file_cells, (*content.files, content.sources)))
+    yield from ("", "Tokens: none are recorded. A trainer's own tokenizer makes them of the messages.")
+    yield from ("", *(f"- {note}" for note in content.notes)) if content.notes else ()
+    yield from ("", "## What may go in", "", *(f"- {rule}" for rule in _rules(content)))
+    yield from ("", "## What was left out", "")
+    rows = list(content.losses.rows())
+    yield from _table(("what", "why", "count"), rows) if rows else ("Nothing.",)
+    for run in content.runs:
+        yield from ("", *_run(run))
+
+
+def _file_cells(file: ExportedFile) -> tuple[object, ...]:
+    return file.name, file.split, file.lines, file.sha256
+
+
+def _rules(content: CardContent) -> Iterator[str]:
+    rules = content.rules
+    yield "split by a hash of the query's id: " + ", ".join(f"{name} {part:g}" for name, part in content.split.items())
+    if rules.format == "csv":
+        return
+    yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
+    yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")
+    if rules.format in {"dpo", "openai-preference"}:
+        sure = f"{USUAL_SURE:g} in runs judged in one order" if rules.sure is None else f"{rules.sure:g}"
+        most = "" if rules.per_query is None else f", at most {rules.per_query} of a query"
+        yield f"pairs: {rules.pairs}{most}, with a margin of at least {rules.least_margin:g}"
+        yield "a pair judged in both orders: both name the same winner"
+        yield f"another pair: p(better above worse) of at least {sure}"
+
+
+def _run(run: ExportedRun) -> Iterator[str]:
+    signals = ", ".join(f"{name} {count}" for name, count in run.signals.items()) or "none ranked"
+    unfinished = "" if run.finished else ", unfinished"
+    yield from (f"## Run {_plain(run.id)}", "")
+    yield f"- agent: {_plain(run.agent)}"
+    yield f"- ranking: {_plain(run.ranking)}{unfinished}; groups by signal: {signals}"
+    yield f"- judge: {_plain(run.judge)}"
+    yield f"- rubric: {_plain(run.rubric)}"
+    yield from (f"- {_plain(name)}: {_plain(value)}" for name, value in run.figures)
+    yield from (f"- the judge: {_plain(warning)}" for warning in run.warnings)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    yield from (f"| {' | '.join(map(_plain, row))} |" for row in rows)
+
+
+def _plain(value: object) -> str:
+    """Return a value on one line, in which no mark of Markdown or HTML has an effect."""
+    text = on_a_line(value)
+    return "".join(f"\\{character}" if character in "|<>`*_[]#\\" else character for character in text)

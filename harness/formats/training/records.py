@@ -1,0 +1,234 @@
+"""A line of each format, from candidates, with the rollouts behind it and what of them it has no place for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from harness.formats.sequences import TurnSequence
+from harness.formats.training.candidates import Candidate, RankedGroup
+from harness.formats.training.losses import LeftOut, Losses
+from harness.formats.training.messages import lost_for_openai, openai_messages, trl_messages, with_plain_ids
+from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
+from harness.formats.training.pairs import RankedPair, preference_pairs
+from harness.formats.training.rules import ExportFormat, ExportRules
+from harness.formats.turns import Message, Turn
+from harness.ranking import advantages
+
+
+@dataclass(frozen=True)
+class TrainingLine:
+    """A record, the indices of the rollouts behind it, and what it has no place for, each thing by its name."""
+
+    record: Mapping[str, Any]
+    rollouts: tuple[int, ...]
+    lost: tuple[str, ...] = ()
+    tools_in_reply: bool = False
+    """Whether a preference holds results of tools, which DPO trains as if the model had said them."""
+
+
+LinesOf = Callable[[RankedGroup, Sequence[Candidate], ExportRules, Losses], Iterator[TrainingLine]]
+"""Makes the lines of a group from the candidates, best first; what is left out is counted."""
+
+
+def group_records(
+    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+) -> Iterator[TrainingLine]:
+    """Yield a group as one line, its advantages standardized over who is left."""
+    models = {model for candidate in choices for model in candidate.models}
+    gained = [candidate.place.reward or 0.0 for candidate in choices]
+    if len(models) > 1 and not rules.mixed:
+        losses.add("group", "several models in one group (--mixed takes them)")
+    elif len(set(gained)) < 2:
+        losses.add("group", "fewer than two different rewards are left")
+    else:
+        standardized = advantages([Fraction(reward) for reward in gained])
+        members = sorted(zip(choices, gained, standardized, strict=True), key=lambda member: member[0].index)
+        record = {
+            "query_id": group.group.query.id,
+            "signal": group.ranked.signal,
+            "judge": group.judge,
+            "rollouts": [_member(*member) for member in members],
+        }
+        lost = tuple(name for candidate in choices for s in candidate.sequences for name in _lost(s))
+        yield TrainingLine(record, tuple(candidate.index for candidate, _, _ in members), lost)
+
+
+def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, Any]:
+    return {
+        "index": candidate.index,
+        "role": candidate.rollout.role,
+        "reward": reward,
+        "advantage": advantage,
+        "uncertainty": candidate.place.uncertainty,
+        "sequences": [
+            {
+                "agent": s.agent,
+                "model": s.model,
+                "messages": list(s.messages),
+                "tools": list(s.tools),
+                "message_mask": list(s.message_mask),
+            }
+            for s in candidate.sequences
+        ],
+    }
+
+
+def sft_records(
+    _: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+) -> Iterator[TrainingLine]:
+    """Yield a line for each sequence of the best rollout, or for each of its turns."""
+    for best in choices[:1]:
+        for sequence in best.sequences:
+            for part in _parts(sequence, rules):
+                if record := _attempted(lambda part=part: _SFT[rules.style](part), losses):
+                    lost = (*_lost(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
+                    yield TrainingLine(record, (best.index,), lost)
+
+
+def _parts(sequence: TurnSequence, rules: ExportRules) -> list[TurnSequence]:
+    if rules.style == "trl-turns":
+        return [TurnSequence((turn,)) for turn in sequence.turns]
+    return [sequence]
+
+
+def _trl_example(sequence: TurnSequence) -> dict[str, Any]:
+    if not sequence.is_whole:
+        raise LeftOut(
+            "a message of the assistant that was not said there, or lost its reasoning (--style trl-turns or openai "
+            "mask it)"
+        )
+    return {"messages": trl_messages(sequence.messages), **_tools(sequence.turns[-1])}
+
+
+def _trl_turn(sequence: TurnSequence) -> dict[str, Any]:
+    turn = sequence.turns[-1]
+    messages = trl_messages(turn.messages)
+    at = len(turn.context)
+    return {"prompt": messages[:at], "completion": messages[at:], **_tools(turn)}
+
+
+def _openai_example(sequence: TurnSequence) -> dict[str, Any]:
+    masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
+    messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
+    record = {"messages": messages, **_tools(sequence.turns[-1])}
+    return _checked(record, faults_of_example(record))
+
+
+_SFT: Mapping[str, Callable[[TurnSequence], dict[str, Any]]] = {
+    "trl": _trl_example,
+    "trl-turns": _trl_turn,
+    "openai": _openai_example,
+}
+
+
+def dpo_records(
+    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+) -> Iterator[TrainingLine]:
+    """Yield a line for each pair whose prompts and tools are the same."""
+    for pair in preference_pairs(group, choices, rules, losses):
+        if record := _attempted(lambda pair=pair: _dpo(pair, rules), losses):
+            yield _line_of_pair(record, pair)
+
+
+def openai_preference_records(
+    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+) -> Iterator[TrainingLine]:
+    """Yield a line for each pair whose final turns were shown the same and said one message each."""
+    for pair in preference_pairs(group, choices, rules, losses):
+        if record := _attempted(lambda pair=pair: _openai_preference(pair), losses):
+            turns = [candidate.final.turns[-1] for candidate in pair]
+            yield _line_of_pair(record, pair, lost_for_openai(m for turn in turns for m in turn.messages))
+
+
+def _line_of_pair(record: dict[str, Any], pair: RankedPair, lost: tuple[str, ...] = ()) -> TrainingLine:
+    beside = ("a sequence beside the final one",) * sum(len(candidate.sequences) - 1 for candidate in pair)
+    unplaced = tuple(name for candidate in pair for name in _lost(candidate.final))
+    replies = [*record.get("chosen", ()), *record.get("rejected", ())]
+    tools = any(message["role"] == "tool" for message in replies)
+    return TrainingLine(record, tuple(candidate.index for candidate in pair), (*unplaced, *beside, *lost), tools)
+
+
+def _dpo(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
+    sides = [_TalkSide.of(candidate.final, final_answer=rules.final_answer) for candidate in pair]
+    prompt, chosen, rejected = _compared(*sides)
+    talk = trl_messages((*prompt, *chosen))
+    record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
+    return record | _tools(pair[0].final.turns[-1])
+
+
+def _openai_preference(pair: RankedPair) -> dict[str, Any]:
+    prompt, chosen, rejected = _compared(*(_TalkSide.of(c.final, final_answer=True) for c in pair))
+    record = {
+        "input": {"messages": openai_messages(prompt), **_tools(pair[0].final.turns[-1])},
+        "preferred_output": openai_messages(chosen),
+        "non_preferred_output": openai_messages(rejected),
+    }
+    return _checked(record, faults_of_preference(record))
+
+
+@dataclass(frozen=True)
+class _TalkSide:
+    """One side of a pair: what was there before, and what came of it."""
+
+    prompt: tuple[Message, ...]
+    reply: tuple[Message, ...]
+    turn: Turn
+    foreign: bool
+    """Whether an assistant's message in the reply was not said there."""
+
+    @classmethod
+    def of(cls, sequence: TurnSequence, *, final_answer: bool) -> "_TalkSide":
+        turn = sequence.turns[-1]
+        at = len(turn.context if final_answer else sequence.prompt)
+        masked = zip(sequence.messages[at:], sequence.message_mask[at:], strict=True)
+        foreign = any(message["role"] == "assistant" and not mask for message, mask in masked)
+        return cls(sequence.messages[:at], sequence.messages[at:], turn, foreign)
+
+
+def _compared(better: _TalkSide, worse: _TalkSide) -> tuple[Sequence[Message], Sequence[Message], Sequence[Message]]:
+    """Return the prompt that two sides share, and both replies. Raises LeftOut where they share none."""
+    plain = [with_plain_ids((*side.prompt, *side.reply)) for side in (better, worse)]
+    if plain[0][: len(better.prompt)] != plain[1][: len(worse.prompt)]:
+        raise LeftOut("the two were shown different prompts (another agent, or another tool exchange, came before)")
+    if better.turn.tools != worse.turn.tools:
+        raise LeftOut("the two were offered different tools")
+    if better.foreign or worse.foreign:
+        raise LeftOut("a message of the assistant that was not said there")
+    chosen, rejected = (talk[len(better.prompt) :] for talk in plain)
+    if chosen == rejected:
+        raise LeftOut("both said the same")
+    return plain[0][: len(better.prompt)], chosen, rejected
+
+
+def _tools(turn: Turn) -> dict[str, Any]:
+    return {"tools": list(turn.tools)} if turn.tools else {}
+
+
+def _lost(sequence: TurnSequence) -> tuple[str, ...]:
+    schema = ("an output schema",) if sequence.turns[-1].output_schema else ()
+    return (*sequence.lost, *schema)
+
+
+def _checked(record: dict[str, Any], faults: Iterator[str]) -> dict[str, Any]:
+    if fault := next(faults, None):
+        raise LeftOut(f"against OpenAI's rules: {fault}")
+    return record
+
+
+def _attempted(make: Callable[[], dict[str, Any]], losses: Losses) -> dict[str, Any] | None:
+    """Return a record, or count why there is none."""
+    try:
+        return make()
+    except LeftOut as exc:
+        losses.add("line", str(exc))
+        return None
+
+
+LINES_OF: Mapping[ExportFormat, LinesOf] = {
+    "groups": group_records,
+    "sft": sft_records,
+    "dpo": dpo_records,
+    "openai-preference": openai_preference_records,
+}
+"""The formats of JSONL; a table of rollouts (csv) is made of all of them."""

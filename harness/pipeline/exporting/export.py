@@ -1,0 +1,212 @@
+"""An export from beginning to end: check the runs, write the lines of each group, then the card."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from harness.archive import RunReader
+from harness.core.errors import CannotWrite, UsageError
+from harness.core.records import to_json
+from harness.core.unicode import valid_unicode
+from harness.formats import (
+    FEWEST_LINES,
+    LINES_OF,
+    WHOLE,
+    CardContent,
+    ExportedFile,
+    ExportedRun,
+    ExportRules,
+    Losses,
+    RankedGroup,
+    TurnsOf,
+    candidates,
+    card_text,
+    faults_of_preference,
+    file_faults,
+    group_may_go_in,
+    heading,
+    split_of,
+    table_rows,
+)
+from harness.pipeline.exporting.files import ExportFiles
+from harness.pipeline.exporting.source import chosen_ranking, described_run, groups_in, ranked_groups_of, turns_from
+
+SOURCES = "sources.jsonl"
+_TOOLS_IN_REPLY = (
+    "lines hold results of tools inside chosen or rejected: TRL's DPO has no mask, and trains these results as if the "
+    "model had said them (--final-answer moves a shared tool exchange into the prompt)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What to export, and whether."""
+
+    rules: ExportRules
+    split: Mapping[str, float] = field(default_factory=lambda: WHOLE)
+    ranking: str | None = None
+    """The ranking to export, of one run; None for the newest of each."""
+    allow_offline: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """What was exported. Without a file nothing was left, and nothing was written."""
+
+    files: tuple[ExportedFile, ...]
+    runs: tuple[ExportedRun, ...]
+    losses: Losses
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> int:
+        """How many lines, or rows, were written."""
+        return sum(file.lines for file in self.files)
+
+
+@dataclass
+class _State:
+    """What an export has counted so far."""
+
+    losses: Losses = field(default_factory=Losses)
+    seen: set[bytes] = field(default_factory=set[bytes])
+    """Hashes of the lines: a line is written once."""
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """The split of each file."""
+    tools_in_reply: int = 0
+
+
+def export_runs(
+    folders: Sequence[Path],
+    to: Path,
+    options: ExportOptions,
+    on_group: Callable[[int, int], None] = lambda _done, _total: None,
+) -> ExportResult:
+    """Write ranked runs as training data into the folder `to`, and return what went in and what did not.
+
+    `on_group` hears how many groups of how many are done. Raises NothingRankable for a run without ranking; UsageError
+    for an offline run, a folder that is there, several runs with one ranking; CannotWrite; ArchiveDamaged.
+    """
+    if options.ranking and len(folders) > 1:
+        raise UsageError("--ranking names the ranking of one run; name one run with it")
+    runs = [_described(folder, options) for folder in folders]
+    total, done, state = sum(groups_in(folder, options.ranking) for folder in folders), 0, _State()
+    with ExportFiles(to, force=options.force) as files:
+        for folder in folders:
+            for _ in _written_groups(folder, files, options, state):
+                done += 1
+                on_group(done, total)
+        if not state.files:
+            return ExportResult((), tuple(runs), state.losses, ())
+        return _finished(files, options, state, runs)
+
+
+def _described(folder: Path, options: ExportOptions) -> ExportedRun:
+    with RunReader(folder) as reader:
+        return described_run(reader, chosen_ranking(reader, options.ranking, allow_offline=options.allow_offline))
+
+
+def _written_groups(folder: Path, files: ExportFiles, options: ExportOptions, state: _State) -> Iterator[None]:
+    """Write the groups of a run, one at a time."""
+    with RunReader(folder) as reader:
+        ranking = chosen_ranking(reader, options.ranking, allow_offline=options.allow_offline)
+        turns_of = turns_from(reader)
+        for group in ranked_groups_of(reader, ranking):
+            records = _RecordHashes(group, ranking.head.id)
+            for text, rollouts in _texts(group, options.rules, state, turns_of):
+                _write(files, options, state, records, text, rollouts)
+            yield
+
+
+def _texts(
+    group: RankedGroup, rules: ExportRules, state: _State, turns_of: TurnsOf
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the lines of a group, each with its line break and the rollouts behind it."""
+    if rules.format == "csv":
+        yield from ((row, (index,)) for row, index in table_rows(group))
+    elif group_may_go_in(group, rules, state.losses):
+        choices = candidates(group, rules, state.losses, turns_of)
+        for line in LINES_OF[rules.format](group, choices, rules, state.losses):
+            text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
+            if (hashed := sha256(text.encode()).digest()[:16]) in state.seen:
+                state.losses.add("line", "the same as a line before")
+                continue
+            state.seen.add(hashed)
+            state.tools_in_reply += line.tools_in_reply
+            for name, times in Counter(line.lost).items():
+                state.losses.add("part of a line", name, times)
+            yield text, line.rollouts
+
+
+def _write(
+    files: ExportFiles,
+    options: ExportOptions,
+    state: _State,
+    records: "_RecordHashes",
+    text: str,
+    rollouts: tuple[int, ...],
+) -> None:
+    """Write a line to the file of its query's part, and what is behind it to the file of sources."""
+    is_table = options.rules.format == "csv"
+    split = split_of(records.query, options.split)
+    name = f"{split}.csv" if is_table else f"{split}.jsonl"
+    if name not in state.files:
+        state.files[name] = split
+        if is_table:
+            files.write(name, heading())
+    line = files.write(name, text)
+    files.write(SOURCES, json.dumps({"file": name, "line": line} | records.of(rollouts)) + "\n")
+
+
+class _RecordHashes:
+    """The records of a group that stand behind its lines."""
+
+    def __init__(self, group: RankedGroup, ranking: str) -> None:
+        self.query = group.group.query.id
+        self._named = {"run": group.run, "ranking": ranking, "query": valid_unicode(self.query)}
+        self._ranked = to_json(group.ranked)
+        self._rollouts = {rollout.index: rollout for rollout in group.group.rollouts}
+
+    def of(self, rollouts: tuple[int, ...]) -> dict[str, Any]:
+        """Return what names the records of some rollouts, with the sha256 of the ranking's record and theirs."""
+        texts = [self._ranked, *(to_json(self._rollouts[index]) for index in rollouts)]
+        hashed = sha256("\n".join(texts).encode()).hexdigest()
+        return self._named | {"rollouts": rollouts, "records": hashed}
+
+
+def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: Sequence[ExportedRun]) -> ExportResult:
+    """Check the files, write the card, and give all their names."""
+    is_table = options.rules.format == "csv"
+    written = [files.written(name, state.files[name], heading=is_table) for name in sorted(state.files)]
+    notes = [*_notes(files, options, written)]
+    if state.tools_in_reply:
+        notes.append(f"{state.tools_in_reply} {_TOOLS_IN_REPLY}")
+    sources = files.written(SOURCES, "")
+    content = CardContent(options.rules, options.split, written, runs, state.losses, notes, sources)
+    files.commit(card_text(content))
+    return ExportResult(tuple(written), tuple(runs), state.losses, tuple(notes))
+
+
+def _notes(files: ExportFiles, options: ExportOptions, written: Sequence[ExportedFile]) -> Iterator[str]:
+    """Yield what a user should know of the files. Raises CannotWrite for a line that OpenAI would refuse."""
+    empty = [name for name in options.split if name not in {file.split for file in written}]
+    if empty:
+        yield f"no line fell to {', '.join(empty)}"
+    rules = options.rules
+    if rules.format == "openai-preference":
+        for file in written:
+            for fault in file_faults(files.lines(file.name), file.name, faults_of_preference):
+                if not fault.startswith(f"{file.name}: "):
+                    raise CannotWrite(f"nothing was written: {fault}")
+                yield fault
+    elif rules.format == "sft" and rules.style == "openai":
+        yield from (
+            f"{file.name}: {file.lines} lines; OpenAI takes files of at least {FEWEST_LINES}"
+            for file in written
+            if file.lines < FEWEST_LINES
+        )

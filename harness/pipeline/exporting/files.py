@@ -1,0 +1,101 @@
+"""The files of an export: under temporary names until all of them are whole, and renamed then, the card last."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from harness.core.errors import CannotWrite, UsageError, on_a_line
+from harness.formats import ExportedFile
+
+CARD = "README.md"
+
+
+class ExportFiles:
+    """Files of lines in one folder. Use it as a context manager: without `commit` nothing of it is left."""
+
+    def __init__(self, folder: Path, *, force: bool) -> None:
+        """Make the folder. Raises UsageError for one that holds anything, unless `force`; CannotWrite."""
+        self._folder = folder
+        self._parts: dict[str, _PartFile] = {}
+        self._mark = secrets.token_hex(4)
+        try:
+            self._made = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            taken = any(folder.iterdir())
+        except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
+            raise _cannot_write(folder, exc) from None
+        if taken and not force:
+            raise UsageError(f"{on_a_line(folder)} is there already and holds files; --force writes over them")
+
+    def write(self, name: str, text: str) -> int:
+        """Add a text of one line, with its line break, to a file, and return the number of the line from 1."""
+        try:
+            if name not in self._parts:
+                self._parts[name] = _PartFile(self._folder / f".{name}.{self._mark}.part")
+            return self._parts[name].write(text)
+        except OSError as exc:
+            raise _cannot_write(self._folder / name, exc) from None
+
+    def written(self, name: str, split: str, *, heading: bool = False) -> ExportedFile:
+        """Return what a file holds so far; a heading is no line of data."""
+        part = self._parts[name]
+        return ExportedFile(name, split, part.lines - heading, part.sha256.hexdigest())
+
+    def lines(self, name: str) -> Iterator[str]:
+        """Yield the lines of a file as they stand there now."""
+        self._parts[name].file.flush()
+        with self._parts[name].path.open(encoding="utf-8") as file:
+            yield from file
+
+    def commit(self, card: str) -> None:
+        """Give all files their names, the card last. Raises CannotWrite."""
+        self.write(CARD, card)
+        try:
+            for part in self._parts.values():
+                part.finish()
+            for name in sorted(self._parts, key=lambda name: name == CARD):
+                self._parts[name].path.replace(self._folder / name)
+        except OSError as exc:
+            raise _cannot_write(self._folder, exc) from None
+
+    def __enter__(self) -> Self:
+        """Return the files themselves."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Remove what was not committed, and the folder if it was made here and is empty."""
+        for part in self._parts.values():
+            part.file.close()
+            part.path.unlink(missing_ok=True)
+        if self._made and not any(self._folder.iterdir()):
+            self._folder.rmdir()
+
+
+class _PartFile:
+    """A file that is being written, with the count of its lines and the hash of its bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: IO[bytes] = path.open("xb")
+        self.lines = 0
+        self.sha256 = hashlib.sha256()
+
+    def write(self, text: str) -> int:
+        data = text.encode()
+        self.file.write(data)
+        self.sha256.update(data)
+        self.lines += 1
+        return self.lines
+
+    def finish(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+
+
+def _cannot_write(path: Path, exc: Exception) -> CannotWrite:
+    return CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}")

@@ -1,0 +1,110 @@
+"""A run as an export reads it: one ranked group at a time, its rollouts' calls as turns when they are asked for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from harness.archive import RankingFile, RunReader
+from harness.core.errors import NothingRankable, UsageError
+from harness.core.rankings import GroupRanking
+from harness.core.records import Rollout
+from harness.core.verdicts import SideScores
+from harness.core.wording import call
+from harness.formats import ExportedRun, RankedGroup, Turn, turns_of
+from harness.report import group_of, is_offline, judge_qualities, summarize
+from harness.rollouts import unpack
+
+_TEXTS = 64
+"""Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
+
+
+def chosen_ranking(reader: RunReader, ranking_id: str | None, *, allow_offline: bool) -> RankingFile:
+    """Return the ranking to export. Raises NothingRankable for a run without one, UsageError for an offline run."""
+    if reader.newest_head() is None:
+        how = call("resume", reader.info.id) if reader.info.judge else call("rescore", reader.id, judge_model="MODEL")
+        raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
+    ranking = reader.ranking(ranking_id)
+    if ranking.head.settings.get("topology") == "none":
+        how = call("rescore", reader.info.id, topology="arena")
+        raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
+    if is_offline(reader, ranking) and not allow_offline:
+        raise UsageError(
+            f"run {reader.info.id} is a self-test on the embedded offline parts, and teaches nothing; "
+            "--allow-offline exports it all the same"
+        )
+    return ranking
+
+
+def described_run(reader: RunReader, ranking: RankingFile) -> ExportedRun:
+    """Return what the card says of a run."""
+    summary = summarize(reader, ranking)
+    qualities = judge_qualities(reader, ranking, summary)
+    several = len(qualities) > 1
+    return ExportedRun(
+        id=reader.info.id,
+        ranking=ranking.head.id,
+        agent=reader.info.agent,
+        judge=_judge(ranking),
+        rubric=ranking.head.rubric,
+        offline=is_offline(reader, ranking),
+        finished=ranking.finished,
+        signals={name: count for name in ("ok", "weak", "none") if (count := summary.signals[name])},
+        figures=[(f"{q.judge}: {f.label}" if several else f.label, f.value) for q in qualities for f in q.figures],
+        warnings=[warning for quality in qualities for warning in quality.warnings],
+    )
+
+
+def ranked_groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[RankedGroup]:
+    """Yield the ranked groups of a run in the order of its queries. Raises ArchiveDamaged."""
+    both_orders = ranking.head.settings.get("order") == "both"
+    for name in list(reader.index.queries):
+        ranked = ranking.of(name)
+        if ranked and (query := reader.query(name)):
+            group = group_of(reader, query, ranked)
+            flagged, cut = _marked(reader, ranked)
+            yield RankedGroup(reader.info.id, group, ranked, _judge(ranking), both_orders, flagged, cut)
+
+
+def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
+    """Return what reads a rollout's calls as turns; none where no calls are recorded."""
+    get, api = lru_cache(_TEXTS)(reader.blobs.get), reader.info.agent_api
+
+    def turns(rollout: Rollout) -> Sequence[Turn]:
+        if not rollout.raw_calls:
+            return ()
+        where = f"{reader.blobs.place(rollout.raw_calls)}: raw calls"
+        return turns_of(unpack(reader.blobs.get(rollout.raw_calls), get, where), rollout.calls, api)
+
+    return turns
+
+
+def groups_in(folder: Path, ranking_id: str | None) -> int:
+    """Return how many groups a run's ranking holds."""
+    with RunReader(folder) as reader:
+        return len(reader.ranking(ranking_id).groups)
+
+
+def _judge(ranking: RankingFile) -> str:
+    return str(ranking.head.judge.get("model"))
+
+
+def _marked(reader: RunReader, ranked: GroupRanking) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the rollouts that are flagged in some verdict, and those whose answer some judge did not see whole."""
+    flagged: set[int] = set()
+    cut: set[int] = set()
+    for rollout, scores, was_cut in _sides(reader, ranked):
+        if scores.flags:
+            flagged.add(rollout)
+        if was_cut:
+            cut.add(rollout)
+    return frozenset(flagged), frozenset(cut)
+
+
+def _sides(reader: RunReader, ranked: GroupRanking) -> Iterator[tuple[int, SideScores, bool]]:
+    for match in ranked.matches:
+        if match.repeated:
+            continue
+        for key, first in zip(match.verdicts, match.shown_first, strict=False):
+            if verdict := reader.verdict(key):
+                yield first, verdict.a, "A" in verdict.cut
+                yield match.b if first == match.a else match.a, verdict.b, "B" in verdict.cut

@@ -1,0 +1,267 @@
+"""`harness export`: ranked runs become files that are whole, with a card that says what went in and what did not."""
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import harness as arena
+from harness.cli.app import app
+from harness.core.errors import NothingRankable, UsageError
+from harness.pipeline.exporting import export as exporting
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
+
+AGENT = """\
+from agents import Agent, function_tool
+
+@function_tool
+def look_up(word: str) -> str:
+    "Look a word up."
+    return f"meaning of {word}"
+
+inner = Agent(name="inner", instructions="Inner.")
+other = Agent(name="other", instructions="Other.")
+agent = Agent(name="first", instructions="First.", tools=[look_up, inner.as_tool("ask", "Ask.")], handoffs=[other])
+"""
+PLAIN = "from agents import Agent\nagent = Agent(name='plain', instructions='Answer.')\n"
+Command = Callable[..., str]
+
+
+def number(text: str) -> int:
+    return int("".join(c for c in text if c.isdigit()) or 0)
+
+
+def judge(seen: Seen) -> Say:
+    """The greater number is better."""
+    return Say(verdict(*(number(block(seen.user, f"ANSWER_{side}")) % 10 for side in "AB")))
+
+
+def agents() -> Callable[[Seen], Say]:
+    """Two calls at once and a nested agent, then a handoff; `plain` answers at once. Answers are numbers."""
+    numbers = count(1)
+
+    def script(seen: Seen) -> Say:
+        if seen.system in {"Answer.", "Inner."}:
+            return Say(f"Number {next(numbers)}.")
+        if seen.system == "Other.":
+            return Say(f"Number {next(numbers)}.")
+        calls = (("look_up", {"word": "a"}), ("look_up", {"word": "b"}), ("ask", {"input": "x"}))
+        return Say(calls=calls) if not seen.tool_outputs else Say(calls=(("transfer_to_other", {}),))
+
+    return script
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text(AGENT)
+    Path("plain.py").write_text(PLAIN)
+    Path("q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+    with FakeEndpoint(agents(), judge).serving() as endpoint:
+        environ = dict(os.environ) | {"OPENAI_BASE_URL": endpoint.base_url, "COLUMNS": "80"}
+
+        def run(line: str) -> str:
+            asked = len(endpoint.requests)
+            assert not app.main(line.split(), standalone_mode=False, obj=environ)
+            assert line.startswith("run") or len(endpoint.requests) == asked
+            captured = capsys.readouterr()
+            run.err = captured.err  # pyright: ignore[reportFunctionMemberAccess]
+            return captured.out
+
+        yield run
+
+
+@pytest.fixture
+def plain(command: Command) -> Command:
+    """Three queries with four answers each, one after the other, so that later ones have greater numbers."""
+    judged = "--judge-model j --topology round_robin --order both"
+    command(f"run --agent plain.py:agent --queries q.txt -n 4 --model m {judged} --concurrency 1 -q")
+    return command
+
+
+def lines_of(path: str) -> list[Any]:
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def head_of(folder: str) -> Any:
+    return yaml.safe_load(Path(folder, "README.md").read_text("utf-8").split("---")[1])
+
+
+def test_groups_hold_every_sequence_with_parallel_calls_nested_agents_and_handoffs(command: Command):
+    command("run Why? --agent agent.py:agent -n 4 --model m --judge-model j --concurrency 1 -q")
+    out = command("export --format groups -o out --json")
+    assert json.loads(out)["files"][0]["lines"] == 1
+    (group,) = lines_of("out/train.jsonl")
+    assert set(group) == {"query_id", "signal", "judge", "rollouts"}
+    assert [r["role"] for r in group["rollouts"]] == ["sample"] * 3  # the anchor is off-policy
+    assert sum(r["advantage"] for r in group["rollouts"]) == pytest.approx(0)
+    for rollout in group["rollouts"]:
+        assert set(rollout) == {"index", "role", "reward", "advantage", "uncertainty", "sequences"}
+        assert [s["agent"] for s in rollout["sequences"]] == ["first", "inner", "other"]
+        first, inner, other = rollout["sequences"]
+        assert [len(m.get("tool_calls", ())) for m in first["messages"]] == [0, 0, 3, 0, 0, 0, 1]
+        assert first["message_mask"] == [0, 0, 1, 0, 0, 0, 1]
+        assert isinstance(first["messages"][2]["tool_calls"][0]["function"]["arguments"], str)
+        assert [t["function"]["name"] for t in first["tools"]] == ["look_up", "ask", "transfer_to_other"]
+        assert inner["message_mask"] == [0, 0, 1]
+        assert sum(other["message_mask"]) == 1
+        assert all(len(s["message_mask"]) == len(s["messages"]) for s in rollout["sequences"])
+    (with_anchor,) = lines_of_anchor(command)
+    assert [r["role"] for r in with_anchor["rollouts"]] == ["anchor", *["sample"] * 3]
+
+
+def lines_of_anchor(command: Command) -> list[Any]:
+    command("export --format groups -o anchored --include-anchor -q")
+    return lines_of("anchored/train.jsonl")
+
+
+def test_pairs_for_trl_and_for_openai_prefer_what_the_judge_preferred_in_both_orders(plain: Command):
+    plain("export --format dpo -o dpo")
+    for line in lines_of("dpo/train.jsonl"):
+        assert [m["role"] for m in line["prompt"]] == ["system", "user"]
+        ((better,), (worse,)) = line["chosen"], line["rejected"]
+        assert number(better["content"]) % 10 > number(worse["content"]) % 10
+    plain("export --format openai-preference --pairs all -o openai")
+    lines = lines_of("openai/train.jsonl")
+    assert {tuple(line) for line in lines} == {("input", "preferred_output", "non_preferred_output")}
+    assert len(lines) == len({json.dumps(line) for line in lines}) > 10
+    plain("export --format openai-preference -o few")
+    assert "note: train.jsonl: 3 lines; OpenAI takes files of at least 10" in plain.err  # pyright: ignore[reportFunctionMemberAccess]
+    assert "at least 10" in Path("few/README.md").read_text("utf-8")
+
+
+def test_the_best_of_each_query_for_trl_and_for_openai(plain: Command):
+    plain("export --format sft -o trl")
+    assert {tuple(line) for line in lines_of("trl/train.jsonl")} == {("messages",)}
+    plain("export --format sft --style openai -o openai")
+    assert [line["messages"][-1]["weight"] for line in lines_of("openai/train.jsonl")] == [1] * 3
+    plain("export --format sft --style trl-turns -o turns")
+    assert {tuple(line) for line in lines_of("turns/train.jsonl")} == {("prompt", "completion")}
+
+
+def test_a_table_of_all_rollouts(plain: Command):
+    plain("export --format csv -o out")
+    with Path("out/train.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {float(row["rank"]) for row in rows} <= {0, 0.5, 1, 1.5, 2, 2.5, 3}
+
+
+def test_the_card_says_what_datasets_needs_and_where_each_line_comes_from(plain: Command):
+    plain("export --format groups -o out --split train=0.5,test=0.5")
+    files = {entry["path"]: entry["split"] for entry in head_of("out")["configs"][0]["data_files"]}
+    assert set(files) <= {"train.jsonl", "test.jsonl"}
+    by_query = {line["query_id"]: path for path in files for line in lines_of(f"out/{path}")}
+    sources = lines_of("out/sources.jsonl")
+    assert {s["query"]: s["file"] for s in sources} == by_query
+    assert all(len(s["records"]) == 64 and s["rollouts"] == [1, 2, 3] for s in sources)
+    card = Path("out/README.md").read_text("utf-8")
+    for part in ("Tokens: none are recorded", "Flips", "the anchor: it was sampled", "judge: j", "rubric: "):
+        assert part in card
+    before = {path: Path("out", path).read_bytes() for path in [*files, "sources.jsonl", "README.md"]}
+    plain("export --format groups -o again --split train=0.5,test=0.5")
+    assert {path: Path("again", path).read_bytes() for path in before} == before
+
+
+def test_several_runs_go_into_one_export_each_once(plain: Command):
+    plain("run --agent plain.py:agent --queries q.txt -n 3 --model m --judge-model j -q")
+    both = [path.name for path in Path("runs").iterdir()]
+    plain(f"export {' '.join(both)} {both[0]} --format csv -o out")
+    with Path("out/train.csv").open(encoding="utf-8", newline="") as file:
+        assert len({row["run"] for row in csv.DictReader(file)}) == 2
+    with pytest.raises(UsageError, match="one run"):
+        plain(f"export {both[0]} {both[1]} --ranking x --format sft -o more")
+
+
+def test_bad_input_has_its_exit_code_and_leaves_no_folder(command: Command):
+    command("run Why? --agent plain.py:agent -n 2 --model m --topology none -q")
+    with pytest.raises(NothingRankable, match=r"was not judged .*; judge it with .*rescore .* --topology arena"):
+        command("export --format sft -o out")
+    command("run Why? --offline -n 2 -q")
+    with pytest.raises(UsageError, match="--allow-offline"):
+        command("export --format groups -o out")
+    for wrong, message in {
+        "--format sft --pairs all": "--pairs is for --format dpo or openai-preference, not for sft",
+        "--format csv --no-weak": "--no-weak is for",
+        "--format dpo --style openai": "--style is for",
+        "--format sft --split a=2": "--split",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            command(f"export -o out --allow-offline {wrong}")
+    assert not Path("out").exists()
+
+
+def test_where_nothing_is_left_the_table_is_printed_and_nothing_is_written(
+    plain: Command, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(NothingRankable, match="nothing is left to export as dpo"):
+        plain("export --format dpo -o out --least-margin 100 -q")
+    assert "left out: 3 pairs: a margin below 100" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_folder_that_holds_files_is_written_to_by_force_only(plain: Command):
+    plain("export --format sft -o out")
+    before = Path("out/train.jsonl").read_bytes()
+    with pytest.raises(UsageError, match="--force"):
+        plain("export --format dpo -o out")
+    assert Path("out/train.jsonl").read_bytes() == before
+    plain("export --format dpo -o out --force")
+    assert "chosen" in Path("out/train.jsonl").read_text("utf-8")
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
+    plain: Command, monkeypatch: pytest.MonkeyPatch, fault: Any
+):
+    plain("export --format sft -o out")
+    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    written = exporting.ExportFiles.write
+    calls = count()
+
+    def failing(self: Any, name: str, text: str) -> int:
+        if next(calls) == 3:
+            raise fault
+        return written(self, name, text)
+
+    monkeypatch.setattr(exporting.ExportFiles, "write", failing)
+    with pytest.raises((Exception, KeyboardInterrupt)):
+        plain("export --format dpo -o out --force")
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
+    calls = count()
+    with pytest.raises((Exception, KeyboardInterrupt)):
+        plain("export --format dpo -o new")
+    assert not Path("new").exists()
+
+
+def test_imported_runs_say_that_their_calls_are_not_recorded(command: Command, capsys: pytest.CaptureFixture[str]):
+    answers = ["Because.", "Rayleigh scattering makes the sky blue.", "The sky is blue as short waves scatter more."]
+    asked = {"role": "user", "content": "Why is the sky blue?"}
+    rows = [{"messages": [asked, {"role": "assistant", "content": answer}]} for answer in answers]
+    Path("made.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    command("import made.jsonl")
+    with pytest.raises(NothingRankable, match=r"no ranking to export; make one with .*rescore"):
+        command("export --format sft -o out")
+    command("rescore --judge-model offline-features -q")
+    with pytest.raises(NothingRankable, match="nothing is left"):
+        command("export --format sft -o out --allow-offline")
+    assert "left out: 3 rollouts: imported: no calls are recorded" in capsys.readouterr().err
+    command("export --format csv -o out --allow-offline")
+    assert len(Path("out/train.csv").read_text("utf-8").splitlines()) == 4
+
+
+def test_python_exports_what_the_command_exports(plain: Command):
+    plain("export --format dpo -o out --pairs adjacent")
+    rules = arena.ExportRules(format="dpo", pairs="adjacent")
+    result = arena.export_run("last", "from-python", rules)
+    assert [file.lines for file in result.files] == [len(lines_of("out/train.jsonl"))]
+    for name in ("train.jsonl", "sources.jsonl", "README.md"):
+        assert Path("from-python", name).read_bytes() == Path("out", name).read_bytes()
+    assert arena.export_run("last", "none", arena.ExportRules(format="dpo", least_margin=99.0)).files == ()
