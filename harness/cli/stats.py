@@ -60,10 +60,7 @@ def stats(
     """
     from harness.archive import ComparisonReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
     from harness.core.errors import UsageError
-    from harness.core.settings_sources import load, merge_sources
 
     reader = open_archived(run, runs_dir, environ)
     if isinstance(reader, ComparisonReader):
@@ -71,17 +68,23 @@ def stats(
 
         refuse_parts_of_runs(reader, {"--ranking": ranking is not None, "--curve": curve})
         print_comparison_stats(reader, as_json=as_json)
-        return
-    if curve:
+    elif curve:
         from harness.cli.stats_curve import CurveRequest, show_curve
+        from harness.core.settings_sources import load, merge_sources
 
-        seed = load(merge_sources({"seed": seed, "runs_dir": runs_dir}, environ, None)).seed
-        show_curve(
-            reader, reader.info.id if run == "last" else run, CurveRequest(ranking, seed, **of_curve), as_json=as_json
-        )
-        return
-    if unused := next((name for name, value in of_curve.items() if value), None):
-        raise UsageError(f"--{unused} needs --curve")
+        drawn_by = load(merge_sources({"seed": seed}, environ, None)).seed
+        name = reader.info.id if run == "last" else run
+        show_curve(reader, name, CurveRequest(ranking, drawn_by, **of_curve), as_json=as_json)
+    elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value not in (None, False)]:
+        raise UsageError(f"--{unused[0]} needs --curve")
+    else:
+        _show_judges(reader, ranking, as_json=as_json)
+
+
+def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> None:
+    from harness.cli.console import stdout
+    from harness.cli.output import print_json
+
     newest = reader.ranking(ranking)
     rankings = [newest] if ranking else reader.rankings()
     if as_json:

@@ -82,12 +82,9 @@ def test_held_out_verdicts_are_one_a_pair_and_none_that_the_design_used(n: int, 
         kept = held_out(table, used, seed)
         assert len({frozenset(pair) for pair in kept}) == len(kept) <= table.pairs
         for better, worse in kept:
-            as_told = [
-                scores[0] > scores[1] if order == (better, worse) else scores[1] > scores[0]
-                for order in ((better, worse), (worse, better))
-                if order not in used and (scores := table.scores[order])
-            ]
-            assert any(as_told)
+            left = [order for order in ((better, worse), (worse, better)) if order not in used]
+            leads = {order: table.scores[order][0] - table.scores[order][1] - table.first_lead for order in left}
+            assert any((lead > 0) == (order == (better, worse)) for order, lead in leads.items())
 
 
 def test_a_judge_without_error_is_followed_by_every_full_design_and_a_design_of_less_keeps_less():
@@ -120,13 +117,23 @@ def test_more_calls_of_a_noisy_judge_agree_better_and_the_same_seed_gives_the_sa
     assert 0 < held.reference.tau.value < curve.reference.tau.value, "the truth itself errs"
 
 
-def test_a_first_side_only_judge_recommends_nothing_and_a_truth_that_prefers_nothing_gives_no_curve():
+def test_a_judge_of_the_first_side_only_gives_no_curve():
     table = a_table(6, 1)
     first_side = VerdictTable(table.entrants, 10, dict.fromkeys(table.scores, (8.0, 3.0)), 1, ())
-    curve = verdict_curve([first_side] * 4, all_designs(first_side, held=True), held=True, seed=0, plays=5)
-    assert curve
-    assert curve.chosen is None or curve.reference.tau.value <= 0
+    assert verdict_curve([first_side], all_designs(first_side, held=True), held=True, seed=0, plays=5) is None
     assert verdict_curve([first_side], all_designs(first_side), held=False, seed=0, plays=1) is None
+
+
+@given(st.integers(3, 7), SEEDS, st.floats(-5, 5))
+def test_what_standing_first_is_worth_does_not_change_what_is_held_out(n: int, seed: int, worth: float):
+    table = a_table(n, seed)
+    leaning = {order: (first + worth, second) for order, (first, second) in table.scores.items()}
+    ties = {order for scores in (table.scores, leaning) for order, (a, b) in scores.items() if abs(a - b) < 1e-6}
+    without_ties = [
+        {pair for pair in held_out(each, frozenset(), seed) if not {pair, pair[::-1]} & ties}
+        for each in (table, VerdictTable(table.entrants, 10, leaning, 1))
+    ]
+    assert without_ties[0] == without_ties[1]
 
 
 def test_scores_of_an_order_are_the_mean_over_repeats_and_repeated_matches_do_not_count():

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from harness.core.rankings import Match
@@ -15,6 +16,7 @@ from harness.ranking.judge_stats.preferences import Preference
 from harness.ranking.registry import Entry, make_topology
 from harness.ranking.table_play import OrderedPair, ScorePair, play_table
 
+_TINY = 1e-9
 _MOST = 1e6
 """No judge gives such scores: a file that holds them was not written by the harness, and their sums overflow."""
 
@@ -37,6 +39,11 @@ class VerdictTable:
     def both_orders(self) -> bool:
         """Whether each pair has a verdict in both orders."""
         return all((b, a) in self.scores for a, b in self.scores)
+
+    @cached_property
+    def first_lead(self) -> float:
+        """What standing first is worth: the mean lead of the side shown first."""
+        return _mean([first - second for first, second in self.scores.values()])
 
     @property
     def pairs(self) -> int:
@@ -102,15 +109,21 @@ def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignP
 def held_out(table: VerdictTable, used: frozenset[OrderedPair], *seed: int) -> list[Preference]:
     """Return what the other order's verdict prefers in each pair, one verdict a pair whatever the design asked for.
 
-    Of a pair that the design did not ask for, the seed draws the order.
+    Of a pair that the design did not ask for, the seed draws the order. What standing first is worth in the group is
+    taken off: else a judge that leans to a side would contradict each of its verdicts in the other order.
     """
     pairs = list(combinations(table.entrants, 2))
     kept = [
         (b, a) if (a, b) in used else (a, b) if (b, a) in used or coin else (b, a)
         for (a, b), coin in zip(pairs, Drawn(*seed).coins(len(pairs)), strict=True)
     ]
-    scored = [(order, table.scores[order]) for order in kept]
-    return [order if first > second else _turned(order) for order, (first, second) in scored if first != second]
+    leads = [(order, table.scores[order][0] - table.scores[order][1]) for order in kept]
+    return [order if lead > table.first_lead else _turned(order) for order, lead in leads if _tells(lead, table)]
+
+
+def _tells(lead: float, table: VerdictTable) -> bool:
+    """Tell whether a verdict prefers a side: it is no tie, and leads by another amount than standing first is worth."""
+    return abs(lead) > _TINY and abs(lead - table.first_lead) > _TINY
 
 
 def _orders_of(matches: Iterable[Match]) -> Iterable[OrderedPair]:
