@@ -358,3 +358,26 @@ def test_rollouts_that_never_ended_are_told(desk: Desk, runs: tuple[str, str]) -
     done = desk("compare", *runs, "--json")
     assert done.code == 3, "there is no pair"
     assert "12 rollouts of B never ended; `harness resume" in "\n".join(json.loads(done.out_text)["notes"])
+
+
+def test_a_jury_judges_and_the_verdicts_of_one_of_it_are_reused(desk: Desk, runs: tuple[str, str]) -> None:
+    assert desk("compare", *runs, "-q").code == 0
+    jury = ("--judge-model", "judge", "--judge-model", "other")
+    free = desk("compare", *runs, *jury, "--dry-run", "--json")
+    assert (json.loads(free.out_text)["reused"], json.loads(free.out_text)["would_buy"]) == (24, [24, 24])
+    done = desk("compare", *runs, *jury, "--json")
+    assert (done.code, figures(done)["win_rate"], len(desk.endpoint.of_judge)) == (0, 1.0, 48)
+
+
+def test_imported_runs_are_compared_by_a_judge_that_is_named(desk: Desk) -> None:
+    for model in MODELS:
+        said = [{"role": "user", "content": q} for q in QUERIES]
+        chats = [[q, {"role": "assistant", "content": f"{model} {n}"}] for q in said for n in range(2)]
+        (desk.work / f"{model}.jsonl").write_text("\n".join(json.dumps({"messages": chat}) for chat in chats))
+        assert desk("import", f"{model}.jsonl", "--name", model).code == 0
+    a, b = sorted(desk.folders(), key=lambda name: "strong" in name)
+    unnamed = desk("compare", a, b)
+    assert (unnamed.code, "name one with --judge-model" in unnamed.err_text) == (2, True)
+    done = desk("compare", a, b, "--judge-model", "judge", "--json")
+    assert done.code == 0, done.err_text
+    assert (figures(done)["win_rate"], figures(done)["pairs"], figures(done)["anchors"]) == (1.0, 8, None)
