@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.comparison_options import comparison_options
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, on_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) ->
     from harness.cli.first_line import nothing_begun, say_first
 
     parent, quiet, as_json = runs_folder(given["runs_dir"], environ), given["quiet"], given["as_json"]
-    say_first(f"loading what the comparison of {', '.join(sides)} needs", quiet=quiet)
+    say_first(f"loading what the comparison of {on_a_line(', '.join(sides))} needs", quiet=quiet)
     with nothing_begun():
         from harness.cli import process
         from harness.cli.compared_sides import asked_sides

@@ -8,7 +8,7 @@ import click
 
 from harness.cli import options
 from harness.cli.comparison_options import comparison_options
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, on_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def gate(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> Ex
     from harness.cli.first_line import nothing_begun, say_first
 
     parent, quiet = runs_folder(given["runs_dir"], environ), given["quiet"]
-    say_first(f"loading what the gate for {', '.join(sides)} needs", quiet=quiet)
+    say_first(f"loading what the gate for {on_a_line(', '.join(sides))} needs", quiet=quiet)
     with nothing_begun():
         from harness.cli import process
         from harness.cli.compared_sides import asked_sides

@@ -9,11 +9,16 @@ import pytest
 
 from harness.core.gates import GateResult
 from tests.cli.test_compare import Desk, by_model, partial_judge
-from tests.fake_endpoint import FakeEndpoint, Say, Seen, verdict
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge, verdict
 
 MANY = [f"Why is number {number} not another one?" for number in range(40)]
 FAR = ("--margin", "0.2")
 """A margin at which 20 queries can tell."""
+
+ROUND_ROBIN = (
+    *("run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "4"),
+    *("--judge-model", "judge", "--topology", "round_robin"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +167,45 @@ def test_looks_stop_early_and_a_comparison_of_the_same_runs_goes_on(desk: Desk):
     gate = GateResult.model_validate_json(done.out_text)
     assert (gate.finding, gate.planned_looks, [look.queries for look in gate.looks]) == ("not worse", 2, [20])
     assert gate.comparison.results[0].queries == 20
+    assert "a gate with 2 looks judged 20 of 40 queries" in "".join(gate.comparison.notes)
     half = len(desk.endpoint.of_judge) - asked
     again = desk("gate", *runs, "--looks", "2", "--json")
     assert (again.code, again.out, len(desk.endpoint.of_judge) - asked) == (0, done.out, half)
+    resumed = desk("resume", gate.comparison.comparison)
+    assert (resumed.code, len(desk.endpoint.of_judge) - asked) == (0, half), "the gate has told: nothing is missing"
+    assert desk("validate", gate.comparison.comparison).code == 0
     whole = json.loads(desk("compare", *runs, "--json").out_text)
     assert (whole["results"][0]["queries"], len(desk.endpoint.of_judge) - asked) == (40, 2 * half)
+
+
+def test_a_gate_stopped_by_its_ceiling_ends_with_4_and_goes_on_where_it_was(desk: Desk):
+    runs = desk.run("weak"), desk.run("strong")
+    before = len(desk.endpoint.of_judge)
+    prices = ("--price", "judge=1000/1000")
+    stopped = desk("gate", *runs, *prices, "--max-cost", "5", "--judge-concurrency", "1", "--allow-unsure")
+    assert (stopped.code, stopped.out) == (4, b""), stopped.err_text
+    bought = len(desk.endpoint.of_judge) - before
+    done = desk("gate", *runs)
+    assert done.code == 0
+    assert f"reused {bought}, bought {120 - bought}" in done.err_text
+
+
+def test_the_forecast_takes_the_spread_of_the_baselines_own_pairs(desk: Desk, runs: tuple[str, str]):
+    before = desk.folders()
+    desk.endpoint.judge = fair_judge()
+    assert desk(*ROUND_ROBIN).code == 0
+    (baseline,) = desk.folders() - before
+    row = json.loads(desk("gate", baseline, runs[1], "--dry-run", "--json").out_text)
+    assert row["forecast"]["spread_from"] == "runs"
+    assert 0.25 < row["forecast"]["spread"] <= 0.36, "the share of pairs that do not tie, over two pairs"
+
+
+def test_a_baseline_whose_own_pairs_flip_is_refused_before_anything_is_spent(desk: Desk, runs: tuple[str, str]):
+    before = desk.folders()
+    desk.endpoint.judge = first_side
+    assert desk(*ROUND_ROBIN).code == 0
+    (baseline,) = desk.folders() - before
+    asked = len(desk.endpoint.requests)
+    refused = desk("gate", baseline, runs[1])
+    assert (refused.code, len(desk.endpoint.requests)) == (2, asked)
+    assert f"in the baseline {baseline}, in 60 of 60 decided pairs" in refused.err_text

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from harness.archive import ComparisonReader
+from harness.archive import ComparisonInfo, ComparisonReader
 from harness.comparison import compare_queries, reasons_to_doubt
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
@@ -37,13 +37,27 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         strengths=said.strengths,
         figures=said.figures,
         slices=said.slices,
-        notes=(*newest.head.notes, *_notes(queries), *(f"cannot tell: {what}" for what in lost)),
+        notes=(
+            *newest.head.notes,
+            *_notes(queries),
+            *_stopped_early(info, len(queries)),
+            *(f"cannot tell: {what}" for what in lost),
+        ),
     )
 
 
 def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
     """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
     return {query.query: str(query.metadata[key]) for query in queries if query.metadata.get(key) is not None}
+
+
+def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
+    """Say of a gate's comparison that not all queries were judged, because a look told before."""
+    if info.early_stop and info.queries and judged < info.queries:
+        yield (
+            f"a gate with {info.early_stop.looks} looks judged {judged} of {info.queries} queries; the intervals here "
+            "are those of a single look"
+        )
 
 
 def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
