@@ -86,17 +86,6 @@ def mean_by_query(figures: Mapping[str, Iterable[float]]) -> dict[str, float]:
     return {query: sum(values) / len(values) for query, values in listed.items() if values}
 
 
-def spread_between_clusters(
-    outcomes: Mapping[str, Iterable[float]], clusters: Mapping[str, str] | None = None
-) -> float | None:
-    """Return the standard deviation between clusters of what the pairs of queries gave; None below two clusters.
-
-    `outcomes` holds for each query those of its pairs: 1 won, 0.5 tied, 0 lost. The standard error of a win rate over
-    C clusters is this by the root of C.
-    """
-    return Clusters.of(mean_by_query(outcomes), clusters).spread
-
-
 def ratio(sums: Any, sizes: Any, axis: int = -1) -> Any:
     """Return the ratio of sums along an axis: the mean over queries of drawn clusters."""
     return sums.sum(axis) / sizes.sum(axis)

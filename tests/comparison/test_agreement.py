@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
-from harness.comparison.clusters import Clusters, ratio, spread_between_clusters
+from harness.comparison.clusters import Clusters, ratio
 from harness.comparison.holm import holm
 from harness.comparison.intervals import interval_of_mean, interval_of_share, sign_flip_p
 from harness.comparison.power import detectable, enough_queries
@@ -132,11 +132,11 @@ def test_the_spread_of_uneven_clusters_is_the_standard_error_of_their_ratio(rng:
     drawn = stats.bootstrap((clusters.sums, clusters.sizes), ratio, paired=True, rng=np.random.default_rng(0))
     assert clusters.spread is not None
     assert clusters.spread / 20 == pytest.approx(drawn.standard_error, rel=0.05)
-    alike = {"a": [1.0, 1.0], "b": [0.0], "c": [0.5, 1.0], "d": [0.0]}
-    assert spread_between_clusters(alike) == pytest.approx(np.std([1, 0, 0.75, 0], ddof=1))
-    in_twos = spread_between_clusters(alike, {"a": "x", "b": "x", "c": "y", "d": "y"})
+    means = {"a": 1.0, "b": 0.0, "c": 0.75, "d": 0.0}
+    assert Clusters.of(means).spread == pytest.approx(np.std([1, 0, 0.75, 0], ddof=1))
+    in_twos = Clusters.of(means, {"a": "x", "b": "x", "c": "y", "d": "y"}).spread
     assert in_twos == pytest.approx(np.std([0.5, 0.375], ddof=1))
-    assert spread_between_clusters({"a": [1.0]}) is None
+    assert Clusters.of({"a": 1.0}).spread is None
 
 
 def test_strengths_are_choixs_and_those_of_every_draw_at_once(rng: np.random.Generator):
