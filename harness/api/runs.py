@@ -10,7 +10,7 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import RunReader, attestation_of, last_unfinished
+from harness.archive import RunReader, attestation_of, find_archived, last_unfinished
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -35,6 +35,7 @@ from harness.pipeline import (
     rescore_run,
     resume_run,
     run_queries,
+    validate_comparison,
     validate_run,
 )
 from harness.report import write_page
@@ -239,12 +240,13 @@ async def replay(
 async def validate(
     run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
 ) -> Validation:
-    """Check every line, checksum, hash, reference and ranking of a run, as `harness validate` does.
+    """Check every line, checksum, hash, reference and ranking of a run or comparison, as `harness validate` does.
 
     With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked.
     """
-    folder = folder_of(run, runs_dir)
-    return await anyio.to_thread.run_sync(lambda: validate_run(folder, clock, repair=repair))
+    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), parent_of(runs_dir))
+    look = validate_comparison if kind == "comparison" else validate_run
+    return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
 
 
 @door_at_once

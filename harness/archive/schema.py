@@ -1,24 +1,30 @@
-"""The published JSON Schema of every line and file that a run is made of."""
+"""The published JSON Schema of every line and file that runs and comparisons are made of."""
 
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead
+from harness.core.comparisons import ComparedQuery
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.core.verdicts import Verdict
 
 _RECORDS: dict[str, Any] = {
-    "run.json": RunInfo,
+    RUN_FILE: RunInfo,
+    COMPARISON_FILE: ComparisonInfo,
     "query": Query,
     "rollout": Rollout,
     "verdict": Verdict,
     "ranking-header": RankingHead,
     "group": GroupRanking,
+    "comparison-header": ComparisonHead,
+    "compared": ComparedQuery,
 }
 _OTHERS: dict[str, dict[str, Any]] = {
     "header": {
@@ -28,13 +34,22 @@ _OTHERS: dict[str, dict[str, Any]] = {
     },
     "blob": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "text": {"type": "string"}},
     "footer": {"groups": {"type": "integer"}},
+    "comparison-footer": {"queries": {"type": "integer"}},
 }
-_REQUIRED = {"header": ["at", "versions"], "blob": ["sha256", "text"], "footer": ["groups"]}
-_KINDS = {"ranking-header": "header"}
+_REQUIRED = {
+    "header": ["at", "versions"],
+    "blob": ["sha256", "text"],
+    "footer": ["groups"],
+    "comparison-footer": ["queries"],
+}
+_KINDS = {"ranking-header": "header", "comparison-header": "header", "comparison-footer": "footer"}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schema of each record by name; `header` opens a segment, `ranking-header` a ranking."""
+    """Return the JSON Schema of each record by name.
+
+    `header` opens a segment, `ranking-header` a ranking, `comparison-header` what a comparison says.
+    """
     by_name = {name: TypeAdapter[Any](kind).json_schema(mode="serialization") for name, kind in _RECORDS.items()}
     by_name |= {
         name: {"type": "object", "properties": props, "required": _REQUIRED[name]} for name, props in _OTHERS.items()
@@ -53,7 +68,7 @@ def schema_of(name: str) -> dict[str, Any]:
 def _published(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Add what stands on the line beside the record: its checksum, its version, its kind."""
     head: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
-    if name == "run.json":
+    if name in {RUN_FILE, COMPARISON_FILE}:
         return schema | head
     line = {
         "crc": {"type": "string", "pattern": "^[0-9a-f]{8}$", "description": "CRC-32 of the line after this member"},

@@ -1,13 +1,16 @@
-"""Is a path inside of a run folder, whose files are data from a stranger?
+"""Is a path inside of the folder of a run or a comparison, whose files are data from a stranger?
 
 harness.__main__ asks this before it imports anything else, so only what Python has already loaded is imported here.
 """
 
 import os
 
+_MADE_BY = ("run.json", "compare.json")
+"""A folder with one of these files is a run or a comparison."""
+
 
 def enclosing_run(path: str | os.PathLike[str]) -> str | None:
-    """Return the run folder that a path is in, or is: the nearest folder with a run.json; None where there is none.
+    """Return the folder of a run or a comparison that a path is in, or is: the nearest one; None where there is none.
 
     The path counts as written and with its links followed.
     """
@@ -15,7 +18,7 @@ def enclosing_run(path: str | os.PathLike[str]) -> str | None:
     for start in (written, os.path.realpath(written)):
         folder = start
         while True:
-            if os.path.lexists(os.path.join(folder, "run.json")):
+            if any(os.path.lexists(os.path.join(folder, name)) for name in _MADE_BY):
                 return folder
             parent = os.path.dirname(folder)
             if parent == folder:

@@ -23,6 +23,7 @@ from harness.archive.lines import encode
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.records import to_json
+from harness.core.run_folders import enclosing_run
 from tests.archive.comparing import (
     a_comparison,
     a_comparison_head,
@@ -195,6 +196,14 @@ def test_a_run_is_no_comparison_and_a_comparison_no_run(tmp_path: Path) -> None:
 
 
 # ---- Written by a stranger
+
+
+def test_a_file_in_a_comparison_counts_as_a_strangers_as_one_in_a_run_does(tmp_path: Path) -> None:
+    folder = a_filled_comparison(tmp_path)
+    (tmp_path / "link.py").symlink_to(folder / "agent.py")
+    for inside in (folder, folder / "agent.py", folder / "agents_config" / "search.py", tmp_path / "link.py"):
+        assert enclosing_run(inside) == str(folder)
+    assert enclosing_run(tmp_path) is None
 
 
 @pytest.mark.parametrize(
