@@ -5,10 +5,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from math import comb
 from pathlib import Path
+
+import anyio.lowlevel
 
 from harness.archive import ComparisonHead, ComparisonReader, ComparisonStore, ComparisonWriter, FolderReader, RunReader
 from harness.core.comparisons import ComparedSide
+from harness.core.progress import Progress
 from harness.judging import PairLedger, VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
@@ -105,11 +109,25 @@ async def _payable(
 
 @dataclass
 class _Tally:
+    """What the queries took so far; the watcher hears the bounds of all judge calls, which close in."""
+
+    progress: Progress
+    left: int
+    """Queries."""
+    most: int = 0
+    """Judge calls of a query."""
+    asked: int = 0
     bought: int = 0
     reused: int = 0
     out_of_quota: bool = False
 
+    def tell(self) -> None:
+        self.progress.total("judging", self.asked, self.asked + self.left * self.most)
+
     def add(self, ledger: PairLedger) -> None:
+        self.left -= 1
+        self.asked += len(ledger.bought)
+        self.tell()
         self.bought += ledger.judged
         self.reused += len(ledger.reused)
         failed = (verdict for verdict in ledger.bought.values() if verdict.status == "failed")
@@ -127,16 +145,19 @@ async def judge_into(
 ) -> ComparisonResult:
     """Judge all shared queries into a file of the comparison, which is finished if nothing stops the work."""
     surroundings.progress.opened(store.folder)
-    judging, tally = plan.judging, _Tally()
+    judging, tally = plan.judging, _Tally(surroundings.progress, len(plan.matched.queries))
     steps = looking_steps(plan, readers[0])
     ceiling = ceiling_of(judging.settings, judging.judge)
     others = [lender for lender in lenders if lender.folder != store.folder]
     cache = VerdictCache(store, surroundings.progress, others, ceiling, stop=surroundings.stop)
     with one_error(store, new=new):
         async with open_cross_judge(plan, cache, surroundings) as judge:
+            tally.most = judge.calls((plan.options.pairs + 1) * comb(len(readers), 2))
+            tally.tell()
             with _file(store, plan, readers, surroundings) as writer:
 
                 async def work(query: SharedQuery) -> None:
+                    await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
                     groups = [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
                     ledger = PairLedger()
                     compared = await judge(query, groups, ledger, store.put_blob)
