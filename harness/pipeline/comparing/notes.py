@@ -13,6 +13,9 @@ from harness.pipeline.resolve import JudgeSpec
 _FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}
 """Names of models that belong to another name's family."""
 
+_VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
+"""What stands before a model's name: `anthropic.` in `anthropic.claude-5`, `ft:` in that of a fine-tuned model."""
+
 
 def notes_of(
     readers: Sequence[RunReader], sides: Sequence[ComparedSide], judge: JudgeSpec, rubric: str
@@ -52,7 +55,7 @@ def _families(sides: Sequence[ComparedSide], judge: JudgeSpec) -> Iterator[str]:
 
 def family_of(model: str) -> str:
     """Return the family of a model, by its name: `gpt` of `openai/gpt-5.2` and of `o3-mini`."""
-    name = model.rsplit("/", 1)[-1].lower()
+    name = _VENDOR.sub("", model.rsplit("/", 1)[-1].lower())
     begin = re.match(r"[a-z]+", name)
     word = begin.group() if begin else name
     return _FAMILIES.get(word, word)
