@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.archive import RunReader
 from harness.core.comparisons import ComparedSide
-from harness.core.wording import call
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import recorded_judge
 from harness.pipeline.resolve import JudgeSpec
@@ -69,7 +68,7 @@ def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> 
         missing = (wanted * len(queries) if reader.info.judge and isinstance(wanted, int) else 0) - ended
         if missing > 0:
             rollouts = "1 rollout" if missing == 1 else f"{missing} rollouts"
-            yield f"{rollouts} of {side.label} never ended; {call('resume', side.run)} runs what is missing"
+            yield f"{rollouts} of {side.label} never ended; `harness resume {side.run}` runs what is missing"
 
 
 def _only_here(side: ComparedSide) -> str:
