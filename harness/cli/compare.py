@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.comparison_files import ComparisonFiles, file_options
 from harness.cli.comparison_options import comparison_options
 from harness.core.errors import ExitCode, on_a_line
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @comparison_options
+@file_options
 @click.option("--allow-offline", is_flag=True, help="Compare runs on the embedded model too: a self-test.")
 @click.pass_obj
 def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> ExitCode:
@@ -45,4 +47,5 @@ def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) ->
         return ExitCode.DONE
     announce_comparison(console, quote)
     result = compare_asked(asked, environ, console, quiet=quiet)
-    return deliver_comparison(result, max_failures=asked.settings.max_failures, as_json=as_json, quiet=quiet)
+    files, most = ComparisonFiles(given["markdown"], given["csv"]), asked.settings.max_failures
+    return deliver_comparison(result, files, max_failures=most, as_json=as_json, quiet=quiet)

@@ -10,6 +10,7 @@ from rich.console import Console
 from harness.archive import ComparisonReader
 from harness.cli import process
 from harness.cli.compared_sides import AskedSides
+from harness.cli.comparison_files import ComparisonFiles
 from harness.cli.console import stdout
 from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
@@ -28,13 +29,17 @@ def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Consol
         return process.run_interruptible(work, bars, around.stop, asked.settings.grace)
 
 
-def deliver_comparison(result: ComparisonResult, *, max_failures: int, as_json: bool, quiet: bool) -> ExitCode:
-    """Write the page, print the comparison, say on stderr what was bought now, and return the exit code."""
+def deliver_comparison(
+    result: ComparisonResult, files: ComparisonFiles | None = None, *, max_failures: int, as_json: bool, quiet: bool
+) -> ExitCode:
+    """Write the page and the files, print the comparison, say on stderr what was bought, and return the exit code."""
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             return _nothing_compared(result)
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
+        if files:
+            files.write(reader, comparison)
         print_comparison(reader, comparison, as_json=as_json)
     if not quiet:
         say(f"reused {result.reused}, bought {result.bought}", err=True)

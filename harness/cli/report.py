@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
+from harness.cli.comparison_files import ComparisonFiles, file_options
+from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +20,17 @@ if TYPE_CHECKING:
 @click.command()
 @options.run_argument
 @click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
+@file_options
 @options.setting_option("runs_dir")
 @click.pass_obj
-def report(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: Path | None) -> None:
+def report(
+    environ: Mapping[str, str],
+    run: str,
+    ranking: str | None,
+    markdown: Path | None,
+    csv: Path | None,
+    runs_dir: Path | None,
+) -> None:
     """Write the report.html of a run, or of a comparison, from its archive, and print where it is."""
     from harness.archive import ComparisonReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
@@ -30,15 +40,19 @@ def report(environ: Mapping[str, str], run: str, ranking: str | None, runs_dir: 
     reader = open_archived(run, runs_dir, environ)
     if isinstance(reader, ComparisonReader):
         refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
-        say(str(_write_comparison_page(reader)))
+        say(str(_write_comparison(reader, ComparisonFiles(markdown, csv))))
         return
+    if markdown or csv:
+        raise UsageError(f"{'--markdown' if markdown else '--csv'} writes a comparison, and {reader.info.id} is a run")
     page = reader.folder / "report.html"
     write_page(reader, reader.ranking(ranking), page)
     say(str(page))
 
 
-def _write_comparison_page(reader: ComparisonReader) -> Path:
+def _write_comparison(reader: ComparisonReader, files: ComparisonFiles) -> Path:
     from harness.pipeline import comparison_of
     from harness.report import write_comparison_page
 
-    return write_comparison_page(reader, comparison_of(reader))
+    comparison = comparison_of(reader)
+    files.write(reader, comparison)
+    return write_comparison_page(reader, comparison)

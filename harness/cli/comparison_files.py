@@ -1,0 +1,50 @@
+"""What a comparison is written to beside its page: Markdown for a pull request, and every match as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.archive import ComparisonReader
+    from harness.core.comparisons import Comparison
+
+_MARKDOWN = click.option(
+    "--markdown",
+    metavar="FILE",
+    type=options.FILE,
+    help="Of a comparison: write verdict, figures and the ten worst losses as Markdown.",
+)
+_CSV = click.option(
+    "--csv", metavar="FILE", type=options.FILE, help="Of a comparison: write every match as a line of CSV."
+)
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name the files, `markdown` and `csv`."""
+    return _MARKDOWN(_CSV(command))
+
+
+@dataclass(frozen=True)
+class ComparisonFiles:
+    """The files that a user asked for."""
+
+    markdown: Path | None = None
+    csv: Path | None = None
+
+    def write(self, reader: ComparisonReader, comparison: Comparison) -> None:
+        """Write them, over what is there. Raises CannotWrite."""
+        from harness.cli.new_files import write_new
+        from harness.report import comparison_markdown, matches_csv
+
+        if self.markdown:
+            write_new(self.markdown, comparison_markdown(comparison, reader.queries()), force=True)
+        if self.csv:
+            write_new(self.csv, "".join(matches_csv(comparison, reader.queries())), force=True)
