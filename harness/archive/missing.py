@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import Archived, list_archived
 from harness.archive.reader import RunReader
@@ -95,6 +94,8 @@ def _left_of_run(folder: Path) -> _Left:
 
 
 def _left_of_comparison(folder: Path) -> _Left:
+    from harness.archive.comparison_reader import ComparisonReader  # noqa: PLC0415 - `ls` of runs alone reads none
+
     with ComparisonReader(folder) as reader:
         files = reader.files()
         if not files or not files[-1].finished:

@@ -3,13 +3,17 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.archive import ComparisonReader, RunReader, find_archived, find_run
+from harness.archive import RunReader, find_archived, find_run
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
+
+if TYPE_CHECKING:  # most commands are about runs
+    from harness.archive import ComparisonReader
 
 
 def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
@@ -22,18 +26,20 @@ def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> Run
     return open_folder(find_run(run, runs_folder(runs_dir, environ)))
 
 
-def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader | ComparisonReader:
+def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> "RunReader | ComparisonReader":
     """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
     folder, kind = find_archived(run, runs_folder(runs_dir, environ))
     return open_comparison(folder) if kind == "comparison" else open_folder(folder)
 
 
-def open_comparison(folder: Path) -> ComparisonReader:
+def open_comparison(folder: Path) -> "ComparisonReader":
     """Return a reader of the comparison in a folder; it is closed when the command ends."""
+    from harness.archive import ComparisonReader
+
     return click.get_current_context().with_resource(ComparisonReader(folder))
 
 
-def refuse_parts_of_runs(reader: ComparisonReader, options: Mapping[str, bool]) -> None:
+def refuse_parts_of_runs(reader: "ComparisonReader", options: Mapping[str, bool]) -> None:
     """Raise UsageError for an option, of those that a user may have given, that only a run has a use for."""
     if given := next((flag for flag, is_given in options.items() if is_given), None):
         side = reader.info.sides[0]

@@ -64,10 +64,12 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
 
 
 def _line(archived: Archived) -> RunLine | ComparisonRow:
-    from harness.archive import ComparisonReader, RunReader
+    from harness.archive import RunReader
     from harness.report import comparison_row, run_line
 
     if archived.kind == "comparison":
+        from harness.archive import ComparisonReader
+
         with ComparisonReader(archived.folder) as reader:
             return comparison_row(reader)
     with RunReader(archived.folder) as reader:

@@ -32,13 +32,13 @@ def report(
     runs_dir: Path | None,
 ) -> None:
     """Write the report.html of a run, or of a comparison, from its archive, and print where it is."""
-    from harness.archive import ComparisonReader
+    from harness.archive import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.cli.output import say
     from harness.report import write_page
 
     reader = open_archived(run, runs_dir, environ)
-    if isinstance(reader, ComparisonReader):
+    if not isinstance(reader, RunReader):
         refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
         say(str(_write_comparison(reader, ComparisonFiles(markdown, csv))))
         return

@@ -67,7 +67,7 @@ def show(
 
     Of a comparison: what it says, the figures of its sides, and the queries that were lost.
     """
-    from harness.archive import ComparisonReader
+    from harness.archive import RunReader
     from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
     from harness.cli.run_overview import print_run
     from harness.cli.show_matches import show_matches
@@ -78,7 +78,7 @@ def show(
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, transcript=transcript, brief=brief)
     reader = open_archived(run, runs_dir, environ)
-    if isinstance(reader, ComparisonReader):
+    if not isinstance(reader, RunReader):
         named = {"--query": query is not None, "--ranking": ranking is not None}
         refuse_parts_of_runs(reader, parts | tables | named)
         _show_comparison(reader, as_json=as_json)

@@ -58,12 +58,12 @@ def stats(
     --curve plays every topology with every estimator on the verdicts of a judged round robin, and says how few calls
     would do. It asks no model.
     """
-    from harness.archive import ComparisonReader
+    from harness.archive import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.core.errors import UsageError
 
     reader = open_archived(run, runs_dir, environ)
-    if isinstance(reader, ComparisonReader):
+    if not isinstance(reader, RunReader):
         from harness.cli.comparison_stats import print_comparison_stats
 
         refuse_parts_of_runs(reader, {"--ranking": ranking is not None, "--curve": curve})

@@ -3,26 +3,20 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from harness.archive import (
-    ComparisonInfo,
-    ComparisonReader,
-    RankingFile,
-    RunInfo,
-    RunReader,
-    RunState,
-    state_of,
-    state_of_comparison,
-)
+from harness.archive import RankingFile, RunInfo, RunReader, RunState, state_of, state_of_comparison
 from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.sums import sum_if_known
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.report.text import dollars
+
+if TYPE_CHECKING:  # most runs folders hold runs alone
+    from harness.archive import ComparisonInfo, ComparisonReader
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class RunLine:
 class ComparisonRow:
     """A comparison in a list of runs."""
 
-    info: ComparisonInfo
+    info: "ComparisonInfo"
     queries: int
     """How many have been compared."""
     state: RunState
@@ -155,7 +149,7 @@ def run_line(reader: RunReader) -> RunLine:
     )
 
 
-def comparison_row(reader: ComparisonReader) -> ComparisonRow:
+def comparison_row(reader: "ComparisonReader") -> ComparisonRow:
     """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
     newest = reader.newest()
     state = state_of_comparison(reader.folder, newest)
