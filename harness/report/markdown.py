@@ -19,8 +19,8 @@ _TEXT = 160
 """Characters of a stranger's text."""
 _PROSE = re.compile(r"(?:[A-Za-z0-9 ,;:%()−–+'-]|\.(?=[\d ]|$)|\[[−\d., ]+\])*")
 """Text in which no reader of Markdown sees markup, a link or a mention."""
-_REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}", re.IGNORECASE)
-"""What GitHub would take for an issue or a commit."""
+_REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}|\][(:\[]", re.IGNORECASE)
+"""What GitHub would take for an issue, a commit or a link."""
 
 
 def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]) -> str:

@@ -93,6 +93,14 @@ def test_nothing_that_a_stranger_wrote_means_anything_in_markdown():
         assert not any(part in prose for part in ("@", "#", "octocat", "evil", "<", "`", "://", "GH-"))
 
 
+@pytest.mark.parametrize(
+    "name", ["[1](2)", "[1]: 2", "[1][2]", "GH-12", "0123abc", "a.b", "x_y_z", "*x*", "<b>", "~x~"]
+)
+def test_a_note_in_which_a_name_means_something_is_a_code_span(name: str):
+    made = make(2, notes=(f"the judge {name} and side B share a family",))
+    assert f"`note: the judge {name} and" in comparison_markdown(made.comparison, made.queries)
+
+
 def test_markdown_holds_verdict_figures_and_at_most_ten_losses():
     writer = Writer()
     queries = [writer.query(number, (-1.0 - number / 10, 0.5)) for number in range(4)]
