@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import click
+
 from tests.archive.comparing import a_comparison, a_comparison_head, a_filled_comparison, compared_query
 from tests.archive.making import an_info
 from tests.builders import AT, an_unjudged
@@ -114,14 +116,20 @@ def test_an_option_that_only_a_run_has_a_use_for_is_refused_by_name(tmp_path: Pa
 TAKE_BOTH = {"show", "stats", "report", "validate", "resume"}
 
 
+def _a_value(option: click.Option) -> str:
+    return option.type.choices[0] if isinstance(option.type, click.Choice) else "some"
+
+
 def test_every_other_command_says_in_a_line_that_it_needs_a_run_and_what_to_type(tmp_path: Path):
     room = Room.make(tmp_path / "room")
     a_filled_comparison(room.runs, COMPARISON)
-    values = {"rubric": "writing", "format": "messages", "out": "out.jsonl", "first": "0", "second": "1"}
+    values = {"rubric": "writing", "format": "messages", "first": "0", "second": "1"}
     told: dict[str, str] = {}
     for command in commands():
         if command.takes_run and command.name not in TAKE_BOTH:
             argv = next(argument_lists(command, Values(run=COMPARISON, by_name=values)))
+            needed = [option for option in command.valued if option.required and option.opts[0] not in argv]
+            argv += tuple(word for option in needed for word in (option.opts[0], _a_value(option)))
             done = attempt(argv, room.work, room.environ())
             told[command.name] = done.err_text
             assert done.code == 2, command.name
