@@ -121,7 +121,17 @@ def lines_reading(values: Values) -> list[tuple[str, ...]]:
 
 def _plain(command: Command, values: Values) -> tuple[str, ...]:
     words = [_argument(name, values) for name in command.arguments if _is_set(command, name, values)]
-    return (*command.words, *(FREE if command.rolls_out else ()), *words)
+    return (*command.words, *(FREE if command.rolls_out else ()), *words, *needed_options(command, values))
+
+
+def needed_options(command: Command, values: Values, beside: str | None = None) -> Iterator[str]:
+    """Yield the options that must be there, but for `beside`: of choices the first, of files a new one."""
+    for name, option in command.options.items():
+        if option.required and name != beside:
+            usual = str(option.type.choices[0]) if isinstance(option.type, click.Choice) else "runs/new"
+            yield from (option.opts[0], values.by_name.get(name, usual))
+    if "allow_offline" in command.options:
+        yield "--allow-offline"
 
 
 def _is_set(command: Command, name: str, values: Values) -> bool:
@@ -137,4 +147,6 @@ def _values_of(option: click.Option, values: Values) -> Sequence[str]:
         return (values.by_name[option.name],)
     if option.name == "reuse":
         return (values.run,)
+    if option.required and isinstance(option.type, click.Choice):
+        return [str(choice) for choice in option.type.choices]
     return values.numbers if option.name in {"rollout", "match"} else ()

@@ -4,7 +4,7 @@ import os
 import random
 
 from tests.fuzz.attacks import Attack, Room
-from tests.fuzz.commands import FREE, Command, commands
+from tests.fuzz.commands import FREE, Command, Values, commands, needed_options
 from tests.fuzz.words import hostile_word
 
 
@@ -23,7 +23,9 @@ def _line(rng: random.Random, command: Command, room: Room) -> tuple[str, ...]:
     for argument in command.arguments.values():
         words += [hostile_word(rng)] * (argument.required or rng.random() < 0.6)
     for option in rng.sample(command.valued, min(rng.choice((0, 1, 1, 2, 4)), len(command.valued))):
-        words += [option.opts[0], _value(rng, room, writes=option.name == "runs_dir")]
+        words += [option.opts[0], _value(rng, room, writes=option.name in {"runs_dir", "to"})]
+    if rng.random() < 0.8:
+        words += (word for word in needed_options(command, Values()) if word not in words)
     if command.flags and rng.random() < 0.4:
         words.append(rng.choice(command.flags))
     if rng.random() < 0.1:

@@ -8,7 +8,7 @@ import socket
 import click
 
 from tests.fuzz.attacks import Attack, Room
-from tests.fuzz.commands import EMBEDDED_JUDGE, FREE, Command, commands
+from tests.fuzz.commands import EMBEDDED_JUDGE, FREE, Command, Values, commands, needed_options
 from tests.fuzz.mutations import deep
 
 _NAMES = {"queries", "rubric", "file", "name", "agent", "run", "runs", "reuse", "ssl"}
@@ -53,6 +53,7 @@ def _line(command: Command, parameter: click.Parameter, word: str) -> tuple[str,
     for argument in command.arguments.values():
         if argument is parameter or argument.required:
             plain.append(word)
+    plain += needed_options(command, Values(), parameter.name)
     return (*plain, parameter.opts[0], word) if isinstance(parameter, click.Option) else tuple(plain)
 
 
