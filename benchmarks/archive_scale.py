@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,8 +61,8 @@ def rollout(run: str, query: str, index: int, rng: random.Random) -> Rollout:
     )
 
 
-async def generate(folder: Path, groups: int) -> Path:
-    """Write the run: verdicts by the embedded judge, no fsync, no ranking."""
+async def generate(folder: Path, groups: int, with_calls: Callable[[Rollout, RunStore], Rollout] | None = None) -> Path:
+    """Write the run: verdicts by the embedded judge, no fsync, no ranking; `with_calls` may add calls to a rollout."""
     settings = as_written(Settings(judge_budget=0))
     info = RunInfo(
         schema_version=1,
@@ -89,7 +90,7 @@ async def generate(folder: Path, groups: int) -> Path:
             rollouts = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))
             store.add_query(query)
             for r in rollouts:
-                store.add_rollout(r)
+                store.add_rollout(with_calls(r, store) if with_calls else r)
             await rank_group(Group(query=query, rollouts=rollouts), jury, Rules(), random.Random(0))
         return store.folder
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -178,6 +179,14 @@ def test_several_runs_go_into_one_export_each_once(plain: Command):
         assert len({row["run"] for row in csv.DictReader(file)}) == 2
     with pytest.raises(UsageError, match="one run"):
         plain(f"export {both[0]} {both[1]} --ranking x --format sft -o more")
+
+
+def test_a_line_is_written_once(plain: Command):
+    (run,) = Path("runs").iterdir()
+    shutil.copytree(run, f"copies/{run.name}")
+    out = json.loads(plain(f"export {run} copies/{run.name} --format dpo -o out --json"))
+    assert [file["lines"] for file in out["files"]] == [3]
+    assert {"what": "line", "why": "the same as a line before", "count": 3} in out["left_out"]
 
 
 def test_bad_input_has_its_exit_code_and_leaves_no_folder(command: Command):
