@@ -15,7 +15,7 @@ from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
 QUERIES = ("Why is the sky blue?", "What is Lisp?", "Who was Ada?", "How do bees fly?")
-MODELS = {"weak": 3, "strong": 8}
+MODELS = {"weak": 3, "middling": 5, "strong": 8}
 
 
 NUMBERS = count()
@@ -305,7 +305,6 @@ def test_a_first_call_that_is_refused_leaves_nothing_behind(desk: Desk) -> None:
 
 
 def test_three_sides_are_compared_two_by_two(desk: Desk, runs: tuple[str, str]) -> None:
-    MODELS["middling"] = 5
     done = desk("compare", *runs, desk.run("middling"), "--json")
     comparison = json.loads(done.out_text)
     rates = {"".join(result["sides"]): result["win_rate"] for result in comparison["results"]}
@@ -370,7 +369,7 @@ def test_a_jury_judges_and_the_verdicts_of_one_of_it_are_reused(desk: Desk, runs
 
 
 def test_imported_runs_are_compared_by_a_judge_that_is_named(desk: Desk) -> None:
-    for model in MODELS:
+    for model in ("weak", "strong"):
         said = [{"role": "user", "content": q} for q in QUERIES]
         chats = [[q, {"role": "assistant", "content": f"{model} {n}"}] for q in said for n in range(2)]
         (desk.work / f"{model}.jsonl").write_text("\n".join(json.dumps({"messages": chat}) for chat in chats))
