@@ -122,5 +122,5 @@ def test_what_an_archive_holds_is_validated_at_one_door(room: str):
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in own
     ]
-    of_other_texts = {"doctor/local_servers.py", "doctor/labelled_pairs.py"}  # a server's reply, a user's own file
+    of_other_texts = {"doctor/local_servers.py", "formats/labelled_pairs.py"}  # a server's reply, a user's own file
     assert [call for call in calls if call.split(":")[0] not in of_other_texts] == []

@@ -13,12 +13,18 @@ from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.wording import as_spoken, from_python
-from harness.pipeline import RunResult
+from harness.pipeline import RunResult, answer_labels
 from harness.report import (
+    CurveTruth,
     RankingChange,
     change_against_earlier,
+    curve_json,
     judge_qualities,
+    judges_json,
+    judges_side_by_side,
+    judging_curve,
     quality_json,
+    round_robin_of,
     run_json,
     summarize,
     write_page,
@@ -118,6 +124,35 @@ class Run:
         of_run = self._as_kept(ranking)
         qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
         return [quality_json(quality) for quality in qualities]
+
+    @from_python()
+    def judges(self, labels: Path | str | None = None) -> Mapping[str, Any]:
+        """Return the judges of the run side by side, as `harness judges --json` does.
+
+        `labels` is a file of labelled pairs, by default labels.jsonl of the run. Raises UsageError for a bad file.
+        """
+        labelled = answer_labels(self._reader, Path(labels) if labels else None)
+        return judges_json(judges_side_by_side(self._reader, self._reader.rankings(), labelled))
+
+    @from_python()
+    def curve(
+        self,
+        ranking: str | None = None,
+        *,
+        truth: CurveTruth | None = None,
+        against: str | None = None,
+        labels: Path | str | None = None,
+        seed: int = 0,
+    ) -> Mapping[str, Any]:
+        """Return accuracy against judge calls of a judged round robin, as `harness stats --curve --json` does.
+
+        Raises UsageError without a round robin, or for a truth that there is not; NothingRankable.
+        """
+        judged = round_robin_of(self._reader, ranking, self.id)
+        other = self._reader.ranking(against) if against else None
+        labelled = answer_labels(self._reader, Path(labels) if labels else None)
+        curve = judging_curve(self._reader, judged, truth=truth, against=other, labels=labelled, seed=seed)
+        return curve_json(curve)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""

@@ -18,9 +18,9 @@ from harness.doctor import (
     calibration_lines,
     count_calibration_calls,
     judge_to_check,
-    read_pairs,
     run_free_checks,
 )
+from harness.formats import read_pairs
 from harness.report import Column, TableRow, on_one_line, table_lines, visible_text
 
 

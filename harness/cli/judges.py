@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
-from harness.cli.labels import answer_labels, labels_option
+from harness.cli.labels import labels_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +41,7 @@ def judges(
     from harness.cli.output import print_json
     from harness.core.errors import UsageError
     from harness.core.wording import call
+    from harness.pipeline import answer_labels
     from harness.report import judges_json, judges_side_by_side, side_by_side_lines
 
     reader = open_run(run, runs_dir, environ)

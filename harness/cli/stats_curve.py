@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.cli.console import stdout
-from harness.cli.labels import answer_labels
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import print_json, say
-from harness.core.errors import UsageError
+from harness.pipeline import answer_labels
 from harness.report import curve_csv, curve_json, curve_lines, curve_svg, judging_curve, round_robin_of
 
 if TYPE_CHECKING:
@@ -39,16 +38,10 @@ def show_curve(reader: RunReader, run: str, asked: CurveRequest, *, as_json: boo
     `run` is how the user calls the run. Raises UsageError, NothingRankable, CannotWrite.
     """
     files = [path for path in (asked.csv, asked.svg) if path]
-    if asked.against and asked.truth not in (None, "ranking"):
-        raise UsageError(f"--against {asked.against} is a ranking: it does not go with --truth {asked.truth}")
-    if asked.truth == "ranking" and not asked.against:
-        raise UsageError("--truth ranking needs --against ID: the ranking that is the truth")
     for path in files if not asked.force else ():
         refuse_existing(path)
     ranking = round_robin_of(reader, asked.ranking, run)
     against = reader.ranking(asked.against) if asked.against else None
-    if against and against.head.id == ranking.head.id:
-        raise UsageError(f"--against {asked.against} is the round robin itself: name another ranking")
     labels = answer_labels(reader, asked.labels)
     curve = judging_curve(reader, ranking, truth=asked.truth, against=against, labels=labels, seed=asked.seed)
     for path, text in ((asked.csv, curve_csv), (asked.svg, curve_svg)):

@@ -10,9 +10,9 @@ from harness.doctor.calibration_summary import calibration_json, calibration_lin
 from harness.doctor.checks import Check, Status
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync, judge_to_check
-from harness.doctor.labelled_pairs import bundled_pairs, pairs_in_text, read_pairs
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
+from harness.doctor.packaged_pairs import bundled_pairs
 from harness.doctor.request import DoctorRequest
 
 __all__ = [
@@ -34,9 +34,7 @@ __all__ = [
     "count_live_calls",
     "judge_to_check",
     "offer_live_checks",
-    "pairs_in_text",
     "parse_ports",
-    "read_pairs",
     "run_free_checks",
     "run_live_checks",
 ]

@@ -10,8 +10,8 @@ from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
-from harness.doctor.labelled_pairs import Label, LabelledPair
 from harness.doctor.request import DoctorRequest
+from harness.formats import Label, LabelledPair
 from harness.judging import CachedPairJudge, PairLedger, Rubric, Task, VerdictCache
 from harness.pipeline import JudgeSpec, Surroundings, for_each, open_judge
 from harness.ranking import JudgeCall, Share, Tally, exact, kappa, tally

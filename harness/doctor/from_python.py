@@ -19,9 +19,10 @@ from harness.doctor.calibration import Calibration, calibrate
 from harness.doctor.calibration_summary import calibration_json
 from harness.doctor.checks import Check
 from harness.doctor.free_checks import Findings, run_free_checks
-from harness.doctor.labelled_pairs import bundled_pairs, read_pairs
 from harness.doctor.live_checks import run_live_checks
+from harness.doctor.packaged_pairs import bundled_pairs
 from harness.doctor.request import DoctorRequest
+from harness.formats import read_pairs
 from harness.judging import Rubric
 from harness.pipeline import JudgeSpec
 

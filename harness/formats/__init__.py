@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
-    from harness.formats.csv_table import csv_rows
     from harness.formats.imported import ImportedRun
+    from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
     from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
@@ -27,8 +27,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "csv_table": "csv_rows",
             "imported": "ImportedRun",
+            "labelled_pairs": "Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
             "queries": "Asked queries_of query_from read_queries",
             "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
@@ -60,6 +60,8 @@ __all__ = [
     "Format",
     "ImportedRun",
     "Included",
+    "Label",
+    "LabelledPair",
     "Losses",
     "RankedGroup",
     "Turn",
@@ -67,14 +69,15 @@ __all__ = [
     "candidates",
     "card_text",
     "checked_messages",
-    "csv_rows",
     "faults_of_preference",
     "file_faults",
     "group_may_go_in",
     "heading",
+    "pairs_in_text",
     "queries_of",
     "query_from",
     "read_messages",
+    "read_pairs",
     "read_queries",
     "read_split",
     "read_trajectories",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.pipeline.cut_short import what_is_kept
     from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
     from harness.pipeline.import_run import import_trajectories
+    from harness.pipeline.label_files import answer_labels
     from harness.pipeline.plan import (
         JudgingPlan,
         NamedAddresses,
@@ -56,6 +57,7 @@ else:
             "comparing.resuming": "describe_resuming resume_comparison",
             "comparing.roll_out_quote": "RollOutQuote AnySide",
             "comparing.rolling_out": "queries_asked settings_of_side",
+            "label_files": "answer_labels",
             "concurrency": "for_each",
             "costs": "ceiling_of check_prices prices_by_name",
             "cut_short": "what_is_kept",
@@ -95,6 +97,7 @@ __all__ = [
     "Surroundings",
     "Validation",
     "agent_of_run",
+    "answer_labels",
     "ceiling_of",
     "changed_settings",
     "check_prices",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.cli.app import app
 from harness.core.errors import HarnessError, UsageError
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
@@ -74,6 +75,7 @@ def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(comma
     assert "Nothing tells" in command("judges")
     write_labels(run, command("show --json"))
     side = json.loads(command("judges --json"))
+    assert harness.open("last").judges() == {name: value for name, value in side.items() if name not in {"run", "path"}}
     sharp, small, poor = side["rankings"]
     assert [r["judge"].partition("@")[0] for r in side["rankings"]] == ["sharp", "small", "poor"]
     assert (side["by"], side["best"], side["cheapest"]) == ("labels", small["ranking"], small["ranking"])

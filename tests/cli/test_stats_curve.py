@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import harness
 from harness.cli.app import app
 from harness.core.errors import HarnessError, NothingRankable, UsageError
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
@@ -65,6 +66,8 @@ def test_the_curve_is_measured_by_rewards_by_verdicts_held_out_and_by_another_ra
     assert by_reward["reference"]["tau"]["value"] == 1
     assert by_reward["chosen"]["calls"] < 12
     assert f"{by_reward['chosen']['calls']:g} calls keep" in by_reward["sentence"]
+    in_python = harness.open("last").curve()
+    assert in_python == {name: value for name, value in by_reward.items() if name not in {"run", "path"}}
     held_out = curve_of(command, "--truth order")
     assert held_out["reference"]["calls"] == 6
     itself = curve_of(command, "--truth itself --seed 3")

@@ -6,9 +6,10 @@ from harness.core.progress import Silent, Stage
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.verdicts import Judged, Unjudged
+from harness.doctor import bundled_pairs
 from harness.doctor.calibration import Calibration, Trial, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
-from harness.doctor.labelled_pairs import Label, LabelledPair, bundled_pairs
+from harness.formats import Label, LabelledPair
 from harness.judging import load_rubric
 from harness.pipeline import JudgeSpec
 from harness.ranking import Share

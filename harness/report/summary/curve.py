@@ -8,7 +8,7 @@ from harness.archive import RankingFile, RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.wording import call
+from harness.core.wording import call, option
 from harness.ranking import (
     Preference,
     VerdictCurve,
@@ -93,6 +93,7 @@ def judging_curve(
 
     Raises UsageError for a truth that there is not; NothingRankable without a query that takes part.
     """
+    _check(ranking, truth, against)
     both_orders = ranking.head.settings.get("order") == "both"
     groups = list(_judged_groups(reader, ranking, against, Truths(labels), both_orders=both_orders))
     if not groups:
@@ -121,6 +122,16 @@ def judging_curve(
         silent=len(groups) - queries,
         seed=seed,
     )
+
+
+def _check(ranking: RankingFile, truth: CurveTruth | None, against: RankingFile | None) -> None:
+    """Raise UsageError for a truth and another ranking that do not go together."""
+    if against is None and truth == "ranking":
+        raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
+    if against and truth not in (None, "ranking"):
+        raise UsageError(f"{option('against', against.head.id)} does not go with {option('truth', truth)}")
+    if against and against.head.id == ranking.head.id:
+        raise UsageError(f"{option('against', against.head.id)} is the round robin itself: name another ranking")
 
 
 _TRUTHS: dict[CurveTruth, str] = {
@@ -154,13 +165,13 @@ def _all_truths(
     group: Group, ranked: GroupRanking, other: GroupRanking | None, truths: Truths, entrants: Sequence[int]
 ) -> dict[CurveTruth, list[Preference]]:
     """Return what each truth but the held-out verdicts prefers among the entrants."""
-    told = truths(group)
+    preferred = truths(group)
     places = {r.index: -r.rank for r in other.rollouts if r.rank is not None} if other else {}
     margins = {r.index: r.margin for r in ranked.rollouts if r.margin is not None}
     every: dict[CurveTruth, list[Preference]] = {
         "ranking": preferences(places),
-        "labels": list(told["labels"]),
-        "reward": list(told["reward"]),
+        "labels": list(preferred["labels"]),
+        "reward": list(preferred["reward"]),
         "itself": preferences(margins),
     }
     return {name: [pair for pair in pairs if {*pair} <= {*entrants}] for name, pairs in every.items()}

@@ -85,7 +85,11 @@ def judges_side_by_side(
     truths_of = Truths(labels)
     queries: list[dict[str, JudgedQuery]] = [{} for _ in newest]
     for query in reader.queries():
-        ranked = {at: found for at, ranking in enumerate(newest) if (found := ranking.of(query)) and _has_ranks(found)}
+        ranked = {
+            at: in_ranking
+            for at, ranking in enumerate(newest)
+            if (in_ranking := ranking.of(query)) and _has_ranks(in_ranking)
+        }
         if ranked:
             group = group_of(reader, query, *ranked.values())
             truths = truths_of(group)

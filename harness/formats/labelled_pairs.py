@@ -1,8 +1,7 @@
-"""Pairs of answers with the known better one: the pairs that come with the harness, or a user's own."""
+"""Pairs of answers with the known better one, as files hold them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal, cast
 
@@ -10,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import text_lines
-from harness.doctor.preferences import as_labelled, is_preference
-from harness.formats import csv_rows
+from harness.formats.csv_table import csv_rows
+from harness.formats.preference_data import as_labelled, is_preference
 from harness.transcripts import Transcript, legible, plain_text
 
 Label = Literal["a", "b", "tie"]
@@ -53,11 +52,6 @@ class LabelledPair(BaseModel):
     def group(self) -> str:
         """The class that the pair is counted in, else its label."""
         return self.kind or f"label {self.label}"
-
-
-def bundled_pairs() -> list[LabelledPair]:
-    """Return the pairs made for this project: each worse answer is worse by construction, in the way its class says."""
-    return _read((files("harness.doctor") / "pairs.jsonl").read_text("utf-8").splitlines(), "pairs.jsonl")
 
 
 def read_pairs(path: Path, option: str = "--pairs") -> list[LabelledPair]:

@@ -1,0 +1,20 @@
+"""Labels of answers: those of a file that a user names, else those of the run."""
+
+from pathlib import Path
+
+from harness.archive import RunReader
+from harness.core.wording import option
+from harness.formats import pairs_in_text, read_pairs
+from harness.report import AnswerLabel
+
+
+def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
+    """Return the labels of a file, else those of the run; none where it has none.
+
+    Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
+    """
+    if path:
+        pairs = read_pairs(path, option("labels").rstrip("="))
+    else:
+        pairs = pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
+    return [AnswerLabel(pair.query, pair.sides[0].answer, pair.sides[1].answer, pair.label) for pair in pairs]
