@@ -12,7 +12,7 @@ def forecast_sentences(forecast: Forecast, label: str = "B") -> tuple[str, ...]:
     queries = f"{forecast.queries} {'query' if forecast.queries == 1 else 'queries'}"
     first = (
         f"{label} passes in {_chance(forecast.probability)} if {label} is as good as the baseline: {queries}, "
-        f"margin {whole_percent(forecast.margin)} points, {whence} ({forecast.spread:.2f})"
+        f"margin {100 * forecast.margin:g} points, {whence} ({forecast.spread:.2f})"
     )
     if forecast.probability >= _UNLIKELY:
         return (f"{first}.",)
@@ -30,7 +30,7 @@ def gate_sentence(gate: GateResult) -> str:
     rate, low, high = map(whole_percent, (look.win_rate, *look.interval))
     figures = f"preferred {rate} % [{low}, {high}] on {look.queries} queries"
     stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
-    limit = whole_percent(0.5 - gate.margin)
+    limit = f"{100 * (0.5 - gate.margin):g}"
     if gate.finding == "not worse":
         return f"Passed: {second} is not worse than {first}{stopped}: {figures}, above {limit} %."
     if gate.finding == "worse":
