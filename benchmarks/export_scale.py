@@ -70,7 +70,7 @@ def main() -> None:
         began = time.perf_counter()
         run = str(asyncio.run(generate(Path(folder), groups, with_calls)))
         print(f"{groups:,} groups of {N}, generated in {time.perf_counter() - began:.0f} s", flush=True)
-        timed("rescore", run, "-q")
+        timed("rescore", run, "-q", "--max-failures", str(groups * N))
         for form, *more in (("csv",), ("groups", "--include-failed")):
             to = str(Path(folder, f"out-{form}"))
             seconds, peak = timed("export", run, "--format", form, *more, "-o", to, "--allow-offline", "-q")
