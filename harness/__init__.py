@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         export_run,
         import_run,
         loadable_agents,
+        open_comparison,
         plan,
         plan_sync,
         preload,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         validate,
         validate_sync,
     )
+    from harness.api import list_of_comparisons as comparisons
     from harness.api import list_of_runs as runs
     from harness.api import open_archive as open  # noqa: A004 - people write harness.open, as they write gzip.open
     from harness.archive import (
@@ -177,10 +179,12 @@ __all__ = [
     "compare",
     "compare_scores",
     "compare_sync",
+    "comparisons",
     "export_run",
     "import_run",
     "loadable_agents",
     "open",
+    "open_comparison",
     "packaged_rubrics",
     "plan",
     "plan_sync",
@@ -289,6 +293,8 @@ _HOMES = {
     "compare": "harness.api:compare",
     "compare_scores": "harness.comparison:compare_scores",
     "compare_sync": "harness.api:compare_sync",
+    "comparisons": "harness.api:list_of_comparisons",
+    "open_comparison": "harness.api:open_comparison",
     "export_run": "harness.api:export_run",
     "import_run": "harness.api:import_run",
     "open": "harness.api:open_archive",

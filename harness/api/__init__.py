@@ -6,7 +6,7 @@ This room parses no command line and prints nothing; what runs are made of is fo
 from harness.api.archived import AnyRun, Run, list_of_runs, open_archive
 from harness.api.best import best_of, for_best
 from harness.api.best_answer import Best, best_from
-from harness.api.comparing import compare
+from harness.api.comparing import compare, list_of_comparisons, open_comparison
 from harness.api.export import export_run
 from harness.api.groups import rank, rollout
 from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
@@ -50,9 +50,11 @@ __all__ = [
     "export_run",
     "for_best",
     "import_run",
+    "list_of_comparisons",
     "list_of_runs",
     "loadable_agents",
     "open_archive",
+    "open_comparison",
     "plan",
     "plan_sync",
     "preload",

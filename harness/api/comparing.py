@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Unpack
 
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
-from harness.api.arguments import door
+from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import ComparisonReader
+from harness.archive import ComparisonReader, find_archived, list_comparisons
 from harness.core.clock import Clock, now
 from harness.core.compare_settings import OF_JUDGING
 from harness.core.comparisons import Comparison
-from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, quoted
+from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
-from harness.core.wording import option
+from harness.core.wording import call, option
 from harness.formats import Asked, queries_of
 from harness.pipeline import (
     AnySide,
@@ -82,6 +82,30 @@ async def compare(
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         return comparison
+
+
+@door_at_once
+def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None = None) -> Comparison:
+    """Return an archived comparison: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
+
+    `last` is the newest comparison. Raises UsageError where there is none such; ArchiveDamaged, NeedsUpgrade.
+    """
+    parent = parent_of(runs_dir)
+    folders = list_comparisons(parent)
+    if str(comparison) == "last" and not folders:
+        raise UsageError(f"no comparison in {on_a_line(parent)}/ yet; {call('compare', 'RUN_A', 'RUN_B')} makes one")
+    word = str(folders[-1] if str(comparison) == "last" else comparison)
+    folder, kind = find_archived(word, parent)
+    if kind == "run":
+        raise UsageError(f"{on_a_line(folder.name)} is a run, not a comparison: {call('open', folder)} opens it")
+    with ComparisonReader(folder) as reader:
+        return comparison_of(reader)
+
+
+@door_at_once
+def list_of_comparisons(runs_dir: str | Path | None = None) -> Sequence[Path]:
+    """Return the folders of all comparisons in `runs_dir` (default: runs), oldest first."""
+    return list_comparisons(parent_of(runs_dir))
 
 
 def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:

@@ -29,10 +29,10 @@ def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> Run
 def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> "RunReader | ComparisonReader":
     """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
     folder, kind = find_archived(run, runs_folder(runs_dir, environ))
-    return open_comparison(folder) if kind == "comparison" else open_folder(folder)
+    return open_comparison_folder(folder) if kind == "comparison" else open_folder(folder)
 
 
-def open_comparison(folder: Path) -> "ComparisonReader":
+def open_comparison_folder(folder: Path) -> "ComparisonReader":
     """Return a reader of the comparison in a folder; it is closed when the command ends."""
     from harness.archive import ComparisonReader
 

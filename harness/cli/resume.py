@@ -150,10 +150,10 @@ def _resume_comparison(
     verbose: bool,
 ) -> ExitCode:
     """Resume a comparison, which has no use for the options in `idle`, nor for some of the settings."""
-    from harness.cli.archived_run import open_comparison, refuse_parts_of_runs
+    from harness.cli.archived_run import open_comparison_folder, refuse_parts_of_runs
     from harness.cli.first_line import say_first
 
-    reader = open_comparison(folder)
+    reader = open_comparison_folder(folder)
     of_runs = {option(name): name in named.flags for name in ("instructions", "approve")}
     refuse_parts_of_runs(reader, {**idle, **of_runs})
     say_first(f"loading what comparison {folder.name} needs", quiet=quiet)

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar, get_args
+from typing import Any, ParamSpec, Protocol, TypeVar, get_args
 
 from harness.core.errors import HarnessError, UsageError, first_error, quoted
 from harness.core.settings import SETTINGS
@@ -65,7 +65,8 @@ def like(protocol: type, article: str) -> Requirement:
             return None
         if isinstance(value, type):
             return f"a class; give an object of the class, such as {value.__name__}()"
-        members = [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
+        bases = [base for base in protocol.__mro__ if issubclass(base, Protocol) and base is not Protocol]
+        members = {name for base in bases for name in vars(base) if name == "__call__" or not name.startswith("_")}
         lacking = sorted(name for name in members if not hasattr(value, name))
         return f"give {article} harness.{protocol.__name__}; there is no {', '.join(lacking)}" if lacking else None
 

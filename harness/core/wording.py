@@ -16,10 +16,31 @@ _PYTHON = ContextVar("harness_called_from_python", default=False)
 _COMMAND = ContextVar("harness_command", default="run")
 _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={})  # noqa: B039 - nobody changes it
 _PROGRAM = ContextVar[Callable[[], str]]("harness_program", default=lambda: "harness")
-_FUNCTIONS = {"ls": "runs", "import": "import_run", "best": "best_of"}
-"""The functions that are not named as their commands are."""
-_SWITCHES = {"accept_changed_agent", "free", "live", "retry_failed", "trust_archive"}
-_ARGUMENTS = _SWITCHES | {"agent", "config", "deadline", "pairs", "ports", "rendering", "reuse"}
+_FUNCTIONS = {"ls": "runs", "import": "import_run", "best": "best_of", "show": "open_comparison"}
+"""The functions that are not named as their commands are; a message names `show` for comparisons alone."""
+_SWITCHES = {
+    "accept_changed_agent",
+    "allow_offline",
+    "final_answer",
+    "force",
+    "free",
+    "live",
+    "mixed",
+    "retry_failed",
+    "trust_archive",
+}
+_ARGUMENTS = _SWITCHES | {
+    "agent",
+    "config",
+    "deadline",
+    "pairs",
+    "ports",
+    "ranking",
+    "rendering",
+    "reuse",
+    "split",
+    "style",
+}
 """The arguments that are no settings; those that are switches take no value on the command line."""
 _TYPED = re.compile(r"`(?:harness )?(run|resume|rescore|replay|validate|import|best|ls)((?: [^`]*)?)`")
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([\w.]*\w))?")

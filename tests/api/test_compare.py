@@ -33,6 +33,15 @@ def test_the_record_is_the_one_that_the_command_prints(served: FakeEndpoint, tmp
     assert (comparison.results[0].win_rate, len(served.of_judge)) == (1.0, 18)
     again = harness.compare_sync(a.id, b.path, judge_model="judge", runs_dir=tmp_path / "runs")
     assert (again, len(served.of_judge)) == (comparison, 18)
+    assert harness.comparisons(tmp_path / "runs") == [Path(comparison.path)]
+    assert harness.open_comparison(comparison.comparison, tmp_path / "runs") == comparison
+    assert harness.open_comparison(runs_dir=tmp_path / "runs") == comparison
+    with pytest.raises(harness.UsageError, match=r"is a run, not a comparison: `harness.open\("):
+        harness.open_comparison(a.id, tmp_path / "runs")
+    with pytest.raises(harness.UsageError, match=r"`harness.open_comparison\(.*\)` shows the comparison"):
+        harness.open(comparison.comparison, tmp_path / "runs")
+    with pytest.raises(harness.UsageError, match="no comparison in"):
+        harness.open_comparison(runs_dir=tmp_path / "nothing")
     argv = ("compare", a.id, b.id, "--runs-dir", str(tmp_path / "runs"), "--json")
     printed = attempt(argv, tmp_path, dict(os.environ), reachable=served.host, piped=True)
     assert not printed.faults(), printed.err_text
