@@ -268,7 +268,7 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
         "settings": {},
         "judge": {"model": "gpt-5-mini"},
         "rubric": said.rubric,
-        "task_from": "nothing",
+        "task_from": "agent",
         "pairs": 2,
         "offline": said.offline,
         "versions": {"harness": "0.1.0"},

@@ -76,6 +76,24 @@ def test_what_is_missing_is_said(tmp_path):
         assert words in page.text()
 
 
+@pytest.mark.parametrize(
+    ("differing", "words"),
+    [
+        (0, "the agents' instructions and tools, which are the same on all sides"),
+        (1, "on 1 query the query alone, because the sides' instructions or tools differ; on the others the agents'"),
+        (2, "Task shown the query alone, because the sides' instructions or tools differ"),
+    ],
+)
+def test_the_foot_says_which_task_the_judge_was_shown(tmp_path, differing: int, words: str):
+    writer = Writer()
+    made = [writer.query(number, (1.0,)) for number in range(2)]
+    queries = tuple(q.model_copy(update={"task_differs": at < differing}) for at, q in enumerate(made))
+    page = ParsedPage(
+        source_of(tmp_path, MadeComparison(a_comparison(queries), queries, writer.verdicts, writer.blobs))
+    )
+    assert words in page.text()
+
+
 def test_three_sides_have_a_line_for_each_two_and_what_each_lost_to_each(tmp_path):
     page = ParsedPage(source_of(tmp_path, make(5, sides=3)))
     for words in ("B against A", "C against A", "C against B", "Strength by Bradley and Terry", "C lost to B"):

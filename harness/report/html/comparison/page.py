@@ -82,7 +82,7 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         instructions=_instructions(comparison.sides),
         losses=[_losses(reader, comparison, result, queries) for result in comparison.results],
         listed=_LISTED,
-        about=_about(reader.info, comparison),
+        about=_about(reader.info, comparison, _task_shown(reader.info, queries)),
     )
 
 
@@ -113,17 +113,28 @@ def _instructions(sides: Sequence[ComparedSide]) -> list[InstructionSection]:
 _TASKS = {
     "agent": "the agents' instructions and tools, which are the same on all sides",
     "file": "a file's text (--task)",
-    "nothing": "no instructions: those of the sides differ, and the judge is shown neither",
+    "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
 }
+_QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
 
 
-def _about(info: ComparisonInfo, comparison: Comparison) -> list[Fact]:
+def _task_shown(info: ComparisonInfo, queries: Sequence[ComparedQuery]) -> str:
+    """Return what the judge was shown as the task, beside the query."""
+    differ = sum(query.task_differs for query in queries)
+    if not differ:
+        return _TASKS[info.task_from]
+    if differ == len(queries):
+        return _QUERY_ALONE
+    return f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {_TASKS[info.task_from]}"
+
+
+def _about(info: ComparisonInfo, comparison: Comparison, task_shown: str) -> list[Fact]:
     """Return how the comparison was made: the particulars at its foot."""
     return [
         Fact("Comparison", info.id, date(info.created_at)),
         Fact("Judge", comparison.judge),
         Fact("Rubric", comparison.rubric),
-        Fact("Task shown", _TASKS[info.task_from]),
+        Fact("Task shown", task_shown),
         Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
         Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
         *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
