@@ -15,7 +15,7 @@ def print_comparison_stats(reader: ComparisonReader, *, as_json: bool) -> None:
     newest = reader.newest()
     if newest is None:
         raise UsageError(
-            f"comparison {reader.info.id} has compared no query yet; go on with {call('resume', reader.info.id)}"
+            f"comparison {reader.info.id} has compared no query yet; go on with {call('resume', reader.folder)}"
         )
     if as_json:
         print_json(_json(reader, newest))

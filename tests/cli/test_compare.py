@@ -251,6 +251,17 @@ def test_a_verdict_that_fails_leaves_its_match_open_and_the_next_time_asks_for_i
     assert json.loads(again.out_text)["comparison"] == json.loads(done.out_text)["comparison"]
 
 
+def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk, runs: tuple[str, str]) -> None:
+    desk.endpoint.judge = lambda seen: Say("nonsense") if "bees" in seen.user else partial_judge(seen)
+    folder = json.loads(desk("compare", *runs, "--json").out_text)["comparison"]
+    desk.room.runs.rename(desk.work / "rm")
+    shown = desk("show", f"rm/{folder}")
+    assert f"`harness resume rm/{folder}`" in " ".join(shown.out_text.split())
+    desk.endpoint.judge = partial_judge
+    done = desk("resume", f"rm/{folder}", "--json")
+    assert (done.code, json.loads(done.out_text)["status"]) == (0, "complete"), done.err_text
+
+
 def test_a_ceiling_holds_for_the_comparison_and_the_rest_is_bought_when_it_is_lifted(
     desk: Desk, runs: tuple[str, str]
 ) -> None:

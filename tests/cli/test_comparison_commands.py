@@ -82,7 +82,7 @@ def test_stats_says_how_far_to_believe_the_judges_of_a_comparison(harness: Harne
 def test_stats_of_a_comparison_that_compared_nothing_says_how_to_go_on(harness: Harness, tmp_path: Path):
     a_comparison(tmp_path / "runs", COMPARISON).close()
     shown = harness("stats")
-    assert (shown.code, f"harness resume {COMPARISON}`" in shown.err) == (2, True), shown.err
+    assert (shown.code, f"harness resume runs/{COMPARISON}`" in shown.err) == (2, True), shown.err
 
 
 def test_show_prints_the_comparison_and_report_writes_its_page(harness: Harness, tmp_path: Path):
@@ -146,19 +146,22 @@ def test_resume_of_a_complete_comparison_has_nothing_to_do(harness: Harness, tmp
 def test_a_comparison_whose_runs_are_elsewhere_says_which_ones_and_reads_no_other_folder(
     harness: Harness, tmp_path: Path
 ):
-    """A side is found by its id among today's runs, never by a link or beside a comparison that lies elsewhere."""
+    """A side is found by its id among today's runs or beside the comparison, never by a link, nor if it has changed."""
     theirs = tmp_path / "theirs"
     a_filled_comparison(theirs, COMPARISON, finish=False)
     a_bare_run(theirs)
-    (theirs / RUN).rename(theirs / "run-a")
     (tmp_path / "runs").mkdir()
+    nowhere = harness("resume", str(theirs / COMPARISON))
+    assert nowhere.code == 2
+    assert "the run of side A, runs/run-a, is not there" in " ".join(nowhere.err.split())
+    (theirs / RUN).rename(theirs / "run-a")
     beside = harness("resume", str(theirs / COMPARISON))
-    assert beside.code == 2
-    assert "the run of side A, runs/run-a, is not there" in " ".join(beside.err.split())
-    (tmp_path / "runs" / "run-a").symlink_to(theirs / "run-a")
+    assert (beside.code, "its run.json has changed" in " ".join(beside.err.split())) == (2, True)
+    (theirs / "run-a").rename(tmp_path / "run-a")
+    (tmp_path / "runs" / "run-a").symlink_to(tmp_path / "run-a")
     linked = harness("resume", str(theirs / COMPARISON))
     assert (linked.code, "is not there" in linked.err) == (2, True)
     (tmp_path / "runs" / "run-a").unlink()
-    (theirs / "run-a").rename(tmp_path / "runs" / "run-a")
+    (tmp_path / "run-a").rename(tmp_path / "runs" / "run-a")
     other = harness("resume", str(theirs / COMPARISON))
     assert (other.code, "its run.json has changed" in " ".join(other.err.split())) == (2, True)

@@ -91,7 +91,7 @@ def conclude_comparison(
     with ComparisonReader(comparison) as reader:
         newest, info = reader.newest(), reader.info
         runs = [
-            side if isinstance(side, Path) else run_of(compared, comparison.parent)
+            side if isinstance(side, Path) else run_of(compared, comparison.parent, comparison)
             for side, compared in zip(sides, info.sides, strict=True)
         ]
         judged = {query.query: query for query in newest.queries} if newest else {}

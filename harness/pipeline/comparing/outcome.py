@@ -13,7 +13,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     """Return what a comparison says now, of the queries that are compared so far. Raises UsageError before that."""
     info, newest = reader.info, reader.newest()
     if newest is None:
-        raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', info.id)}")
+        raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', reader.folder)}")
     queries = sorted(newest.queries, key=lambda query: query.query)  # they were written as they came
     sides = newest.head.sides
     said = compare_queries(

@@ -46,11 +46,11 @@ async def resume_comparison(
 ) -> ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
-    Its sides are in `folders`, else looked for by their ids among the runs in `runs_dir`: a comparison, which may come
-    from a stranger, names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
-    `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of
-    money. The agents of sides that are still to be run are in `agents`, by their runs' ids, or found from `here` as
-    `resume` finds a run's.
+    Its sides are in `folders`, else looked for by their ids among the runs in `runs_dir` and in the folder in which
+    the comparison lies: a comparison, which may come from a stranger, names no folder. Rollouts are run only for a
+    comparison that was begun on this machine, or with `trust_archive`: else it would write to runs that it merely
+    names. `changes` are what today's user says of money. The agents of sides that are still to be run are in `agents`,
+    by their runs' ids, or found from `here` as `resume` finds a run's.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     changes = changes or {}
@@ -59,7 +59,7 @@ async def resume_comparison(
         trust = trust_in(
             comparison, surroundings.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive
         )
-    folders = folders or [run_of(side, runs_dir) for side in info.sides]
+    folders = folders or [run_of(side, runs_dir, folder) for side in info.sides]
     surroundings.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
@@ -88,33 +88,52 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str:
     """Return in words what resuming a comparison runs, and whom that asks. Raises UsageError, ArchiveDamaged."""
     info, parts = comparison.info, list[str]()
     for side in (side for side in info.sides if side.to_run):
-        with RunReader(run_of(side, runs_dir)) as reader:
+        with RunReader(run_of(side, runs_dir, comparison.folder)) as reader:
             if missing := missing_of(reader).count:
                 parts.append(f"{missing} to run of {side.label} ({places_of_begun(reader.info, None)}), then")
     judge = recorded_judge(info.judge, comparison.folder / "compare.json")
     return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
 
 
-def run_of(side: ComparedSide, runs_dir: Path) -> Path:
-    """Return the run of a side among the runs of a folder, as it was compared. Raises UsageError where it is not."""
-    folder = runs_dir / side.run
-    try:
-        if folder not in list_runs(runs_dir):
-            why = "is not there"
-        else:
-            with RunReader(folder) as reader:
-                if reader.info_sha256 == side.sha256:
-                    return folder
-                why = "is another run now: its run.json has changed"
-    except NeedsUpgrade:
-        raise
-    except ArchiveDamaged as exc:
-        why = f"cannot be read ({exc})"
+def run_of(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
+    """Return the run of a side as it was compared: among the runs of a folder, else beside the comparison's folder.
+
+    Raises UsageError where it is in neither.
+    """
+    whys: dict[Path, str] = {}
+    for parent in dict.fromkeys((runs_dir, _beside(comparison))):
+        folder = parent / side.run
+        whys[folder] = _why_not(side, parent)
+        if not whys[folder]:
+            return folder
+    folder, why = next(((folder, why) for folder, why in whys.items() if why != _NOT_THERE), next(iter(whys.items())))
     again = call("compare", "A", "B")
     raise UsageError(
         f"the run of side {side.label}, {on_a_line(folder)}, {why}; put the run back, or name where the runs are now: "
         f"{again}"
     )
+
+
+_NOT_THERE = "is not there"
+
+
+def _why_not(side: ComparedSide, parent: Path) -> str:
+    """Return why the run of a side is not in a folder; "" if it is. A link is none, nor is a path out of the folder."""
+    folder = parent / side.run
+    try:
+        if folder not in list_runs(parent):
+            return _NOT_THERE
+        with RunReader(folder) as reader:
+            return "" if reader.info_sha256 == side.sha256 else "is another run now: its run.json has changed"
+    except NeedsUpgrade:
+        raise
+    except ArchiveDamaged as exc:
+        return f"cannot be read ({exc})"
+
+
+def _beside(comparison: Path) -> Path:
+    """Return the folder in which a comparison lies, also where the comparison is the working folder."""
+    return comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
 
 
 def _as_begun(

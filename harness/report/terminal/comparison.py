@@ -9,6 +9,7 @@ from rich.text import Text
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideFigures, SideResult, Slice
 from harness.core.unicode import visible_name
+from harness.core.wording import call
 from harness.report.summary.comparison import (
     probability_of_chance,
     rate,
@@ -59,7 +60,8 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
     if comparison.sentence:
         yield visible_text(comparison.sentence, style="bold")
     if comparison.status == "incomplete":
-        yield visible_text("incomplete: some pairs are not judged yet; `harness resume` judges them", style="bold")
+        again = call("resume", comparison.path)
+        yield visible_text(f"incomplete: some pairs are not judged yet; {again} judges them", style="bold")
     yield from _sides(comparison, width)
     if len(comparison.results) == 1:
         yield from _result(comparison.results[0], width)
