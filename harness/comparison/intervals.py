@@ -7,14 +7,12 @@ import numpy as np
 
 from harness.comparison.clusters import Clusters, Numbers, ratio
 from harness.comparison.libraries import statistics_module
-from harness.core.comparisons import Interval
+from harness.core.comparisons import FEWEST_SHOWING, Interval
 
 DRAWS = 10_000
 """Times that the clusters are drawn again, or have their signs flipped."""
 FEWEST_DRAWN_AGAIN = 30
 """Clusters below which an interval is by t: with few clusters the percentile bootstrap is too narrow."""
-FEWEST_SHOWING = 6
-"""Clusters below which nothing is shown: with five no flip of signs is rarer than 1 in 16."""
 _OUTSIDE = 0.025
 """What lies outside of an interval on either side."""
 _NUMBERS_AT_ONCE = 2_000_000

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from harness.comparison.clusters import Numbers, cluster_of
-from harness.comparison.intervals import FEWEST_SHOWING, t_quantile
+from harness.comparison.intervals import t_quantile
 from harness.comparison.libraries import statistics_module
 from harness.comparison.outcomes import Pair, Pairs
-from harness.core.comparisons import Interval
+from harness.core.comparisons import FEWEST_SHOWING, Interval
 
 _LEAST_SPREAD = 1e-6
 _GREATEST_LOGIT = 10.0

@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 from harness.comparison.clusters import Clusters
-from harness.comparison.intervals import FEWEST_SHOWING
 from harness.comparison.libraries import statistics_module
+from harness.core.comparisons import ALPHA, FEWEST_SHOWING
 
 DEFAULT_SPREAD = 0.42
 """Standard deviation of a query's win rate between equal agents, with two pairs a query, where nothing was measured."""
-POWER, ALPHA = 0.8, 0.05
+POWER = 0.8
 _GREATEST_EFFECT = 3.0
 """In standard deviations: with greater ones statsmodels' search does not end, and three clusters are enough."""
 

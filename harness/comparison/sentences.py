@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.comparison.intervals import FEWEST_SHOWING
-from harness.comparison.power import ALPHA
-from harness.comparison.side_results import shown
-from harness.core.comparisons import SideResult, Strength
+from harness.core.comparisons import FEWEST_SHOWING, SideResult, Strength, leaves_out_half
 from harness.core.rounded import round_number, whole_percent
 
 
@@ -17,12 +14,24 @@ def sentence(result: SideResult) -> str:
     low, high = result.interval
     counts = f"{b} better on {result.better}, worse on {result.worse}, tied on {result.tied} of {_queries(result)}"
     preferred = f"preferred {whole_percent(result.win_rate)} % [{whole_percent(low)}, {whole_percent(high)}]"
-    return " ".join(part for part in (f"{counts}: {preferred}.", _conclusion(result), _bounds(result)) if part)
+    conclusions = (_conclusion(result), _bounds(result)) if not _waits(result) else (_what_waits(result),)
+    return " ".join(part for part in (f"{counts}: {preferred}.", *conclusions) if part)
+
+
+def _waits(result: SideResult) -> bool:
+    """Tell whether only the open pairs keep a difference from being shown."""
+    return result.open_pairs_decide and leaves_out_half(result.clusters, result.interval)
+
+
+def _what_waits(result: SideResult) -> str:
+    pairs = "1 pair is" if result.unjudged == 1 else f"{result.unjudged} pairs are"
+    low, high = map(whole_percent, result.bounds)
+    return f"Not shown while {pairs} open: they leave anything from {low} to {high} % possible."
 
 
 def _conclusion(result: SideResult) -> str:
     a, b = result.sides
-    if direction := shown(result):
+    if direction := result.shown:
         return f"Shown: {b} is {direction} than {a}."
     unit = "queries" if result.clusters == result.queries else "clusters"
     if result.clusters < FEWEST_SHOWING:
@@ -57,13 +66,16 @@ def _open_pairs(result: SideResult) -> str:
 def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:
     """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
     wins = [pair for result in results if (pair := _shown_pair(result))]
-    proven = f"Shown: {', '.join(wins)}." if wins else "No difference is shown."
+    proven = (
+        f"Shown after Holm's correction: {', '.join(wins)}."
+        if wins
+        else "No difference is shown after Holm's correction."
+    )
     ordered = sorted(strengths, key=lambda side: (-side.strength.value, side.label))
     return f"By strength: {', '.join(side.label for side in ordered)}. {proven}" if ordered else proven
 
 
 def _shown_pair(result: SideResult) -> str | None:
-    """Name the better side and the worse one, where Holm leaves the difference standing."""
+    """Name the better side and the worse one, where a difference is shown."""
     a, b = result.sides
-    direction = shown(result) if (result.p if result.p_holm is None else result.p_holm) <= ALPHA else None
-    return direction and (f"{b} over {a}" if direction == "better" else f"{a} over {b}")
+    return result.shown and (f"{b} over {a}" if result.shown == "better" else f"{a} over {b}")

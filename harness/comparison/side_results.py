@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from harness.comparison.clusters import Clusters, mean_by_query
-from harness.comparison.intervals import FEWEST_SHOWING, interval_of_mean, interval_of_share, method_for, sign_flip_p
+from harness.comparison.intervals import interval_of_mean, interval_of_share, method_for, sign_flip_p
 from harness.comparison.length import length_controlled
 from harness.comparison.outcomes import Pairs, closed, margins, outcomes, pairs_of
 from harness.comparison.power import DEFAULT_SPREAD, detectable, enough_queries
-from harness.core.comparisons import ComparedQuery, Interval, SideResult
+from harness.core.comparisons import ComparedQuery, Interval, SideResult, leaves_out_half
 
 _HALF = 1e-9
 """How far from one half a mean of outcomes counts as one half."""
@@ -63,25 +63,10 @@ def result_of(
         unjudged=sum(pair.outcome is None for pair in listed),
         bounds=_bounds(pairs),
         detectable=detectable(summed, spread),
-        enough_queries=None if _excludes_half(summed.count, rate) else enough_queries(summed, spread),
+        enough_queries=None if leaves_out_half(summed.count, (rate.low, rate.high)) else enough_queries(summed, spread),
         floor=spread,
         floor_from="default" if floor is None else "runs",
     )
-
-
-def shown(result: SideResult) -> str | None:
-    """Tell what is shown of the second side: `better`, `worse`, or None.
-
-    The interval lies on one side of one half, and there are six clusters or more.
-    """
-    low, high = result.interval
-    if not _excludes_half(result.clusters, Interval(value=result.win_rate, low=low, high=high)):
-        return None
-    return "better" if low > 0.5 else "worse"
-
-
-def _excludes_half(count: int, rate: Interval) -> bool:
-    return count >= FEWEST_SHOWING and not rate.low - _HALF <= 0.5 <= rate.high + _HALF
 
 
 def _margin(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> Interval | None:

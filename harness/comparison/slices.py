@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.holm import holm
-from harness.comparison.intervals import FEWEST_SHOWING, interval_of_share, sign_flip_p
+from harness.comparison.intervals import interval_of_share, sign_flip_p
 from harness.comparison.outcomes import outcomes, pairs_of
-from harness.core.comparisons import ComparedQuery, ComparedRollout, Slice
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, ComparedRollout, Slice
 
 _MOST_VALUES = 12
 """A key with more values names queries rather than sorts of queries."""

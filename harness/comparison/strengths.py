@@ -6,9 +6,9 @@ from itertools import combinations
 import numpy as np
 
 from harness.comparison.clusters import Numbers, cluster_of, mean_by_query
-from harness.comparison.intervals import FEWEST_SHOWING, quantiles, redrawn
+from harness.comparison.intervals import quantiles, redrawn
 from harness.comparison.outcomes import outcomes, pairs_of
-from harness.core.comparisons import ComparedQuery, Interval, Strength
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, Strength
 
 _STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
 _ADDED_TIE = 0.5

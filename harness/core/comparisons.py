@@ -12,6 +12,11 @@ from pydantic import Field, JsonValue
 from harness.core.records import FailureKind, Record, Role
 
 ForfeitedBy = Literal["first", "second", "both"]
+FEWEST_SHOWING = 6
+"""Clusters below which nothing is shown: with five no flip of signs is rarer than 1 in 16."""
+ALPHA = 0.05
+_HALF = 1e-9
+"""How far from one half a share counts as one half."""
 
 
 class ComparedRollout(Record):
@@ -221,6 +226,33 @@ class SideResult(Record):
     """Where the floor comes from: pairs of the first side judged in its own run, or the default."""
     p_holm: float | None = None
     """With more than two sides: `p` corrected by Holm."""
+
+    @property
+    def open_pairs_decide(self) -> bool:
+        """Whether one half lies between the win rate with all open pairs lost and that with all of them won."""
+        return bool(self.unjudged) and _holds_half(self.bounds)
+
+    @property
+    def shown(self) -> Literal["better", "worse"] | None:
+        """What is shown of the second side.
+
+        The interval leaves out one half, the open pairs cannot turn that round, and among more than two sides `p_holm`
+        is at most 0.05.
+        """
+        by_chance = self.p_holm is not None and self.p_holm > ALPHA
+        if by_chance or self.open_pairs_decide or not leaves_out_half(self.clusters, self.interval):
+            return None
+        return "better" if self.win_rate > 0.5 else "worse"
+
+
+def leaves_out_half(clusters: int, interval: tuple[float, float]) -> bool:
+    """Tell whether the interval of a share over six clusters or more lies wholly above one half, or wholly below."""
+    return clusters >= FEWEST_SHOWING and not _holds_half(interval)
+
+
+def _holds_half(ends: tuple[float, float]) -> bool:
+    low, high = ends
+    return low - _HALF <= 0.5 <= high + _HALF
 
 
 class Strength(Record):

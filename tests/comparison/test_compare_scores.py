@@ -11,7 +11,6 @@ from scipy import stats
 import harness
 from harness import compare_scores
 from harness.comparison.sentences import sentence
-from harness.comparison.side_results import shown
 
 Scores = dict[str, list[tuple[float, float]]]
 
@@ -79,7 +78,7 @@ def test_nothing_is_certain_where_all_queries_say_the_same():
             low, high = result.interval
             assert result.win_rate == value
             assert high - low > 0.08
-            assert (shown(result) is None) == (value == 0.5 or queries < 6)
+            assert (result.shown is None) == (value == 0.5 or queries < 6)
     assert compare_scores({"only": [(1, 2)]}).interval == (0, 1)
 
 

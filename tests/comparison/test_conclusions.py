@@ -64,6 +64,16 @@ def test_open_pairs_are_the_best_and_the_worst_case():
     assert result.bounds == pytest.approx(((0.5 + 0.5 + 0) / 3, (1 + 0.5 + 1) / 3))
 
 
+def test_nothing_is_shown_while_the_open_pairs_could_turn_it_round():
+    judged = [a_query(i, "second", "tie") for i in range(20)]
+    result = side_result([*judged, *(a_query(20 + i, None) for i in range(14))], *SIDES)
+    assert (result.interval[0] > 0.5, result.bounds[0] < 0.5, result.shown) == (True, True, None)
+    assert sentence(result).endswith("Not shown while 14 pairs are open: they leave anything from 44 to 85 % possible.")
+    few_open = side_result([*judged, a_query(20, None)], *SIDES)
+    assert few_open.shown == "better"
+    assert sentence(few_open).endswith("Shown: B is better than A. With 1 open pair: 71 to 76 %.")
+
+
 def test_nothing_judged_says_nothing():
     conclusions = compare_queries([a_query(0, None, None)], [a_side("A"), a_side("B")])
     assert conclusions.sentence == "Nothing was judged: 2 open pairs of A and B."
@@ -172,6 +182,7 @@ def test_more_than_two_sides_have_strengths_and_p_by_holm():
     assert sum(value.value for value in values) == pytest.approx(0, abs=1e-12)
     assert all(value.low < value.value < value.high for value in values)
     assert conclusions.sentence.startswith("By strength: ")
+    assert "after Holm's correction" in conclusions.sentence
     assert compare_queries(made.queries[:5], [a_side(label) for label in "ABC"]).strengths == ()
 
 

@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from harness.comparison.side_results import shown
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -26,7 +25,7 @@ def test_a_judge_that_names_the_first_side_says_one_half_with_every_pair_flipped
     result = first_side_only(100)
     assert result.win_rate == pytest.approx(0.5, abs=0.06)
     assert result.flips == result.both_orders == 200
-    assert shown(result) is None
+    assert result.shown is None
 
 
 def test_a_judge_that_loves_length_is_found_out():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.report.html.comparison.forest import forest
 from harness.report.html.comparison.instruction_diff import instruction_diff
 from harness.report.html.comparison.page import render_comparison_page, write_comparison_page
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_side, make, stored
@@ -100,6 +101,18 @@ def test_three_sides_have_a_line_for_each_two_and_what_each_lost_to_each(tmp_pat
         assert words in page.text()
     assert page.faults == []
     assert len(page.ids()) == len(set(page.ids()))
+
+
+def test_a_line_is_coloured_by_the_rule_of_the_sentence():
+    made = make(12, sides=3)
+    sure = {"interval": (0.1, 0.4), "win_rate": 0.25, "unjudged": 0}
+    cases = (({"p_holm": 0.04}, "down"), ({"p_holm": 0.06}, ""), ({"unjudged": 9, "bounds": (0.2, 0.6)}, ""))
+    results = tuple(
+        result.model_copy(update={**sure, **changes})
+        for result, (changes, _) in zip(made.comparison.results, cases, strict=True)
+    )
+    lines = forest(made.comparison.model_copy(update={"results": results}))
+    assert [line.shown for line in lines] == [colour for _, colour in cases]
 
 
 def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(tmp_path):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.core.comparisons import Comparison, Interval, SideResult
+from harness.core.comparisons import ALPHA, Comparison, Interval, SideResult
 from harness.report.summary.comparison import method_words, probability_of_chance, rate, win_rate
 from harness.report.text import counted
 
@@ -19,6 +19,8 @@ class ForestLine:
     p: str = ""
     whole: bool = False
     """Whether it is the win rate itself, not that of a part of the pairs."""
+    doubted: bool = False
+    """Whether nothing is shown even where the interval leaves out one half: for p by Holm, or for open pairs."""
 
     @property
     def words(self) -> str:
@@ -28,6 +30,8 @@ class ForestLine:
     @property
     def shown(self) -> str:
         """Which way the interval lies away from one half: up, down, or neither."""
+        if self.doubted:
+            return ""
         if self.interval.low > 0.5:
             return "up"
         return "down" if self.interval.high < 0.5 else ""
@@ -47,7 +51,9 @@ def forest(comparison: Comparison) -> list[ForestLine]:
 
 def _whole(label: str, r: SideResult) -> ForestLine:
     p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
-    return ForestLine(label, f"{counted(r.pairs, 'pair')}, {method_words(r)}", win_rate(r), p, whole=True)
+    return ForestLine(
+        label, f"{counted(r.pairs, 'pair')}, {method_words(r)}", win_rate(r), p, whole=True, doubted=r.shown is None
+    )
 
 
 def _variants(r: SideResult) -> Iterator[ForestLine]:
@@ -64,7 +70,9 @@ def _slices(comparison: Comparison) -> Iterator[ForestLine]:
     for part in comparison.slices:
         if part.win_rate:
             p = "" if part.p is None else probability_of_chance(part.p)
-            yield ForestLine(f"{part.key}: {part.value}", _queries(part.queries), part.win_rate, p)
+            yield ForestLine(
+                f"{part.key}: {part.value}", _queries(part.queries), part.win_rate, p, doubted=(part.p or 0.0) > ALPHA
+            )
 
 
 def _queries(count: int) -> str:
