@@ -68,11 +68,11 @@ def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
 
 
 def find_run(word: str, runs_dir: Path) -> Path:
-    """Return the run that `word` names: `last`, an id, an unambiguous prefix, or a path.
+    """Return the run that `word` names: `last` for the newest run, an id, an unambiguous prefix, or a path.
 
     Raises UsageError where it names none, several, or a comparison; ArchiveDamaged where it is the id of a link.
     """
-    folder, kind = find_archived(word, runs_dir)
+    folder, kind = _find(word, runs_dir, only_runs=True)
     if kind == "comparison":
         raise UsageError(_no_run(folder, runs_dir))
     return folder
@@ -80,13 +80,19 @@ def find_run(word: str, runs_dir: Path) -> Path:
 
 def find_archived(word: str, runs_dir: Path) -> Archived:
     """Return the run or the comparison that `word` names, as `find_run` does. `last` is the newest of both."""
+    return _find(word, runs_dir, only_runs=False)
+
+
+def _find(word: str, runs_dir: Path, *, only_runs: bool) -> Archived:
+    """Return what `word` names; with `only_runs`, `last` passes over comparisons."""
     if kind := _kind_of(Path(word)):
         return Archived(Path(word), kind)
     stored = list_archived(runs_dir)
     if word == "last":
-        if not stored:
+        newest = next((archived for archived in reversed(stored) if archived.kind == "run" or not only_runs), None)
+        if newest is None:
             raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with {call('run', agent='search')}")
-        return stored[-1]
+        return newest
     matching = [a for a in stored if a.folder.name == word] or [a for a in stored if a.folder.name.startswith(word)]
     if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
         raise _linked(link)
@@ -94,7 +100,7 @@ def find_archived(word: str, runs_dir: Path) -> Archived:
         hint = did_you_mean(word, [folder.name for folder, _ in stored])
         raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; {call('ls')} lists them")
     if len(matching) > 1:
-        names = ", ".join(folder.name for folder, _ in matching[:4])
+        names = ", ".join([*(folder.name for folder, _ in matching[:4]), *(["…"] if len(matching) > 4 else [])])
         raise UsageError(f"{quoted(word)} fits {len(matching)} runs: {names}; say more of it")
     return matching[0]
 

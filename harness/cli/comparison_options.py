@@ -16,8 +16,9 @@ _OPTIONS: tuple[options.Decorator, ...] = (
         nargs=-1,
         required=True,
         shell_complete=completion.runs_and_agents,
-        help="Archived runs (ids, prefixes, folders, `last`), or agents to roll out now (NAME, module:attr, "
-        "path.py:attr). One agent will do with several --instructions, --model or --config: a side for each.",
+        help="Archived runs (ids, prefixes, folders, `last` for the newest run), or agents to roll out now (NAME, "
+        "module:attr, path.py:attr). One agent will do with several --instructions, --model or --config: a side for "
+        "each.",
     ),
     click.option("--queries", metavar="FILE", help="Queries for agents: JSONL, CSV or lines. [default: a run's]"),
     click.option(

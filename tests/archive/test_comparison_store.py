@@ -154,6 +154,7 @@ def test_runs_and_comparisons_are_listed_by_time_and_last_is_the_newest_of_both(
     a_run(tmp_path, names[0]).close()
     a_comparison(tmp_path, names[1]).close()
     assert find_archived("last", tmp_path) == (tmp_path / names[1], "comparison")
+    assert find_run("last", tmp_path) == tmp_path / names[0], "where only a run will do"
     a_run(tmp_path, names[2]).close()
     assert [(folder.name, kind) for folder, kind in list_archived(tmp_path)] == list(
         zip(names, ["run", "comparison", "run"], strict=True)
@@ -164,7 +165,7 @@ def test_runs_and_comparisons_are_listed_by_time_and_last_is_the_newest_of_both(
     assert find_archived(str(tmp_path / names[1]), tmp_path / "elsewhere").kind == "comparison"
 
 
-@pytest.mark.parametrize("word", ["last", "20260721T140321-compare", "PATH"])
+@pytest.mark.parametrize("word", ["20260721T140321-compare", "PATH"])
 def test_a_comparison_named_where_a_run_is_needed_is_a_usage_error_that_says_what_to_type(
     tmp_path: Path, word: str
 ) -> None:
@@ -176,6 +177,23 @@ def test_a_comparison_named_where_a_run_is_needed_is_a_usage_error_that_says_wha
         "20260721T140321-compare-bbbbbb is a comparison, not a run: name a run; the newest is "
         "20260721T140320-search-aaaaaa. `harness show 20260721T140321-compare-bbbbbb` shows the comparison"
     )
+
+
+def test_a_prefix_that_fits_several_names_them_and_says_where_there_are_more(tmp_path: Path) -> None:
+    names = [f"20260721T14032{n}-search-aaaaaa" for n in range(5)]
+    for name in names[:4]:
+        a_run(tmp_path, name).close()
+    with pytest.raises(UsageError, match=f"fits 4 runs: {', '.join(names[:4])}; say more"):
+        find_run("2026", tmp_path)
+    a_run(tmp_path, names[4]).close()
+    with pytest.raises(UsageError, match=f"fits 5 runs: {', '.join(names[:4])}, …; say more"):
+        find_run("2026", tmp_path)
+
+
+def test_where_only_comparisons_are_there_is_no_last_run(tmp_path: Path) -> None:
+    a_filled_comparison(tmp_path)
+    with pytest.raises(UsageError, match="no run in"):
+        find_run("last", tmp_path)
 
 
 def test_a_folder_that_holds_both_files_is_a_run_and_one_under_its_dot_name_is_nothing(tmp_path: Path) -> None:
