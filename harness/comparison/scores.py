@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 from harness.comparison.outcomes import Pair
 from harness.comparison.side_results import result_of
 from harness.core.comparisons import SideResult
-from harness.core.errors import UsageError, quoted
+from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.python_door import of_kind, plain_door
 
 P = ParamSpec("P")
@@ -41,13 +41,34 @@ def compare_scores(
     `pairs` holds for each query its pairs (score of A, score of B), of any scale: the higher score wins a pair, equal
     ones tie. `clusters` names for a query the cluster of alike queries that it belongs to; a query that is not named is
     a cluster of its own. `seed` is of the 10,000 draws. Raises UsageError without a pair, for a score that is no
-    finite number, and where the extra `compare` is not installed.
+    finite number, for two queries of one text (1 and "1"), for a cluster of a query that `pairs` does not hold, and
+    where the extra `compare` is not installed.
     """
-    scored = {str(query): [_scored(query, pair) for pair in _listed(query, listed)] for query, listed in pairs.items()}
+    texts = _texts("pairs", pairs)
+    scored = {text: [_scored(query, pair) for pair in _listed(query, pairs[query])] for text, query in texts.items()}
     if not any(scored.values()):
         raise UsageError(f"no pair of scores: {_PAIRS}")
-    named = {str(query): str(cluster) for query, cluster in (clusters or {}).items()}
-    return result_of(scored, ("A", "B"), clusters=named, floor=None, seed=int(seed))
+    return result_of(scored, ("A", "B"), clusters=_named(clusters or {}, texts), floor=None, seed=int(seed))
+
+
+def _named(clusters: Mapping[Any, Any], texts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the clusters by the queries' texts."""
+    named = {text: str(clusters[query]) for text, query in _texts("clusters", clusters).items()}
+    for unknown in (text for text in named if text not in texts):
+        raise UsageError(f"clusters: `pairs` has no query {quoted(unknown)}{did_you_mean(unknown, texts)}")
+    return named
+
+
+def _texts(argument: str, by_query: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the queries by their texts."""
+    texts: dict[str, Any] = {}
+    for query in by_query:
+        if str(query) in texts:
+            raise UsageError(
+                f"{argument}: {quoted(texts[str(query)])} and {quoted(query)} are one query: name them apart"
+            )
+        texts[str(query)] = query
+    return texts
 
 
 def _listed(query: object, pairs: Any) -> Iterable[Any]:
