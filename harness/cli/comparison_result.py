@@ -42,8 +42,14 @@ def deliver_comparison(
             files.write(reader, comparison)
         print_comparison(reader, comparison, as_json=as_json)
     if not quiet:
-        say(f"reused {result.reused}, bought {result.bought}", err=True)
+        say(tally_line(result), err=True)
     return _end(result, comparison, max_failures)
+
+
+def tally_line(result: ComparisonResult) -> str:
+    """Return how many verdicts were there, how many were bought now, and how many calls failed."""
+    failed = f", {result.failed} failed" if result.failed else ""
+    return f"reused {result.reused}, bought {result.bought}{failed}"
 
 
 def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_json: bool) -> None:

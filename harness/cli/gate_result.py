@@ -10,7 +10,7 @@ from rich.console import Console
 from harness.archive import ComparisonReader
 from harness.cli.compared_sides import AskedSides
 from harness.cli.comparison_costs import quote_lines, quote_row
-from harness.cli.comparison_result import deliver_incomplete, print_comparison
+from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
 from harness.cli.new_files import append_text, write_new
 from harness.cli.output import print_json, say
 from harness.comparison import forecast_sentences
@@ -102,7 +102,7 @@ def deliver_gate(
             print_comparison(reader, gate.comparison, as_json=False)
             say(gate.sentence)
     files.write(gate, queries)
-    say(f"reused {result.reused}, bought {result.bought}", err=True)
+    say(tally_line(result), err=True)
     if as_json:
         say(gate.sentence, err=True)
     return ExitCode.DONE if gate.passed else ExitCode.FAILURES

@@ -46,4 +46,4 @@ def _doubt(queries: Sequence[ComparedQuery], side: int, label: str) -> str | Non
     whole = lost + sum(len(query.rollouts[side]) for query in queries)
     if lost <= _MOST_LEFT_OUT * whole:
         return None
-    return f"the infrastructure failed {lost} of {whole} rollouts of {label}, more than {_MOST_LEFT_OUT:.0%}"
+    return f"the infrastructure failed {lost} of {whole} rollouts of {label}, more than {100 * _MOST_LEFT_OUT:.0f} %"

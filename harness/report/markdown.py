@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
 from harness.core.gates import GateLook, GateResult
 from harness.core.unicode import visible
-from harness.report.summary.comparison import probability_of_chance, rate, result_figures, sides_rows, win_rate
+from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
 from harness.report.summary.losses import MetQuery, losses, places_of
 from harness.report.text import counted, signed
 
@@ -86,15 +86,8 @@ def _results(results: Sequence[SideResult]) -> str:
     """Return the figures of two sides; of more, a line for each two of them."""
     if len(results) == 1:
         return _result_table(results[0])
-    rows = [
-        (f"{r.sides[1]} against {r.sides[0]}", rate(win_rate(r)), str(r.better), str(r.worse), str(r.tied), _chance(r))
-        for r in results
-    ]
+    rows = [(f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r)) for r in results]
     return _table(("", "win rate", "better", "worse", "tied", "p by Holm"), rows, right=range(1, 6))
-
-
-def _chance(result: SideResult) -> str:
-    return probability_of_chance(result.p if result.p_holm is None else result.p_holm)
 
 
 def _result_table(result: SideResult) -> str:

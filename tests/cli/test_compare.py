@@ -63,6 +63,9 @@ class Desk:
     def folders(self) -> set[str]:
         return {path.name for path in self.room.runs.iterdir()} if self.room.runs.exists() else set()
 
+    def last_comparison(self) -> str:
+        return max(name for name in self.folders() if "-compare-" in name)
+
     def bytes_of(self, run: str) -> dict[str, str]:
         files = [path for path in (self.room.runs / run).rglob("*") if path.is_file()]
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -230,7 +233,10 @@ def test_what_the_infrastructure_failed_is_left_out_and_too_much_of_it_tells_not
     done = desk("compare", runs[0], failing, "--json")
     comparison = json.loads(done.out_text)
     assert done.code == 1, "rollouts were left out, above --max-failures"
-    assert comparison["sentence"].startswith("Cannot tell: the infrastructure failed 3 of 12 rollouts of B")
+    assert comparison["sentence"].startswith(
+        "Cannot tell: the infrastructure failed 3 of 12 rollouts of B, more than 10 %. Of the others: "
+    )
+    assert not any("the infrastructure failed 3" in note for note in comparison["notes"]), "the sentence says so"
     assert figures(done)["queries"] == 3
     assert desk("compare", runs[0], failing, "--max-failures", "3").code == 0
 
@@ -249,6 +255,22 @@ def test_a_verdict_that_fails_leaves_its_match_open_and_the_next_time_asks_for_i
     assert (again.code, json.loads(again.out_text)["status"]) == (0, "complete")
     assert len(desk.endpoint.of_judge) - before == 6
     assert json.loads(again.out_text)["comparison"] == json.loads(done.out_text)["comparison"]
+
+
+def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk, runs: tuple[str, str]) -> None:
+    desk.endpoint.judge = lambda seen: Say("nonsense")
+    done = desk("compare", *runs)
+    assert done.code == 1
+    assert "reused 0, bought 0, 24 failed" in done.err_text
+    assert "24 judge calls failed: " in done.out_text
+    shown = desk("show")
+    assert "24 judge calls failed: " in shown.out_text
+    assert not any(line.startswith(("win rate", "p ")) for line in done.out_text.splitlines()), done.out_text
+    page = (desk.room.runs / desk.last_comparison() / "report.html").read_text()
+    assert "No pair counts" in page
+    three = desk("compare", *runs, desk.run("middling"), "--markdown", "c.md")
+    assert "of 0 pairs" not in three.out_text
+    assert "| B against A | – | – | – | – | – |" in (desk.work / "c.md").read_text()
 
 
 def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk, runs: tuple[str, str]) -> None:

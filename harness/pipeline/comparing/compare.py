@@ -42,6 +42,8 @@ class ComparisonResult:
     path: Path
     bought: int = 0
     """Verdicts that were bought now and came out."""
+    failed: int = 0
+    """Verdicts that were asked for now and failed."""
     reused: int = 0
     """Verdicts that were there before."""
     spent: float = 0.0
@@ -118,6 +120,7 @@ class _Tally:
     """Judge calls of a query."""
     asked: int = 0
     bought: int = 0
+    failed: int = 0
     reused: int = 0
     out_of_quota: bool = False
 
@@ -130,7 +133,8 @@ class _Tally:
         self.tell()
         self.bought += ledger.judged
         self.reused += len(ledger.reused)
-        failed = (verdict for verdict in ledger.bought.values() if verdict.status == "failed")
+        failed = [verdict for verdict in ledger.bought.values() if verdict.status == "failed"]
+        self.failed += len(failed)
         self.out_of_quota |= any(verdict.failure.kind == "quota" for verdict in failed)
 
 
@@ -173,7 +177,14 @@ async def judge_into(
                 if not (ceiling.stopped or given_up or surroundings.stop.asked):
                     writer.finish()
     return ComparisonResult(
-        store.folder, tally.bought, tally.reused, ceiling.spent, ceiling.stopped, given_up, tally.out_of_quota
+        store.folder,
+        tally.bought,
+        tally.failed,
+        tally.reused,
+        ceiling.spent,
+        ceiling.stopped,
+        given_up,
+        tally.out_of_quota,
     )
 
 

@@ -1,5 +1,6 @@
 """What a comparison says, from its own folder alone: the same folder always gives the same record."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.archive import ComparisonInfo, ComparisonReader
@@ -40,8 +41,8 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         notes=(
             *newest.head.notes,
             *_notes(queries),
+            *_failures(reader, queries),
             *_stopped_early(info, len(queries)),
-            *(f"cannot tell: {what}" for what in lost),
         ),
     )
 
@@ -58,6 +59,17 @@ def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
             f"a gate with {info.early_stop.looks} looks judged {judged} of {info.queries} queries; the intervals here "
             "are those of a single look"
         )
+
+
+def _failures(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
+    """Say why the verdicts failed that open pairs wait for."""
+    missing = {key for query in queries for key in query.failed_verdicts}
+    newest = {verdict.key: verdict for verdict in reader.verdicts() if verdict.key in missing} if missing else {}
+    reasons = Counter(verdict.failure.message for verdict in newest.values() if verdict.status == "failed")
+    for reason, count in reasons.most_common(1):
+        often = "" if len(reasons) == 1 else f" ({count} of them)"
+        calls = "1 judge call" if reasons.total() == 1 else f"{reasons.total()} judge calls"
+        yield f"{calls} failed{', most often' if often else ''}: {reason}{often}"
 
 
 def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:

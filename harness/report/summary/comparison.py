@@ -32,6 +32,14 @@ def win_rate(result: SideResult) -> Interval:
     return Interval(value=result.win_rate, low=low, high=high)
 
 
+def pairing_cells(result: SideResult) -> tuple[str, str, str, str, str]:
+    """Return win rate, queries better, worse and tied, and p, of two sides among several; dashes without a pair."""
+    if not result.pairs:
+        return (_UNKNOWN,) * 5
+    p = probability_of_chance(result.p if result.p_holm is None else result.p_holm)
+    return rate(win_rate(result)), str(result.better), str(result.worse), str(result.tied), p
+
+
 def probability_of_chance(p: float) -> str:
     """Return a p value: three decimals, and never 0."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -44,7 +52,9 @@ def result_figures(result: SideResult) -> list[ResultFigure]:
 
 def _rates(r: SideResult) -> Iterator[ResultFigure]:
     first, second = r.sides
-    yield ResultFigure("win rate", rate(win_rate(r)), f"of {counted(r.pairs, 'pair')}; {method_words(r)}", is_rate=True)
+    if r.pairs:
+        of = f"of {counted(r.pairs, 'pair')}; {method_words(r)}"
+        yield ResultFigure("win rate", rate(win_rate(r)), of, is_rate=True)
     if r.margin:
         yield ResultFigure("mean margin", _points(r.margin), f"score points by which {second} leads {first}")
     if r.length_controlled:
@@ -70,8 +80,9 @@ def _units(r: SideResult) -> str:
 
 
 def _doubts(r: SideResult) -> Iterator[ResultFigure]:
-    yield ResultFigure("p", probability_of_chance(r.p), "how often chance alone gives as much")
-    if r.p_holm is not None:
+    if r.pairs:
+        yield ResultFigure("p", probability_of_chance(r.p), "how often chance alone gives as much")
+    if r.pairs and r.p_holm is not None:
         yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
     if r.both_orders:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"

@@ -11,11 +11,11 @@ from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Si
 from harness.core.unicode import visible_name
 from harness.core.wording import call
 from harness.report.summary.comparison import (
+    pairing_cells,
     probability_of_chance,
     rate,
     result_figures,
     sides_rows,
-    win_rate,
 )
 from harness.report.summary.losses import MetQuery, losses, places_of
 from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
@@ -99,6 +99,9 @@ def _result(result: SideResult, width: int) -> Iterator[Text]:
     first, second = result.sides
     yield from _heading(f"{second} against {first}")
     figures = result_figures(result)
+    if not figures:
+        yield line_of_text("nothing was judged")
+        return
     label = max(cell_len(f.label) for f in figures) + 2
     beside = label + max(cell_len(f.value) for f in figures) + 2
     for f in figures:
@@ -127,9 +130,7 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
 
 
 def _pairing(r: SideResult) -> TableRow:
-    p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
-    counts = map(str, (r.better, r.worse, r.tied))
-    return TableRow((f"{r.sides[1]} against {r.sides[0]}", rate(win_rate(r)), *counts, p, str(r.queries)))
+    return TableRow((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), str(r.queries)))
 
 
 def _figures(figures: Sequence[SideFigures], width: int) -> Iterator[Text]:

@@ -44,9 +44,10 @@ class ForestLine:
 def forest(comparison: Comparison) -> list[ForestLine]:
     """Return the win rates of a comparison: of each two sides, and for two sides of parts of their pairs."""
     if len(comparison.results) != 1:
-        return [_whole(f"{r.sides[1]} against {r.sides[0]}", r) for r in comparison.results]
+        return [_whole(f"{r.sides[1]} against {r.sides[0]}", r) for r in comparison.results if r.pairs]
     (result,) = comparison.results
-    return [_whole("All pairs", result), *_variants(result), *_slices(comparison)]
+    whole = [_whole("All pairs", result)] if result.pairs else []
+    return [*whole, *_variants(result), *_slices(comparison)]
 
 
 def _whole(label: str, r: SideResult) -> ForestLine:
