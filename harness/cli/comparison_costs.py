@@ -55,9 +55,12 @@ def quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
         ]
     pairs = counted(quote.pairs, "pair")
     lost = f", {quote.forfeits} of them lost by a failure, without a judge" if quote.forfeits else ""
+    shared = f"{queries} in common: {pairs}, the anchors' among them{lost}"
+    if quote.complete:
+        return [shared, "nothing to buy: the comparison is there"]
     named = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
     return [
-        f"{queries} in common: {pairs}, the anchors' among them{lost}",
+        shared,
         f"reused {quote.reused}, would buy {quote.bought[0]} ({by}); estimated cost: {cost_range(quote.cost)}{named}",
     ]
 

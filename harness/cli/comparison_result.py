@@ -41,7 +41,7 @@ def deliver_comparison(
         if files:
             files.write(reader, comparison)
         print_comparison(reader, comparison, as_json=as_json)
-    if not quiet:
+    if not quiet and not result.was_complete:  # the quote has said so
         say(tally_line(result), err=True)
     return _end(result, comparison, max_failures)
 

@@ -102,7 +102,8 @@ def deliver_gate(
             print_comparison(reader, gate.comparison, as_json=False)
             say(gate.sentence)
     files.write(gate, queries)
-    say(tally_line(result), err=True)
+    if not result.was_complete:  # the quote has said so
+        say(tally_line(result), err=True)
     if as_json:
         say(gate.sentence, err=True)
     return ExitCode.DONE if gate.passed else ExitCode.FAILURES

@@ -175,7 +175,7 @@ def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWo
     from harness.pipeline import places_of_begun
     from harness.report import counted
 
-    to_run, places = counted(missing.count, "rollout"), places_of_begun(reader.info, missing.like)
+    to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
     _note_older_way(console, missing.like or reader.info)
 

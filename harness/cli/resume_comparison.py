@@ -30,6 +30,8 @@ def resume_compared(
     process.silence_logs(verbose=verbose)
     console, settings = stderr(quiet=quiet), reader.settings
     missing = pipeline.describe_resuming(reader, named.runs_dir)
+    if missing is None:
+        return _already_finished(reader, as_json=as_json)
     console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
@@ -46,12 +48,16 @@ def resume_compared(
             trust_archive=named.trust_archive,
         )
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
-    if result is None:
-        say(f"nothing to do: comparison {reader.info.id} is finished", err=as_json)
-        if as_json:
-            print_comparison(reader, pipeline.comparison_of(reader), as_json=True)
-        return ExitCode.DONE
+    if result is None:  # another process has just finished the comparison
+        return _already_finished(reader, as_json=as_json)
     return deliver_comparison(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet)
+
+
+def _already_finished(reader: ComparisonReader, *, as_json: bool) -> ExitCode:
+    say(f"nothing to do: comparison {reader.info.id} is finished", err=as_json)
+    if as_json:
+        print_comparison(reader, pipeline.comparison_of(reader), as_json=True)
+    return ExitCode.DONE
 
 
 def _agents(info: ComparisonInfo, agent: str | None) -> Mapping[str, LoadedAgent] | None:

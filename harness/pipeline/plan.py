@@ -123,15 +123,24 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
 
 
-def places_of_begun(info: RunInfo, like: RankingHead | None) -> str:
+def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
     """Return in words where resuming a run asks its agent's models and its judge. Raises ArchiveDamaged."""
+    info = reader.info
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     judge = recorded_judge(like.judge if like else info.judge, where)
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
-    model = info.settings.get("model") or "models"  # the agent's own models count where the run names none
-    place = f"{model}@{host_of(None if url is None else str(url))}" if info.endpoint else own
+    host = host_of(None if url is None else str(url))
+    place = ", ".join(f"{model}@{host}" for model in _models_of_begun(reader)) if info.endpoint else own
     return f"agent: {place}, judge: {judge.places}"
+
+
+def _models_of_begun(reader: RunReader) -> Sequence[str]:
+    """Return the model that a run names, else those that its first rollout with any asked; else a word for them."""
+    if named := reader.info.settings.get("model"):
+        return [str(named)]
+    rollouts = (rollout for query in reader.queries() for rollout in reader.group(query).rollouts)
+    return next((rollout.effective.models for rollout in rollouts if rollout.effective.models), ("models",))
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:

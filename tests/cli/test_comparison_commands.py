@@ -143,6 +143,20 @@ def test_resume_of_a_complete_comparison_has_nothing_to_do(harness: Harness, tmp
     assert "every run is finished" in harness("resume").out
 
 
+def test_resume_of_a_finished_comparison_that_is_named_says_so_in_one_line(harness: Harness, tmp_path: Path):
+    done = harness("compare", *_offline_runs(harness, tmp_path), "--allow-offline", "--json")
+    assert done.code == 0, done.err
+    again = harness("resume", done.json["comparison"])
+    assert again.out == f"nothing to do: comparison {done.json['comparison']} is finished\n"
+    assert "resuming" not in again.err
+
+
+def _offline_runs(harness: Harness, tmp_path: Path) -> list[str]:
+    for seed in ("1", "2"):
+        assert harness("run", "Why?", "--offline", "-n", "2", "--seed", seed, "-q").code == 0
+    return sorted(path.name for path in (tmp_path / "runs").iterdir())
+
+
 def test_a_comparison_whose_runs_are_elsewhere_says_which_ones_and_reads_no_other_folder(
     harness: Harness, tmp_path: Path
 ):

@@ -46,4 +46,4 @@ def test_a_file_that_cannot_be_written_is_one_clear_line_and_the_comparison_is_k
     assert said.code == 2
     assert "cannot write taken: Is a directory" in said.err_text
     again = desk("compare", *runs, "--judge-model", "judge")
-    assert "bought 0" in again.err_text
+    assert "nothing to buy" in again.err_text

@@ -62,6 +62,7 @@ def test_a_run_that_ran_out_of_money_is_finished_by_resume_and_buys_only_what_is
         assert "harness resume" in poor.err
         done = harness("resume", "--json", "--concurrency", "3", "--judge-concurrency", "2", env=env)
         assert done.code == 0, done.err
+        assert f"(agent: m@{endpoint.host}, judge: " in " ".join(done.err.split()), "the agent file's own model"
         bill = Bill(endpoint)
     settings = reader_of(tmp_path).ranking().head.settings
     assert (settings["concurrency"], settings["judge_concurrency"]) == (3, 2)

@@ -9,10 +9,12 @@ from pydantic import JsonValue
 
 from harness.archive import ComparisonInfo, ComparisonReader, FolderReader, RunReader, list_comparisons, new_run_id
 from harness.core.clock import Clock
+from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.pipeline.comparing.plan import ComparisonPlan
+from harness.pipeline.resolve import redactor_of
 from harness.pipeline.rubrics import text_to_keep, whole_text
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings
@@ -65,6 +67,21 @@ def _kind_of(info: ComparisonInfo) -> Mapping[str, JsonValue]:
         "judge": [info.judge.get("identity"), info.judge.get("counter")],
         "settings": [info.settings.get(name) for name in _SAME_SETTINGS],
     }
+
+
+def is_complete(plan: ComparisonPlan, surroundings: Surroundings) -> bool:
+    """Tell whether the comparison that is planned is there already, with nothing missing."""
+    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), surroundings.environ)
+    info = new_comparison_info(plan, surroundings.clock, redact)
+    folder = comparison_like(info, plan.options.runs_dir, surroundings)
+    return folder is not None and is_done(folder, plan.sides)
+
+
+def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
+    """Tell whether a comparison is whole, and rests on the sides as they are now."""
+    with ComparisonReader(folder) as reader:
+        newest = reader.newest()
+        return newest is not None and newest.finished and not newest.incomplete and newest.head.sides == tuple(sides)
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive import ComparisonHead, ComparisonReader, ComparisonStore, ComparisonWriter, FolderReader, RunReader
-from harness.core.comparisons import ComparedSide
+from harness.archive import ComparisonHead, ComparisonStore, ComparisonWriter, FolderReader, RunReader
 from harness.core.progress import Progress
 from harness.judging import PairLedger, VerdictCache
-from harness.pipeline.comparing.archived import comparison_like, new_comparison_info, open_lending
+from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.early_stop import looking_steps
 from harness.pipeline.comparing.floor import floors_of
@@ -40,6 +39,8 @@ class ComparisonResult:
     """What a comparison left behind, and what this took now: read it with ComparisonReader(path)."""
 
     path: Path
+    was_complete: bool = False
+    """Whether it was there already, with nothing missing."""
     bought: int = 0
     """Verdicts that were bought now and came out."""
     failed: int = 0
@@ -77,7 +78,7 @@ async def compare_planned(
     info = new_comparison_info(plan, surroundings.clock, redact)
     folder = comparison_like(info, plan.options.runs_dir, surroundings)
     if folder and is_done(folder, plan.sides):
-        return ComparisonResult(folder)
+        return ComparisonResult(folder, was_complete=True)
     with open_lending(plan, readers, surroundings) as lenders:
         plan = await _payable(plan, readers, lenders, surroundings)
         attest_judge(plan.trust, surroundings, [member.base_url for member in plan.judging.judge.members])
@@ -90,13 +91,6 @@ async def compare_planned(
             attested(store, surroundings),
         ):
             return await judge_into(store, plan, readers, lenders, surroundings, new=True)
-
-
-def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
-    """Tell whether a comparison is whole, and rests on the sides as they are now."""
-    with ComparisonReader(folder) as reader:
-        newest = reader.newest()
-        return newest is not None and newest.finished and not newest.incomplete and newest.head.sides == tuple(sides)
 
 
 async def _payable(
@@ -178,13 +172,13 @@ async def judge_into(
                     writer.finish()
     return ComparisonResult(
         store.folder,
-        tally.bought,
-        tally.failed,
-        tally.reused,
-        ceiling.spent,
-        ceiling.stopped,
-        given_up,
-        tally.out_of_quota,
+        bought=tally.bought,
+        failed=tally.failed,
+        reused=tally.reused,
+        spent=ceiling.spent,
+        stopped=ceiling.stopped,
+        given_up=given_up,
+        out_of_quota=tally.out_of_quota,
     )
 
 

@@ -10,7 +10,7 @@ from harness.archive import FolderReader, ReadStore, RunReader
 from harness.core.errors import HarnessError, first_error
 from harness.endpoints import CostBounds
 from harness.judging import PairLedger, VerdictCache
-from harness.pipeline.comparing.archived import open_lending
+from harness.pipeline.comparing.archived import is_complete, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
 from harness.pipeline.comparing.sides import open_sides, shared_group
@@ -32,6 +32,8 @@ class ComparisonQuote(Quote):
     rubric: str = ""
     offline: bool = False
     """Whether a side's model or the judge is embedded."""
+    complete: bool = False
+    """Whether the comparison is there already, with nothing missing."""
 
 
 async def quote_comparison(
@@ -66,6 +68,7 @@ async def quote_plan(
         forfeits=need.forfeits,
         rubric=plan.judging.rubric.name,
         offline=plan.offline,
+        complete=is_complete(plan, surroundings),
     )
 
 

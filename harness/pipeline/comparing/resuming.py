@@ -18,8 +18,8 @@ from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
-from harness.pipeline.comparing.archived import open_lending
-from harness.pipeline.comparing.compare import ComparisonResult, is_done, judge_into
+from harness.pipeline.comparing.archived import is_done, open_lending
+from harness.pipeline.comparing.compare import ComparisonResult, judge_into
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan
 from harness.pipeline.comparing.rolling_out import Agents, roll_out
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
@@ -84,13 +84,18 @@ async def resume_comparison(
     return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 
 
-def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str:
-    """Return in words what resuming a comparison runs, and whom that asks. Raises UsageError, ArchiveDamaged."""
+def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | None:
+    """Return in words what resuming a comparison runs, and whom that asks; None where nothing is missing.
+
+    Raises UsageError, ArchiveDamaged.
+    """
     info, parts = comparison.info, list[str]()
-    for side in (side for side in info.sides if side.to_run):
-        with RunReader(run_of(side, runs_dir, comparison.folder)) as reader:
-            if missing := missing_of(reader).count:
-                parts.append(f"{missing} to run of {side.label} ({places_of_begun(reader.info, None)}), then")
+    with open_sides([run_of(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
+        for side, reader in zip(info.sides, readers, strict=True):
+            if side.to_run and (missing := missing_of(reader).count):
+                parts.append(f"{missing} to run of {side.label} ({places_of_begun(reader, None)}), then")
+        if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
+            return None
     judge = recorded_judge(info.judge, comparison.folder / "compare.json")
     return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
 
