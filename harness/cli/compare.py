@@ -45,7 +45,8 @@ def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) ->
     if given["dry_run"]:
         print_comparison_quote(quote, as_json=as_json)
         return ExitCode.DONE
+    files, most = ComparisonFiles(given["markdown"], given["csv"]), asked.settings.max_failures
+    files.check()
     announce_comparison(console, quote)
     result = compare_asked(asked, environ, console, quiet=quiet)
-    files, most = ComparisonFiles(given["markdown"], given["csv"]), asked.settings.max_failures
     return deliver_comparison(result, files, max_failures=most, as_json=as_json, quiet=quiet)

@@ -39,6 +39,12 @@ class ComparisonFiles:
     markdown: Path | None = None
     csv: Path | None = None
 
+    def check(self) -> None:
+        """Raise CannotWrite if one of them could not be written."""
+        from harness.cli.new_files import check_writable
+
+        check_writable(self.markdown, self.csv)
+
     def write(self, reader: ComparisonReader, comparison: Comparison) -> None:
         """Write them, over what is there. Raises CannotWrite."""
         from harness.cli.new_files import write_new

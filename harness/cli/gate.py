@@ -66,12 +66,14 @@ def gate(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> Ex
         process.silence_logs(verbose=given["verbose"])
         asked, rules = asked_gate(asked_sides(sides, given | {"allow_offline": True}, parent, environ), given)
     console, files = stderr(quiet=quiet), GateFiles.of(given["markdown"], given["junit"], environ)
-    foretold = foretell_gate(asked.sides, asked.queries, environ, asked.options, rules)
-    quote = quote_asked(asked, environ, console)
     if given["dry_run"]:
-        print_gate_quote(quote, foretold, as_json=given["as_json"])
+        foretold = foretell_gate(asked.sides, asked.queries, environ, asked.options, rules)
+        quote = quote_asked(asked, environ, console)
+        print_gate_quote(quote, foretold, rules, as_json=given["as_json"])
         return ExitCode.DONE
-    announce_comparison(console, quote)
-    announce_gate(console, foretold)
-    result = compare_asked(asked, environ, console, quiet=quiet)
-    return deliver_gate(result, asked, rules, foretold, files, as_json=given["as_json"])
+    with files.with_refusal():
+        foretold = foretell_gate(asked.sides, asked.queries, environ, asked.options, rules)
+        announce_comparison(console, quote_asked(asked, environ, console))
+        announce_gate(console, foretold, rules)
+        result = compare_asked(asked, environ, console, quiet=quiet)
+        return deliver_gate(result, asked, rules, foretold, files, as_json=given["as_json"], quiet=quiet)

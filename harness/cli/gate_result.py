@@ -1,6 +1,7 @@
 """The words, files and exit code of `gate`: the forecast first, the verdict last."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,14 +12,14 @@ from harness.archive import ComparisonReader
 from harness.cli.compared_sides import AskedSides
 from harness.cli.comparison_costs import quote_lines, quote_row
 from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
-from harness.cli.new_files import append_text, write_new
+from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import print_json, say
 from harness.comparison import forecast_sentences
 from harness.core.comparisons import ComparedQuery
-from harness.core.errors import ExitCode
+from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.gates import Forecast, GateResult
 from harness.pipeline import ComparisonQuote, ComparisonResult, GateRules, RollOutQuote, conclude_comparison
-from harness.report import gate_markdown, junit_xml, write_comparison_page
+from harness.report import gate_markdown, junit_refusal, junit_xml, refusal_markdown, write_comparison_page
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -38,15 +39,31 @@ class GateFiles:
         summary = environ.get(_SUMMARY)
         return cls(markdown, Path(summary) if summary and markdown is None else None, junit)
 
-    def write(self, gate: GateResult, queries: list[ComparedQuery]) -> None:
-        """Write them. Raises CannotWrite."""
-        text = gate_markdown(gate, forecast_sentences(gate.forecast), queries)
+    @contextmanager
+    def with_refusal(self) -> Generator[None]:
+        """Write why a gate is refused, where that happens meanwhile. Raises CannotWrite before, if no file can be."""
+        check_writable(self.markdown, self.summary, self.junit)
+        try:
+            yield
+        except CannotWrite:
+            raise
+        except UsageError as refusal:
+            self._put(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
+            raise
+
+    def write(self, gate: GateResult, looks: int, queries: list[ComparedQuery]) -> None:
+        """Write them; `looks` are those that were asked for. Raises CannotWrite."""
+        concluded = gate.finding != "cannot tell"
+        text = gate_markdown(gate, forecast_sentences(gate.forecast, looks=looks, concluded=concluded), queries)
+        self._put(text, junit_xml(gate, queries))
+
+    def _put(self, markdown: str, junit: str) -> None:
         if self.markdown:
-            write_new(self.markdown, text, force=True)
+            write_new(self.markdown, markdown, force=True)
         if self.summary:
-            append_text(self.summary, text)
+            append_text(self.summary, markdown)
         if self.junit:
-            write_new(self.junit, junit_xml(gate, queries), force=True)
+            write_new(self.junit, junit, force=True)
 
 
 def asked_gate(asked: AskedSides, given: Mapping[str, Any]) -> tuple[AskedSides, GateRules]:
@@ -60,18 +77,20 @@ def asked_gate(asked: AskedSides, given: Mapping[str, Any]) -> tuple[AskedSides,
     return replace(asked, options=replace(asked.options, early_stop=rules.early_stop)), rules
 
 
-def announce_gate(console: Console, foretold: Forecast) -> None:
+def announce_gate(console: Console, foretold: Forecast, rules: GateRules) -> None:
     """Print how probably an equal agent passes, and what would do if that is improbable."""
-    for line in forecast_sentences(foretold):
+    for line in forecast_sentences(foretold, looks=rules.looks):
         console.print(line, soft_wrap=True)
 
 
-def print_gate_quote(quote: ComparisonQuote | RollOutQuote, foretold: Forecast, *, as_json: bool) -> None:
+def print_gate_quote(
+    quote: ComparisonQuote | RollOutQuote, foretold: Forecast, rules: GateRules, *, as_json: bool
+) -> None:
     """Print what a gate would take and how probably an equal agent passes: the result of --dry-run."""
     if as_json:
         print_json({**quote_row(quote), "forecast": foretold.model_dump(mode="json")}, indent=None)
     else:
-        say("\n".join([*quote_lines(quote), *forecast_sentences(foretold)]))
+        say("\n".join([*quote_lines(quote), *forecast_sentences(foretold, looks=rules.looks)]))
 
 
 def deliver_gate(
@@ -82,6 +101,7 @@ def deliver_gate(
     files: GateFiles,
     *,
     as_json: bool,
+    quiet: bool,
 ) -> ExitCode:
     """Write the page and the files, print what the gate says, its sentence last, and return the exit code.
 
@@ -101,8 +121,8 @@ def deliver_gate(
         else:
             print_comparison(reader, gate.comparison, as_json=False)
             say(gate.sentence)
-    files.write(gate, queries)
-    if not result.was_complete:  # the quote has said so
+    files.write(gate, rules.looks, queries)
+    if not (quiet or result.was_complete):  # the quote has said so
         say(tally_line(result), err=True)
     if as_json:
         say(gate.sentence, err=True)

@@ -18,7 +18,29 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
         if isinstance(exc, FileExistsError) and path.exists():
             raise _there_already(path) from None
-        raise CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+        raise _cannot_write(path, exc) from None
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Raise CannotWrite for a file that could not be written: before work is done for it.
+
+    A file that is there keeps what it holds; of one that is not, its folder is made. Pipes and devices are let be.
+    """
+    for path in paths:
+        if path is None or (path.exists() and not (path.is_file() or path.is_dir())):
+            continue
+        there = os.path.lexists(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("a").close()
+            if not there:
+                path.unlink()
+        except (OSError, ValueError) as exc:
+            raise _cannot_write(path, exc) from None
+
+
+def _cannot_write(path: Path, exc: OSError | ValueError) -> CannotWrite:
+    return CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}")
 
 
 def refuse_existing(path: Path) -> None:

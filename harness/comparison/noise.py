@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.comparison.libraries import statistics_module
 from harness.core.comparisons import ComparedQuery, CrossMatch
+from harness.core.rounded import percent_half_up
 
 COIN = 0.5
 """The share of decided pairs that a judge decides differently in the other order if this judge tosses a coin.
@@ -33,14 +34,13 @@ class Reversals:
                 f"in none of {self.judged} pairs of different transcripts does the judge name a winner in both "
                 "orders: the judge tells nothing apart"
             )
-        upper = float(
-            statistics_module("scipy.stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson").high
-        )
-        if upper < COIN:
+        flips = statistics_module("scipy.stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson")
+        if flips.high < COIN:
             return None
+        share, low, high = map(percent_half_up, (self.flipped / self.decided, flips.low, flips.high))
         return (
             f"in {self.flipped} of {self.decided} decided pairs the judge names the other winner when the order is "
-            f"reversed ({100 * self.flipped / self.decided:.0f} %, at most {100 * upper:.0f} %); a coin does so in "
+            f"reversed ({share} % [{low}, {high}]); a coin does so in "
             f"{100 * COIN:.0f} %: such verdicts are noise"
         )
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from harness.report.html.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
-    from harness.report.junit import junit_xml
-    from harness.report.markdown import comparison_markdown, gate_markdown
+    from harness.report.junit import junit_refusal, junit_xml
+    from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.match_verdicts import VerdictLookup
@@ -51,12 +51,12 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "junit": "junit_xml",
+            "junit": "junit_refusal junit_xml",
             "html.comparison.page": "write_comparison_page",
             "html.page": "write_page",
             "json": "judges_json quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
-            "markdown": "comparison_markdown gate_markdown",
+            "markdown": "comparison_markdown gate_markdown refusal_markdown",
             "comparison_csv": "matches_csv",
             "compared_judges": "compared_qualities",
             "curve_records": "curve_csv curve_json",
@@ -118,6 +118,7 @@ __all__ = [
     "judges_json",
     "judges_side_by_side",
     "judging_curve",
+    "junit_refusal",
     "junit_xml",
     "match_lines",
     "matches_csv",
@@ -132,6 +133,7 @@ __all__ = [
     "quality_lines",
     "ranking_line",
     "rankings_table",
+    "refusal_markdown",
     "round_robin_of",
     "run_json",
     "run_line",

@@ -27,6 +27,18 @@ def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
         SubElement(test, "system-out").text = _outcome(query, gate)
     unsure = gate.passed and gate.finding != "not worse"
     suite.attrib |= {"failures": str(int(not gate.passed)), "errors": "0", "skipped": str(int(unsure))}
+    return _document(suite)
+
+
+def junit_refusal(reason: str) -> str:
+    """Return a gate that was refused as JUnit XML: one test, which ends in an error."""
+    suite = Element("testsuite", name=_SUITE, tests="1", failures="0", errors="1", skipped="0")
+    test = SubElement(suite, "testcase", classname=_SUITE, name="B is not worse than A")
+    SubElement(test, "error", type="refused", message=_shown(reason))
+    return _document(suite)
+
+
+def _document(suite: Element) -> str:
     suites = Element("testsuites")
     suites.append(suite)
     indent(suites)

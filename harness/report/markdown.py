@@ -17,6 +17,8 @@ from harness.report.text import counted, signed
 _LOSSES = 10
 _TEXT = 160
 """Characters of a stranger's text."""
+_REASON = 900
+"""Characters of an error's message."""
 _PROSE = re.compile(r"(?:[A-Za-z0-9 ,;:%()−–+'-]|\.(?=[\d ]|$)|\[[−\d., ]+\])*")
 """Text in which no reader of Markdown sees markup, a link or a mention."""
 _REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}|\][(:\[]", re.IGNORECASE)
@@ -48,15 +50,20 @@ def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[C
     return "\n\n".join([*filter(None, blocks), comparison_markdown(gate.comparison, queries)])
 
 
+def refusal_markdown(reason: str) -> str:
+    """Return why a gate was refused as Markdown."""
+    return f"### Refused: there is no gate\n\n{code(reason, _REASON)}\n"
+
+
 def _interval(look: GateLook) -> Interval:
     low, high = look.interval
     return Interval(value=look.win_rate, low=low, high=high)
 
 
-def code(text: str) -> str:
+def code(text: str, most: int = _TEXT) -> str:
     """Return a text as a code span on one line: no text closes the span, and nothing in the span means anything."""
     flat = " ".join(visible(text).split())
-    cut = flat if len(flat) <= _TEXT else f"{flat[: _TEXT - 1]}…"
+    cut = flat if len(flat) <= most else f"{flat[: most - 1]}…"
     fence = "`" * (1 + max(map(len, re.findall("`+", cut)), default=0))
     padding = " " if cut.startswith("`") or cut.endswith("`") else ""
     return f"{fence}{padding}{cut or '–'}{padding}{fence}"

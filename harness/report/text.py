@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from harness.core.rounded import percent_half_up
 from harness.transcripts import clean
 
 if TYPE_CHECKING:  # `ls` does without numbers
@@ -39,7 +40,7 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 def percent(part: int, whole: int) -> str:
     """Return a share in whole per cent; a dash for a share of nothing."""
-    return f"{100 * part / whole:.0f} %" if whole else "\N{EN DASH}"
+    return f"{percent_half_up(part / whole)} %" if whole else "\N{EN DASH}"
 
 
 def probability(p: float | None) -> str:
@@ -104,7 +105,7 @@ def temperature_words(value: float | None) -> str:
 
 def percent_interval(figure: QueryFigure) -> str:
     """Return a share in whole per cent with its interval, where there is one: `84 % [76, 90]`."""
-    return _with_interval(figure, lambda share: f"{100 * share:.0f}", " %")
+    return _with_interval(figure, lambda share: str(percent_half_up(share)), " %")
 
 
 def number_interval(figure: QueryFigure, decimals: int = 2) -> str:

@@ -68,6 +68,7 @@ def test_a_better_agent_passes_and_the_forecast_is_said_before_anything_is_spent
 
 def test_a_worse_agent_fails_and_nothing_is_bought_twice(desk: Desk, runs: tuple[str, str]):
     first = desk("gate", *runs[::-1], "--json")
+    assert "reused" not in desk("gate", *runs[::-1], "-q").err_text
     asked = len(desk.endpoint.requests)
     again = desk("gate", *runs[::-1], "--json", "--allow-unsure")
     assert (first.code, again.code, again.out) == (1, 1, first.out)
@@ -113,9 +114,20 @@ def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, 
     assert failure.get("message", "").startswith("Failed: B is worse than A")
     assert desk("gate", *runs, "--markdown", "gate.md", environ=around).code == 0
     assert summary.read_text("utf-8") == text, "--markdown stands in for the job's page"
-    assert (desk.work / "gate.md").read_text("utf-8").startswith("### Passed")
-    unwritable = desk("gate", *runs, "--junit", "q.txt/gate.xml")
-    assert (unwritable.code, "cannot write q.txt/gate.xml" in unwritable.err_text) == (2, True)
+    markdown = (desk.work / "gate.md").read_text("utf-8")
+    assert markdown.startswith("### Passed")
+    assert "cannot tell" not in markdown, "the gate has told: what would let it tell is no news"
+    asked, made = len(desk.endpoint.requests), (desk.run("weak"), desk.run("strong"))
+    for command, option in (
+        ("gate", "--junit"),
+        ("gate", "--markdown"),
+        ("compare", "--csv"),
+        ("compare", "--markdown"),
+    ):
+        asked, folders = len(desk.endpoint.requests), desk.folders()
+        unwritable = desk(command, *made, option, "q.txt/gate.xml")
+        assert (unwritable.code, "cannot write q.txt/gate.xml" in unwritable.err_text) == (2, True)
+        assert (len(desk.endpoint.requests), desk.folders()) == (asked, folders), "nothing is spent"
 
 
 @pytest.mark.process
@@ -149,9 +161,16 @@ def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk:
 def test_a_judge_that_likes_the_first_side_is_refused_with_what_was_bought_kept(desk: Desk):
     desk.endpoint.judge = first_side
     runs = desk.run("weak"), desk.run("strong")
-    refused = desk("gate", *runs, "--allow-unsure")
+    refused = desk("gate", *runs, "--allow-unsure", "--junit", "noise.xml", "--markdown", "noise.md")
     assert (refused.code, refused.out) == (2, b"")
     assert "in 60 of 60 decided pairs the judge names the other winner" in refused.err_text
+    suite = ET.parse(desk.work / "noise.xml").getroot()[0]
+    error = suite[0].find("error")
+    assert error is not None
+    assert (suite.get("errors"), "in 60 of 60 decided pairs" in error.get("message", "")) == ("1", True)
+    markdown = (desk.work / "noise.md").read_text("utf-8")
+    assert markdown.startswith("### Refused: there is no gate")
+    assert "The comparison is kept: " in markdown
     asked = len(desk.endpoint.requests)
     again = desk("gate", *runs)
     assert (again.code, len(desk.endpoint.requests)) == (2, asked)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import app
+from harness.cli.new_files import check_writable
 from harness.core.errors import CannotWrite, UsageError
 from harness.judging import packaged_rubrics
 from harness.rollouts import load_agent
@@ -84,3 +85,13 @@ def test_a_place_that_cannot_be_written_and_a_run_folder_are_refused(command: Co
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(UsageError, match="inside of the run folder"):
         command("agents", "new", "mine")
+
+
+def test_what_can_be_written_is_looked_at_without_a_trace(tmp_path: Path):
+    there = tmp_path / "there.md"
+    there.write_text("mine")
+    check_writable(there, tmp_path / "new.md", None)
+    assert (there.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("mine", ["there.md"])
+    for path in (tmp_path, there / "below.md", Path("/proc/x.md")):
+        with pytest.raises(CannotWrite, match="cannot write"):
+            check_writable(path)

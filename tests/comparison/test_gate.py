@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.comparison.forecast import pass_forecast
+from harness.comparison.gate_words import _beside, forecast_sentences
 from harness.comparison.look_plan import FEWEST_QUERIES, LookPlan, finding, steps
-from harness.comparison.noise import reversals
+from harness.comparison.noise import Reversals, reversals
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
 
@@ -43,6 +45,25 @@ def test_the_parts_of_a_gate_hold_each_query_once_and_no_cluster_twice(count: in
     if len(parts) > 1:
         assert len(parts[0]) >= FEWEST_QUERIES
         assert all(parts)
+
+
+@pytest.mark.parametrize(
+    ("end", "limit", "text"),
+    [(0.453, 0.45, "45.3"), (0.4502, 0.45, "45.02"), (0.45, 0.45, "45"), (0.496, 0.5, "49.6"), (0.82, 0.5, "82")],
+)
+def test_an_end_of_the_interval_never_reads_like_the_limit_that_it_keeps(end: float, limit: float, text: str):
+    assert _beside(end, limit) == text
+
+
+def test_looks_that_are_not_possible_are_counted():
+    two_looks = pass_forecast(24, 0.05, None, shares=(0.9, 1.0))
+    assert forecast_sentences(two_looks, looks=4)[-1] == "note: 2 of 4 looks are possible with 24 queries."
+    assert forecast_sentences(two_looks, looks=2) == forecast_sentences(two_looks)
+    assert len(forecast_sentences(two_looks, looks=2, concluded=True)) == 1
+
+
+def test_the_share_of_flips_has_its_interval():
+    assert "(100 % [95, 100])" in (Reversals(72, 72, 72).noise() or "")
 
 
 def test_equal_agents_pass_about_as_often_as_foretold_and_are_seldom_called_worse():

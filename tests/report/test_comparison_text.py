@@ -9,8 +9,9 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from rich.console import Console
 
-from harness.core.comparisons import Interval
+from harness.core.comparisons import Interval, SideFigures
 from harness.report import comparison_lines, comparison_markdown, matches_csv
+from harness.report.summary.comparison import sides_rows
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_result, make
 from tests.report.archives_by_hand import EVIL
 
@@ -130,3 +131,9 @@ def test_every_match_is_a_line_of_csv_and_no_cell_is_a_formula():
     assert (lost["second_failure"], lost["score_first"]) == ("max_turns", "")
     assert json.loads(rows[0]["orders"]) == [["first", 6.0, 6.2], ["second", 6.0, 6.2]]
     assert min(float(row["margin"]) for row in rows if row["margin"]) < 0  # a negative number stays one
+
+
+def test_half_a_per_cent_of_failures_goes_up():
+    failed = Interval(value=0.375, low=0.125, high=0.625)
+    (row,) = [row for row in sides_rows([SideFigures(label="A", rollouts=8, failed=failed)]) if row.label == "failed"]
+    assert row.values == ("38 % [13, 63]",)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import Interval, SideFigures, SideResult
-from harness.core.rounded import round_number, whole_percent
+from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.report.text import count, counted, fixed, signed
 
 _UNKNOWN = "\N{EN DASH}"
@@ -130,7 +130,7 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
 
 
 def _rated(interval: Interval | None) -> str:
-    return rate(interval) if interval else ""
+    return _with(interval, lambda share: str(percent_half_up(share)), "{} %")
 
 
 def _dollars(interval: Interval | None) -> str:
