@@ -19,9 +19,8 @@ from statsmodels.stats.power import TTestPower
 from harness import SideResult
 from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.intervals import interval_of_share
-from harness.comparison.power import ALPHA
-from harness.comparison.side_results import shown, side_result
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
+from harness.comparison.side_results import side_result
+from harness.core.comparisons import ALPHA, ComparedQuery, ComparedRollout, CrossMatch
 
 SHARP, NOISY = REGIMES[:2]
 ALIKE = 0.5
@@ -192,7 +191,8 @@ def main() -> None:
     biased = [first_side_only(seed=seed) for seed in range(max(1, count // 10))]
     flips = sum(result.flips for result in biased) / sum(result.both_orders for result in biased)
     rate = float(np.mean([result.win_rate for result in biased]))
-    print(f"judge names the first side: {rate:.1%}, shown {sum(map(bool, map(shown, biased)))}, flips {flips:.0%}")
+    shown = sum(result.shown is not None for result in biased)
+    print(f"judge names the first side: {rate:.1%}, shown {shown}, flips {flips:.0%}")
     print(f"{time.perf_counter() - started:.0f} s")
 
 
