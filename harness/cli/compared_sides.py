@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from harness.archive import find_run
+from harness.archive import find_run, list_archived
 from harness.cli.process import stdout_for_results
 from harness.core.compare_settings import OF_JUDGING, VARIED
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
@@ -64,6 +64,7 @@ def asked_sides(
     if len(runs) == len(named):
         return AskedSides(runs, (), options, settings)
     sides, file = _prepared(asked, named, given["pairs"]), given["queries"]
+    _check_second(sides)
     queries = list(read_queries(file)) if file is not None else queries_asked(sides)
     return AskedSides(sides, queries, options, settings)
 
@@ -81,7 +82,18 @@ def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
         except UsageError as no_agent:
             if word.endswith(".py") or ":" in word:
                 raise no_agent from None
+            if any(folder.name.startswith(word) for folder, _ in list_archived(runs_dir)):
+                raise no_run from None
             raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+def _check_second(sides: Sequence[AnySide]) -> None:
+    """Say that a second side is missing before anything is said of the first one's queries. Raises UsageError."""
+    if len(sides) < 2:
+        ways = ", ".join(option(name) for name in _VARIED)
+        raise UsageError(
+            f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
+        )
 
 
 def _refuse_idle(asked: _Asked, queries: str | None) -> None:

@@ -162,6 +162,8 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(desk: Desk,
         ((runs[0],), "2 to 26 sides, not 1"),
         ((runs[0], offline), "B (" + offline + ") is on the embedded model"),
         ((*runs, "--judge-model", "offline-features"), "the judge is the embedded one"),
+        ((runs[0], "2"), f"'2' fits 3 runs: {', '.join((*runs, offline))}; say more of it\n"),
+        (("poet.py", "--instructions", "q.txt"), "a second side is missing"),
         ((runs[0], "nobody"), "'nobody' is neither a run nor an agent"),
         ((*runs, "-n", "3"), "-n says how agents are rolled out, but every side is an archived run"),
         ((*runs, "--queries", "q.txt"), "--queries says how"),
@@ -256,33 +258,6 @@ def test_a_verdict_that_fails_leaves_its_match_open_and_the_next_time_asks_for_i
     assert (again.code, json.loads(again.out_text)["status"]) == (0, "complete")
     assert len(desk.endpoint.of_judge) - before == 6
     assert json.loads(again.out_text)["comparison"] == json.loads(done.out_text)["comparison"]
-
-
-def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk, runs: tuple[str, str]) -> None:
-    desk.endpoint.judge = lambda seen: Say("nonsense")
-    done = desk("compare", *runs)
-    assert done.code == 1
-    assert "reused 0, bought 0, 24 failed" in done.err_text
-    assert "24 judge calls failed: " in done.out_text
-    shown = desk("show")
-    assert "24 judge calls failed: " in shown.out_text
-    assert not any(line.startswith(("win rate", "p ")) for line in done.out_text.splitlines()), done.out_text
-    page = (desk.room.runs / desk.last_comparison() / "report.html").read_text()
-    assert "No pair counts" in page
-    three = desk("compare", *runs, desk.run("middling"), "--markdown", "c.md")
-    assert "of 0 pairs" not in three.out_text
-    assert "| B against A | – | – | – | – | – |" in (desk.work / "c.md").read_text()
-
-
-def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk, runs: tuple[str, str]) -> None:
-    desk.endpoint.judge = lambda seen: Say("nonsense") if "bees" in seen.user else partial_judge(seen)
-    folder = json.loads(desk("compare", *runs, "--json").out_text)["comparison"]
-    desk.room.runs.rename(desk.work / "rm")
-    shown = desk("show", f"rm/{folder}")
-    assert f"`harness resume rm/{folder}`" in " ".join(shown.out_text.split())
-    desk.endpoint.judge = partial_judge
-    done = desk("resume", f"rm/{folder}", "--json")
-    assert (done.code, json.loads(done.out_text)["status"]) == (0, "complete"), done.err_text
 
 
 def test_a_ceiling_holds_for_the_comparison_and_the_rest_is_bought_when_it_is_lifted(

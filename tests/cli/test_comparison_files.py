@@ -1,13 +1,14 @@
-"""What a comparison is written to: its page, Markdown for a pull request, and every match as CSV."""
+"""What a comparison is written to: page, Markdown, CSV; what stands there if judging fails, or in another folder."""
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_compare import QUERIES, Desk
-from tests.fake_endpoint import FakeEndpoint
+from tests.cli.test_compare import QUERIES, Desk, partial_judge
+from tests.fake_endpoint import FakeEndpoint, Say
 
 
 @pytest.fixture
@@ -47,3 +48,32 @@ def test_a_file_that_cannot_be_written_is_one_clear_line_and_the_comparison_is_k
     assert "cannot write taken: Is a directory" in said.err_text
     again = desk("compare", *runs, "--judge-model", "judge")
     assert "nothing to buy" in again.err_text
+
+
+def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk) -> None:
+    runs = desk.run("weak"), desk.run("strong")
+    desk.endpoint.judge = lambda seen: Say("nonsense")
+    done = desk("compare", *runs)
+    assert done.code == 1
+    assert "reused 0, bought 0, 24 failed" in done.err_text
+    assert "24 judge calls failed: " in done.out_text
+    shown = desk("show")
+    assert "24 judge calls failed: " in shown.out_text
+    assert not any(line.startswith(("win rate", "p ")) for line in done.out_text.splitlines()), done.out_text
+    page = (desk.room.runs / desk.last_comparison() / "report.html").read_text()
+    assert "No pair counts" in page
+    three = desk("compare", *runs, desk.run("middling"), "--markdown", "c.md")
+    assert "of 0 pairs" not in three.out_text
+    assert "| B against A | – | – | – | – | – |" in (desk.work / "c.md").read_text()
+
+
+def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk) -> None:
+    runs = desk.run("weak"), desk.run("strong")
+    desk.endpoint.judge = lambda seen: Say("nonsense") if "bees" in seen.user else partial_judge(seen)
+    folder = json.loads(desk("compare", *runs, "--json").out_text)["comparison"]
+    desk.room.runs.rename(desk.work / "rm")
+    shown = desk("show", f"rm/{folder}")
+    assert f"`harness resume rm/{folder}`" in " ".join(shown.out_text.split())
+    desk.endpoint.judge = partial_judge
+    done = desk("resume", f"rm/{folder}", "--json")
+    assert (done.code, json.loads(done.out_text)["status"]) == (0, "complete"), done.err_text

@@ -35,7 +35,7 @@ def win_rate(result: SideResult) -> Interval:
 def pairing_cells(result: SideResult) -> tuple[str, str, str, str, str]:
     """Return win rate, queries better, worse and tied, and p, of two sides among several; dashes without a pair."""
     if not result.pairs:
-        return (_UNKNOWN,) * 5
+        return _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN
     p = probability_of_chance(result.p if result.p_holm is None else result.p_holm)
     return rate(win_rate(result)), str(result.better), str(result.worse), str(result.tied), p
 
