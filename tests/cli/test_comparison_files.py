@@ -40,14 +40,14 @@ def test_markdown_and_csv_are_written_beside_the_page_over_older_ones(desk: Desk
     assert (refused.code, "--markdown" in refused.err_text) == (2, True)
 
 
-def test_a_file_that_cannot_be_written_is_one_clear_line_and_the_comparison_is_kept(desk: Desk):
+def test_a_file_that_cannot_be_written_is_one_clear_line_before_anything_is_spent(desk: Desk):
     (desk.work / "taken").mkdir()
     runs = desk.run("weak"), desk.run("strong")
+    asked, folders = len(desk.endpoint.requests), desk.folders()
     said = desk("compare", *runs, "--judge-model", "judge", "--csv", "taken")
     assert said.code == 2
     assert "cannot write taken: Is a directory" in said.err_text
-    again = desk("compare", *runs, "--judge-model", "judge")
-    assert "nothing to buy" in again.err_text
+    assert (len(desk.endpoint.requests), desk.folders()) == (asked, folders)
 
 
 def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk) -> None:
