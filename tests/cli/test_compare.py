@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.archive import list_comparisons
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen, block, fair_judge, verdict
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
@@ -64,7 +65,7 @@ class Desk:
         return {path.name for path in self.room.runs.iterdir()} if self.room.runs.exists() else set()
 
     def last_comparison(self) -> str:
-        return max(name for name in self.folders() if "-compare-" in name)
+        return list_comparisons(self.room.runs)[-1].name
 
     def bytes_of(self, run: str) -> dict[str, str]:
         files = [path for path in (self.room.runs / run).rglob("*") if path.is_file()]

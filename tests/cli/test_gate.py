@@ -135,11 +135,12 @@ def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk:
     (desk.work / "few.txt").write_text("\n".join(MANY[:19]))
     few = desk.run("weak", queries="few.txt")
     assert desk("rubric", "new", "other.md").code == 0
+    before = set(desk.folders())
     judged = desk(
         "run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "3", "--judge-model", "judge"
     )
     assert judged.code == 0, judged.err_text
-    baseline = max(run for run in desk.folders() if "-poet-" in run)
+    (baseline,) = set(desk.folders()) - before
     asked, folders = len(desk.endpoint.requests), desk.folders()
     for argv, reason in (
         ((few, runs[1]), "both sides share 19 queries, and a gate takes at least 20"),
