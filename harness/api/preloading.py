@@ -19,14 +19,17 @@ from harness.transcripts import counter_for
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _MODEL = "gpt-5.2"
 """Any model with a listed price and a tokenizer."""
+_WALKS_BEFORE_A_FULL_ONE = 100
+"""Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
 
 
 def preload() -> None:
     """Import everything, and build what a first call would build: no later call then blocks its event loop for that.
 
     Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, and writes
-    nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`): a walk over all
-    the modules would block a loop for longer than any request.
+    nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`), and full walks
+    become rarer (`gc.set_threshold`): a walk over all the modules, or over all the rollouts under way, would block a
+    loop for longer than any request.
     """
     for room in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         if room.name not in _NOT_NEEDED:
@@ -39,6 +42,8 @@ def preload() -> None:
     in_step(_rehearse)()
     gc.collect()
     gc.freeze()
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, max(old, _WALKS_BEFORE_A_FULL_ONE))
 
 
 async def _rehearse() -> None:

@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_notebook_cancels_what_runs_in_the_thread_and_is_raised():
 
 
 PRELOADED = """
-import asyncio, ssl, sys
+import asyncio, gc, ssl, sys
 from agents import Agent
 import harness
 from tests.fake_endpoint import FakeEndpoint
@@ -75,7 +75,7 @@ async def serve(base_url):
     before = set(sys.modules)
     ssl.create_default_context = None  # who loads certificates now fails
     await harness.best_of(Agent(name="a", model="m"), "Why?", 3, base_url=base_url, api=sys.argv[1])
-    print(sorted(set(sys.modules) - before))
+    print(sorted(set(sys.modules) - before), gc.get_freeze_count() > 0, gc.get_threshold()[2])
 
 with FakeEndpoint().serving() as endpoint:
     asyncio.run(serve(endpoint.base_url))
@@ -91,4 +91,4 @@ def test_after_preload_a_first_call_imports_nothing_and_loads_no_certificates_al
     done = subprocess.run(
         [sys.executable, "-c", PRELOADED, api], cwd=ROOT, env=certificates, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    assert done.stdout.strip() == "[] True 100", done.stdout + done.stderr
