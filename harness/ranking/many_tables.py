@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from harness.core.errors import UsageError, quoted
 from harness.core.rankings import Match
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
 from harness.ranking.given_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
@@ -17,7 +17,7 @@ from harness.ranking.score_table import (
     ranked_scores,
 )
 from harness.ranking.table_play import ScorePair, play_table
-from harness.ranking.topology import Standing
+from harness.ranking.topology import Standing, exact
 
 ScoreTable = Mapping[tuple[int, int], ScorePair]
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
@@ -39,7 +39,7 @@ def rank_many(tables: Sequence[ScoreTable], estimator: str = "pooled") -> list[R
     played = [_as_matches(table, place) for place, table in enumerate(tables)]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator == "pooled":
-        fits = fit_pooled([_comparisons(matches, n) for matches, n in played])
+        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played])
     rule = Rule("margins" if estimator == "pooled" else estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(conclude(_standings(matches, n), matches, rule=rule, fit=fit), matches, n, "given", estimator)
@@ -58,13 +58,9 @@ def _as_matches(table: ScoreTable, place: int) -> tuple[tuple[Match, ...], int]:
     return play_table(GivenPairs(pairs, in_orders), lambda i, j: scores[i, j]), n
 
 
-def _comparisons(matches: Sequence[Match], n: int) -> Comparisons:
-    return comparisons_of(range(n), matches)
-
-
 def _standings(matches: Sequence[Match], n: int) -> list[Standing]:
     points: list[list[Fraction]] = [[] for _ in range(n)]
     for match in matches:
-        points[match.a].append(Fraction(repr(match.score_a)))
-        points[match.b].append(Fraction(repr(match.score_b)))
+        points[match.a].append(exact(match.score_a))
+        points[match.b].append(exact(match.score_b))
     return [Standing(entrant, 0, tuple(of), None) for entrant, of in enumerate(points)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
 from harness.ranking.maximum import maximum
-from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, posterior
+from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, Posterior, log_evidence, posterior
 from harness.ranking.pooled_sums import PoolSums, pool_sums, thinned
 
 GROUPS_LEARNT_FROM = 2000
@@ -26,21 +26,19 @@ class LearntJudge:
     """The mode of the posterior."""
     covariance: Floats
     """(9, 9), of the parameters about the mode, by Laplace's approximation."""
-    groups: int
-    """How many groups it was learnt from."""
     converged: bool
 
 
-def fit_pooled(groups: Sequence[Comparisons], judge: LearntJudge | None = None) -> list[Fit]:
+def fit_pooled(groups: Sequence[Comparisons]) -> list[Fit]:
     """Fit all groups at once, and return a fit for each, in order.
 
-    Without `judge` the judge is learnt from the groups themselves; a group alone goes by the prior for the most part.
+    The judge is learnt from the groups themselves; a group alone goes by the prior for the most part.
     The posterior of a group is a Student t: given the parameters it is normal, and that the parameters are not known
     exactly adds to the covariance what their error does to the estimates (Kass and Steffey 1989, section 3.1), and sets
     the degrees of freedom, 2 / Var[log trace of the covariance], as a chi-square with that variance has them.
     """
     pool = pool_sums(groups)
-    judge = judge or learn_judge(pool)
+    judge = learn_judge(pool)
     fits: dict[int, Fit] = {}
     for sums in pool:
         fits |= _fits(sums, groups, judge)
@@ -61,7 +59,7 @@ def learn_judge(pool: Sequence[PoolSums]) -> LearntJudge:
     slopes = [(evidence(at - step)[1] - evidence(at + step)[1]) / (2 * _STEP) for step in _steps()]
     values, vectors = np.linalg.eigh((np.array(slopes) + np.array(slopes).T) / 2)
     covariance = (vectors / np.maximum(values, _LEAST_CURVATURE)) @ vectors.T
-    return LearntJudge(Parameters(*at.tolist()), covariance, count, converged)
+    return LearntJudge(Parameters(*at.tolist()), covariance, converged)
 
 
 def _mean_level(pool: Sequence[PoolSums]) -> float:
@@ -77,7 +75,7 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     """Return the fits of the groups of one size, by their places."""
     n, at = sums.n, judge.parameters
     here = posterior(sums, at)
-    means = here.mean[:, :n] - here.mean[:, :n].mean(axis=1, keepdims=True)
+    means = _about_their_mean(here, n)
     covariances = np.array([projected(matrix[:n, :n]) for matrix in here.covariance])
     moves, spreads = _sensitivity(sums, at)
     logs = spreads @ judge.covariance
@@ -115,7 +113,12 @@ def _sensitivity(sums: PoolSums, at: Parameters) -> tuple[Floats, Floats]:
 
 def _projected(sums: PoolSums, at: Parameters) -> tuple[Floats, Floats]:
     n, of_groups = sums.n, posterior(sums, at)
-    means = of_groups.mean[:, :n] - of_groups.mean[:, :n].mean(axis=1, keepdims=True)
     block = of_groups.covariance[:, :n, :n]
     trace = np.trace(block, axis1=1, axis2=2) - block.sum(axis=(1, 2)) / n
-    return means, np.log(np.maximum(trace, 1e-12))
+    return _about_their_mean(of_groups, n), np.log(np.maximum(trace, 1e-12))
+
+
+def _about_their_mean(of_groups: Posterior, n: int) -> Floats:
+    """Return the qualities of each group's rollouts about the group's mean, (G, n)."""
+    qualities = of_groups.mean[:, :n]
+    return qualities - qualities.mean(axis=1, keepdims=True)
