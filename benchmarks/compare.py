@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from simulated_judge import REGIMES, Array, Regime, draw
+from simulated_judge import REGIMES, Array, Regime, cross_match, draw
 from statsmodels.stats.power import TTestPower
 
 from harness import SideResult
 from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.intervals import interval_of_share
 from harness.comparison.side_results import side_result
-from harness.core.comparisons import ALPHA, ComparedQuery, ComparedRollout, CrossMatch
+from harness.core.comparisons import ALPHA, ComparedQuery, ComparedRollout
 
 SHARP, NOISY = REGIMES[:2]
 ALIKE = 0.5
@@ -114,23 +114,6 @@ def compared_queries(orders: Array, lengths: Array) -> list[ComparedQuery]:
         )
         for number, of_query in enumerate(lengths)
     ]
-
-
-def cross_match(place: int, orders: Array) -> CrossMatch:
-    """Return the match of a pair whose two orders gave [order, side] scores."""
-    first, second = (float(score) for score in np.rint(orders.sum(axis=0) * 10) / 20)
-    leads = np.sign(orders[:, 1] - orders[:, 0])
-    return CrossMatch(
-        sides=(0, 1),
-        role="sample",
-        first=place,
-        second=place,
-        shown_first=("first", "second"),
-        score_first=first,
-        score_second=second,
-        winner="tie" if first == second else "second" if second > first else "first",
-        flipped=bool(leads[0] * leads[1] < 0),
-    )
 
 
 def length_lover(longer: float, count: int, queries: int = 200, seed: int = 0) -> tuple[float, float, float]:

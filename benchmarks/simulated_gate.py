@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from simulated_judge import Array, Regime, draw
+from simulated_judge import Array, Regime, cross_match, draw
 
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
+from harness.core.comparisons import ComparedQuery, ComparedRollout
 
 SHARP = Regime("sharp", 1.5, 0.75, 0.40, 0.45, 0.4, 0.5)
 NOISY = Regime("noisy", 1.5, 0.75, 1.20, 1.55, 0.6, 1.5)
@@ -58,26 +58,5 @@ def _query(number: int, calls: Array, pairs: int) -> ComparedQuery:
         tuple(ComparedRollout(index=i, role="sample", status="ok", transcript=f"{side}-{i}") for i in range(pairs))
         for side in "AB"
     )
-    matches = tuple(_match(i, calls[i, pairs + i], calls[pairs + i, i]) for i in range(pairs))
+    matches = tuple(cross_match(i, np.stack([calls[i, pairs + i], calls[pairs + i, i, ::-1]])) for i in range(pairs))
     return ComparedQuery(query=name, ids=(name, name), text=name, rollouts=rollouts, matches=matches)
-
-
-def _match(index: int, a_first: Array, b_first: Array) -> CrossMatch:
-    """Return a match from the scores of the two orders: of each the side shown first, then the other one."""
-    scores = ((float(a_first[0]), float(a_first[1])), (float(b_first[1]), float(b_first[0])))
-    first, second = (round(scores[0][side] + scores[1][side], 1) / 2 for side in (0, 1))
-    signs = [np.sign(round(a - b, 1)) for a, b in scores]
-    return CrossMatch(
-        sides=(0, 1),
-        role="sample",
-        first=index,
-        second=index,
-        verdicts=("1", "2"),
-        shown_first=("first", "second"),
-        scores=scores,
-        score_first=first,
-        score_second=second,
-        winner="tie" if first == second else "first" if first > second else "second",
-        flipped=bool(signs[0] * signs[1] < 0),
-        inconsistent=0 in signs and signs[0] != signs[1],
-    )

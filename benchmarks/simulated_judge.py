@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.comparisons import CrossMatch
+
 Array = NDArray[np.float64]
 
 
@@ -96,6 +98,27 @@ def _marked(level: Array, rng: np.random.Generator) -> Array:
     """Return 0.4 path + 0.6 answer of integer marks around each level, in exact tenths."""
     path, answer = (np.clip(np.rint(level + MARK_SD * rng.standard_normal(level.shape)), 0, 10) for _ in range(2))
     return np.rint(4 * path + 6 * answer) / 10
+
+
+def cross_match(place: int, orders: Array) -> CrossMatch:
+    """Return the match of the `place`-th pair of samples, whose two orders gave [order, side] scores in tenths."""
+    scores = tuple((float(first), float(second)) for first, second in orders)
+    first, second = (float(score) for score in np.rint(orders.sum(axis=0) * 10) / 20)
+    leads = [np.sign(round(a - b, 1)) for a, b in scores]
+    return CrossMatch(
+        sides=(0, 1),
+        role="sample",
+        first=place,
+        second=place,
+        verdicts=("1", "2"),
+        shown_first=("first", "second"),
+        scores=scores,
+        score_first=first,
+        score_second=second,
+        winner="tie" if first == second else "first" if first > second else "second",
+        flipped=bool(leads[0] * leads[1] < 0),
+        inconsistent=0 in leads and leads[0] != leads[1],
+    )
 
 
 def mean_spearman(scores: Array, quality: Array) -> tuple[float, float]:
