@@ -7,7 +7,7 @@ from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.wording import command
-from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, parts_line, run_json, summarize
+from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, parts_line, summarize
 
 
 def print_run(
@@ -26,6 +26,8 @@ def print_run(
     `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early.
     """
     if as_json:
+        from harness.report import run_json  # loads the judges' figures, which the overview does without
+
         print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
         return
     console = stdout()

@@ -69,9 +69,6 @@ def show(
     """
     from harness.archive import RunReader
     from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
-    from harness.cli.run_overview import print_run
-    from harness.cli.show_matches import show_matches
-    from harness.report import QueryTable
 
     parts = {"--rankings": rankings, "--rollout": rollout is not None}
     parts |= {"--matches": matches, "--match": match is not None}
@@ -90,9 +87,14 @@ def show(
     elif rollout is not None:
         _show_rollout(reader, find_query(reader, query), rollout, as_json=as_json)
     elif matches or match is not None:
+        from harness.cli.show_matches import show_matches
+
         chosen = reader.ranking(ranking)
         show_matches(reader, _only(chosen, find_query(reader, query)), match, brief=brief, as_json=as_json)
     else:
+        from harness.cli.run_overview import print_run
+        from harness.report import QueryTable
+
         whole = reader.ranking(ranking)
         shown = whole if query is None else _only(whole, find_query(reader, query))
         fields = tuple(filter(None, (columns or "").split(",")))

@@ -55,7 +55,7 @@ ALWAYS_HEAVY = "numpy openai agents anyio asyncio httpx2 stamina sqlite3 genai_p
 WITHOUT = {
     "--help": f"{ALWAYS_HEAVY} pydantic rich yaml jinja2",
     "ls": f"{ALWAYS_HEAVY} yaml jinja2",
-    "show": f"{ALWAYS_HEAVY} yaml jinja2",
+    "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.judges",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
     "stats": f"{ALWAYS_HEAVY} yaml jinja2",
     "judges --help": f"{ALWAYS_HEAVY} yaml jinja2",
