@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from harness.report.comparison_csv import matches_csv
     from harness.report.curve_records import curve_csv, curve_json
     from harness.report.html.comparison.page import write_comparison_page
-    from harness.report.html.curve_svg import curve_svg
-    from harness.report.html.page import write_page
+    from harness.report.html.curve.curve_svg import curve_svg
+    from harness.report.html.run.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
     from harness.report.junit import junit_refusal, junit_xml
@@ -53,14 +53,14 @@ else:
         {
             "junit": "junit_refusal junit_xml",
             "html.comparison.page": "write_comparison_page",
-            "html.page": "write_page",
+            "html.run.page": "write_page",
             "json": "judges_json quality_json run_json share_json",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown gate_markdown refusal_markdown",
             "comparison_csv": "matches_csv",
             "compared_judges": "compared_qualities",
             "curve_records": "curve_csv curve_json",
-            "html.curve_svg": "curve_svg",
+            "html.curve.curve_svg": "curve_svg",
             "terminal.curve": "curve_lines",
             "summary.truths": "AnswerLabel",
             "summary.curve": "CurveTruth judging_curve round_robin_of",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.report.html.comparison.page import write_comparison_page
-from harness.report.html.page import write_page
+from harness.report.html.run.page import write_page
 from tests.comparisons_by_hand import make, stored
 from tests.report.archives_by_hand import EVIL, build, crowd, hostile
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.archive import RankingFile, RunReader, RunStore
 from harness.core.records import Effective
-from harness.report.html.page import render_page
+from harness.report.html.run.page import render_page
 from harness.report.terminal.group import group_lines
 from tests.report.archives_by_hand import START, BuiltArchive, QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of

@@ -11,9 +11,9 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.verdicts import Unjudged, Unscored
 from harness.report.html.excerpts import ALONE, BESIDE_A_MATCH, Excerpt, excerpt
 from harness.report.html.facts import Fact, group_facts
-from harness.report.html.failed_verdicts import FailedVerdict, failed_verdicts, failures_by_key
-from harness.report.html.seeding import SeedLabel, seeding_lines, seeding_scale
-from harness.report.html.standings import StandingsLine, headline, standings
+from harness.report.html.query.failed_verdicts import FailedVerdict, failed_verdicts, failures_by_key
+from harness.report.html.query.seeding import SeedLabel, seeding_lines, seeding_scale
+from harness.report.html.query.standings import StandingsLine, headline, standings
 from harness.report.summary.bracket import BracketDrawing, draw_bracket
 from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import MatchDetails, detail_matches

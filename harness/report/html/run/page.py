@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.archive import RankingFile, RunReader, write_file
 from harness.report.html.facts import run_facts, summary_facts
-from harness.report.html.sections import query_sections
+from harness.report.html.query.section import query_sections
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.ranking import RankingSummary, is_offline, summarize
 
@@ -29,7 +29,7 @@ def render_page(reader: RunReader, ranking: RankingFile, summary: RankingSummary
 
     if summary is None or not ranking.finished:
         summary = summarize(reader, ranking, owed=True)
-    return page_template("page.html.j2").render(
+    return page_template("run/page.html.j2").render(
         info=reader.info,
         offline=is_offline(reader, ranking),
         finished=ranking.finished,

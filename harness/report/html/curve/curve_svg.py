@@ -81,7 +81,7 @@ def curve_svg(curve: JudgingCurve) -> str:
     topologies = list(dict.fromkeys(point.design.topology for point in sorted(points, key=lambda p: p.design.topology)))
     estimators = list(dict.fromkeys(point.estimator for point in points))
     chosen = curve.curve.chosen
-    return page_template("curve.svg.j2").render(
+    return page_template("curve/curve.svg.j2").render(
         sentence=_lines(as_sentence(curve_sentence(curve)), _HEADING),
         truth=_lines(f"{truth_words(curve)}; {counted(curve.queries, 'query', 'queries')}, {curve.by}"),
         notes=[line for note in curve_notes(curve) for line in _lines(f"note: {note}")],
