@@ -2,6 +2,8 @@
 
 The marker `process` stands on every test that starts a process: on each that uses one of the fixtures of
 PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
+
+The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
 """
 
 import os
@@ -22,6 +24,12 @@ PROCESS_FIXTURES = {"nursery", "browser", "sdist"}
 
 QUICK = "not process"
 """The `-m` of the loop of a working hour."""
+CONSUMERS = Path(__file__).parent / "consumers"
+"""Tests with programs of others (torch, TRL, ART, Harbor), which the usual environment does not hold."""
+
+
+def wants_consumers(config: pytest.Config) -> bool:
+    return "consumers" in config.option.markexpr.replace("not consumers", "")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=not quick,
     )
     settings.load_profile("harness")
+    if wants_consumers(config):
+        config.addinivalue_line("filterwarnings", "ignore")  # torch and TRL warn of much that is not ours
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path == CONSUMERS and not wants_consumers(config) else None
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -58,6 +72,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
+        if CONSUMERS in item.path.parents:
+            item.add_marker(pytest.mark.consumers)
 
 
 @pytest.hookimpl(wrapper=True)
