@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         Refused,
         UsageError,
     )
+    from harness.core.judge_profile import JudgeProfile
     from harness.core.progress import Progress, Silent
     from harness.core.rankings import GroupRanking, Match, Ranked
     from harness.core.records import Failure, Group, Query, Rollout, Step, Trajectory, Usage
@@ -127,6 +128,7 @@ __all__ = [
     "Interval",
     "Judge",
     "JudgeFailed",
+    "JudgeProfile",
     "Judged",
     "Match",
     "MemoryStore",
@@ -241,6 +243,7 @@ _HOMES = {
     "Interval": "harness.core.comparisons:Interval",
     "Judge": "harness.judging:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
+    "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
     "Judged": "harness.core.verdicts:Judged",
     "Match": "harness.core.rankings:Match",
     "MemoryStore": "harness.archive:MemoryStore",

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from harness.core.errors import UsageError, quoted
+from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
 from harness.ranking.given_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
+from harness.ranking.pooled_model import WEAK
+from harness.ranking.profile import lent
 from harness.ranking.score_table import (
     RankedScores,
     check_name,
@@ -24,22 +27,28 @@ ScoreTable = Mapping[tuple[int, int], ScorePair]
 _ESTIMATORS = ("pooled", "margins", "bt", "wins")
 
 
-def rank_many(tables: Sequence[ScoreTable], estimator: str = "pooled") -> list[RankedScores]:
+def rank_many(
+    tables: Sequence[ScoreTable], estimator: str = "pooled", *, profile: JudgeProfile | None = None
+) -> list[RankedScores]:
     """Rank the entrants of each table by the calls that it holds, and return the rankings in order.
 
     A table holds one group's calls as they were made: no topology plays, no pair has to be there, and a pair may be
     there in one order or in both. Its entrants are 0 to the greatest named. `pooled` learns the judge's noise, its bias
     and how much of a score's level is real from all the tables, so give those of one judge and one rubric together;
-    the other estimators rank each table by itself. Scores are best on the rubric's scale, 0 to 10; `scores` and
-    `uncertainty` are about the group's mean, in its points (`bt`: logits, `wins`: the share of points). Ranks are None
-    where the calls do not connect all entrants. Raises UsageError: an unknown estimator, a table without a pair, a key
-    that is no pair of entrants, a score that is no finite number.
+    with the `profile` of that judge, learnt elsewhere, a few tables do. The other estimators rank each table by itself.
+    Scores are best on the rubric's scale, 0 to 10; `scores` and `uncertainty` are about the group's mean, in its points
+    (`bt`: logits, `wins`: the share of points). Ranks are None where the calls do not connect all entrants. Raises
+    UsageError: an unknown estimator, a profile for another than `pooled`, a table without a pair, a key that is no pair
+    of entrants, a score that is no finite number.
     """
     check_name(estimator, _ESTIMATORS, "estimator of tables as they stand")
+    if profile and estimator != "pooled":
+        raise UsageError(f"a judge's profile is for the estimator pooled, not {estimator}")
     played = [_as_matches(table, place) for place, table in enumerate(tables)]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator == "pooled":
-        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played])
+        prior = lent(profile) if profile else WEAK
+        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior)
     rule = Rule("margins" if estimator == "pooled" else estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(conclude(_standings(matches, n), matches, rule=rule, fit=fit), matches, n, "given", estimator)

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
 from harness.ranking.maximum import maximum
-from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, Posterior, log_evidence, posterior
+from harness.ranking.pooled_model import PRIOR_MEAN, WEAK, Parameters, Posterior, Prior, log_evidence, posterior
 from harness.ranking.pooled_sums import PoolSums, pool_sums, thinned
 
 GROUPS_LEARNT_FROM = 2000
@@ -29,32 +29,33 @@ class LearntJudge:
     converged: bool
 
 
-def fit_pooled(groups: Sequence[Comparisons]) -> list[Fit]:
+def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     """Fit all groups at once, and return a fit for each, in order.
 
-    The judge is learnt from the groups themselves; a group alone goes by the prior for the most part.
+    The judge is learnt from the groups themselves; a group alone goes by the prior for the most part. A prior that was
+    learnt from other groups of the same judge (harness.ranking.profile) tells it nearly as much as these groups would.
     The posterior of a group is a Student t: given the parameters it is normal, and that the parameters are not known
     exactly adds to the covariance what their error does to the estimates (Kass and Steffey 1989, section 3.1), and sets
     the degrees of freedom, 2 / Var[log trace of the covariance], as a chi-square with that variance has them.
     """
     pool = pool_sums(groups)
-    judge = learn_judge(pool)
+    judge = learn_judge(pool, prior)
     fits: dict[int, Fit] = {}
     for sums in pool:
         fits |= _fits(sums, groups, judge)
     return [fits[place] for place in range(len(groups))]
 
 
-def learn_judge(pool: Sequence[PoolSums]) -> LearntJudge:
-    """Return the judge by whom the groups' scores are most probable, a weak prior included."""
+def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
+    """Return the judge by whom the groups' scores are most probable, the prior included."""
     some = [thinned(sums, GROUPS_LEARNT_FROM) for sums in pool]
     count = sum(len(sums.design) for sums in some)
 
     def evidence(at: Floats) -> tuple[float, Floats]:
-        return log_evidence(some, Parameters(*at.tolist()))
+        return log_evidence(some, Parameters(*at.tolist()), prior)
 
-    start = np.array(PRIOR_MEAN._replace(level=_mean_level(some)))
-    guess = np.diag(1 / (np.array(PRIOR_SD) ** -2 + 3.0 * count))
+    start = np.array(Parameters(*prior.mean.tolist())._replace(level=_mean_level(some)))
+    guess = np.linalg.inv(prior.precision + 3.0 * count * np.eye(len(start)))
     at, converged = maximum(evidence, start, guess)
     slopes = [(evidence(at - step)[1] - evidence(at + step)[1]) / (2 * _STEP) for step in _steps()]
     values, vectors = np.linalg.eigh((np.array(slopes) + np.array(slopes).T) / 2)

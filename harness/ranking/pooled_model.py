@@ -16,6 +16,7 @@ A linear mixed model (Laird and Ware 1982), with the parameters by maximum a pos
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,19 @@ PRIOR_MEAN = Parameters(
 """Weak: eight groups outweigh it. It is what a group alone goes by."""
 PRIOR_SD = Parameters(0.8, 1.2, 1.2, 0.9, 0.9, 1.2, 0.4, 3.0, 1.0)
 _NAMES = Parameters._fields
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What is believed of the parameters before the groups are seen: a normal."""
+
+    mean: Floats
+    """(9,)."""
+    precision: Floats
+    """(9, 9)."""
+
+
+WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0))
 
 
 class Posterior(NamedTuple):
@@ -121,10 +135,11 @@ def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
     return np.einsum("gij,gj->gi", matrices[sums.design], vectors)
 
 
-def log_evidence(pool: Sequence[PoolSums], at: Parameters) -> tuple[float, Floats]:
+def log_evidence(pool: Sequence[PoolSums], at: Parameters, prior: Prior = WEAK) -> tuple[float, Floats]:
     """Return the logarithm of likelihood times prior, up to a constant, and its gradient in the parameters."""
-    away = (np.array(at) - PRIOR_MEAN) / np.array(PRIOR_SD)
-    value, gradient = -0.5 * float(away @ away), -away / np.array(PRIOR_SD)
+    away = np.array(at) - prior.mean
+    gradient = -prior.precision @ away
+    value = 0.5 * float(away @ gradient)
     for sums in pool:
         of_size = posterior(sums, at)
         value += _log_likelihood(sums, at, of_size)

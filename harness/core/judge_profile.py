@@ -1,0 +1,94 @@
+"""What a run has taught of its judge, as a record that is kept with a ranking and lent to other groups."""
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.core.records import Record, digest
+
+_LogVariance = Annotated[float, Field(ge=-25, le=25)]
+_Points = Annotated[float, Field(ge=-1e6, le=1e6)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Text = Annotated[str, Field(min_length=1, max_length=2000)]
+_Count = Annotated[int, Field(ge=0, le=10**12)]
+_Root = Annotated[float, Field(ge=-1e3, le=1e3)]
+
+
+class JudgeParameters(Record):
+    """The parameters of `pooled` (docs/estimators.md): variances by their logarithm, in points out of 10."""
+
+    log_quality_var: _LogVariance
+    """Of the rollouts of a query."""
+    log_level_var: _LogVariance
+    """Of the queries' levels."""
+    log_side_var: _LogVariance
+    """Of the first-side effect, from query to query."""
+    log_preference_noise: _LogVariance
+    """Of half the difference of two orders' margins."""
+    log_position_noise: _LogVariance
+    """Of the mean of two orders' margins."""
+    log_level_noise: _LogVariance
+    level_share: Annotated[float, Field(ge=-10, le=10)]
+    """How much of a mark's absolute level is real: 1 all, 0 none."""
+    level: _Points
+    first_side: _Points
+    """What standing first is worth."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The parameters in order."""
+        return tuple(getattr(self, name) for name in JudgeParameters.model_fields)
+
+
+class JudgeProfile(Record):
+    """What the groups of a ranking teach of one judge, and of which judge, rubric and rendering that holds."""
+
+    version: Literal[1] = 1
+    judge: _Text
+    """Who judges, as it stands in verdicts."""
+    judge_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """`hash_of_judge(judge)`."""
+    rubric: _Text
+    """`name@version` with the fingerprint, as it stands in verdicts."""
+    rendering: Annotated[int, Field(ge=1, le=999)]
+    """The way in which the judge's transcripts are written."""
+    groups: Annotated[int, Field(ge=1, le=10**12)]
+    calls: _Count
+    parameters: JudgeParameters
+    """The mode of their posterior."""
+    root: tuple[tuple[_Root, ...], ...]
+    """The lower Cholesky factor of their covariance, row i with i + 1 numbers: whatever it holds, a covariance."""
+    at_ends: _Share = 0.0
+    """Share of the scores that lie at an end of the scale."""
+    converged: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.judge_hash != hash_of_judge(self.judge):
+            raise ValueError("judge_hash is not the hash of the judge's name")
+        if [len(row) for row in self.root] != list(range(1, 1 + len(JudgeParameters.model_fields))):
+            raise ValueError(f"root is no lower triangle of {len(JudgeParameters.model_fields)} rows")
+        if any(row[-1] <= 0 for row in self.root):
+            raise ValueError("the diagonal of root is not above 0")
+        return self
+
+    def sd(self, name: str) -> float:
+        """Return the standard deviation of a parameter."""
+        row = self.root[list(JudgeParameters.model_fields).index(name)]
+        return math.sqrt(math.fsum(value * value for value in row))
+
+    def mismatch(self, judge: str, rubric: str, rendering: int) -> str | None:
+        """Return why the profile does not hold for another judging, naming both; None where it does."""
+        if self.judge != judge:
+            return f"it is of the judge {self.judge}, and this judge is {judge}"
+        if self.rubric != rubric:
+            return f"it is by the rubric {self.rubric}, and this rubric is {rubric}"
+        if self.rendering != rendering:
+            return f"it is of transcripts written in way {self.rendering}, and these are written in way {rendering}"
+        return None
+
+
+def hash_of_judge(judge: str) -> str:
+    """Return the hash by which a profile names its judge."""
+    return digest(["judge", judge])

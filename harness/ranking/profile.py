@@ -1,0 +1,63 @@
+"""A judge's profile: what a pool of groups teaches of their judge, kept, and lent to other groups as their prior."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.pooled import LearntJudge, learn_judge
+from harness.ranking.pooled_model import Parameters, Prior
+from harness.ranking.pooled_sums import pool_sums
+
+DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
+"""How far a judge's parameters may lie from those learnt where others lend the profile, as standard deviations.
+
+The judge is the same, but not the queries and the agents: how much their rollouts differ moves most.
+"""
+_LOWEST, _HIGHEST = 0.0, 10.0
+
+
+def learn_profile(groups: Sequence[Comparisons], judge: str, rubric: str, rendering: int) -> JudgeProfile | None:
+    """Return the profile of the judge of all calls of `groups`; None where there is no call."""
+    judged = [calls for calls in groups if len(calls.first)]
+    if not judged:
+        return None
+    return as_profile(learn_judge(pool_sums(judged)), judged, judge, rubric, rendering)
+
+
+def as_profile(
+    learnt: LearntJudge, groups: Sequence[Comparisons], judge: str, rubric: str, rendering: int
+) -> JudgeProfile:
+    """Return as a record what was learnt of the judge of `groups`."""
+    root = np.linalg.cholesky(learnt.covariance)
+    return JudgeProfile(
+        judge=judge,
+        judge_hash=hash_of_judge(judge),
+        rubric=rubric,
+        rendering=rendering,
+        groups=len(groups),
+        calls=sum(len(calls.first) for calls in groups),
+        parameters=JudgeParameters(**_rounded(learnt.parameters)),
+        root=tuple(tuple(round(value, 9) for value in row[: at + 1]) for at, row in enumerate(root.tolist())),
+        at_ends=round(share_at_ends(groups), 6),
+        converged=learnt.converged,
+    )
+
+
+def _rounded(parameters: Parameters) -> dict[str, float]:
+    return {name: round(value, 9) for name, value in parameters._asdict().items()}
+
+
+def lent(profile: JudgeProfile) -> Prior:
+    """Return a profile as the prior of other groups of the same judge: a little wider than it was learnt."""
+    size = len(DRIFT)
+    root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
+    return Prior(np.array(profile.parameters.values), np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)))
+
+
+def share_at_ends(groups: Sequence[Comparisons]) -> float:
+    """Return the share of all scores that lie at an end of the scale, 0 or 10."""
+    scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
+    every = np.concatenate(scores) if scores else np.zeros(0)
+    return float(((every <= _LOWEST) | (every >= _HIGHEST)).mean()) if every.size else 0.0

@@ -1,0 +1,105 @@
+"""A judge's profile: learnt, kept as JSON, lent to groups of the same judge; what is not one is refused."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import harness
+from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.ranking import rank_many
+from harness.ranking.pooled import fit_pooled, learn_judge
+from harness.ranking.pooled_model import PRIOR_SD
+from harness.ranking.pooled_sums import pool_sums
+from harness.ranking.profile import DRIFT, learn_profile, lent
+from tests.ranking.test_pooled import noisy_groups
+
+NAME, RUBRIC = "grader@example.org", "arena@1 0123456789ab"
+
+
+@pytest.fixture(scope="module")
+def profile() -> JudgeProfile:
+    learnt = learn_profile(noisy_groups(200, 6, 21)[1], NAME, RUBRIC, 2)
+    assert learnt is not None
+    return learnt
+
+
+def test_a_profile_holds_what_was_learnt_with_its_uncertainty_and_comes_back_from_json(profile: JudgeProfile) -> None:
+    _, groups = noisy_groups(200, 6, 21)
+    learnt = learn_judge(pool_sums(groups))
+    assert (profile.groups, profile.calls, profile.judge_hash) == (200, 3000, hash_of_judge(NAME))
+    assert profile.parameters.values == pytest.approx(learnt.parameters)
+    assert tuple(JudgeParameters.model_fields) == learnt.parameters._fields
+    for at, name in enumerate(JudgeParameters.model_fields):
+        assert profile.sd(name) == pytest.approx(np.sqrt(learnt.covariance[at, at]), rel=1e-6)
+    assert profile.parameters.first_side == pytest.approx(1.5, abs=4 * profile.sd("first_side"))
+    assert profile.parameters.level_share == pytest.approx(0.5, abs=4 * profile.sd("level_share"))
+    assert JudgeProfile.model_validate_json(profile.model_dump_json(), strict=True) == profile
+    assert learn_profile([], NAME, RUBRIC, 2) is None
+
+
+def test_a_lent_profile_is_a_little_wider_than_it_was_learnt_and_much_narrower_than_the_weak_prior(
+    profile: JudgeProfile,
+) -> None:
+    width = np.sqrt(np.linalg.inv(lent(profile).precision).diagonal())
+    assert (width > np.array(DRIFT)).all()
+    assert (width < 1.05 * np.hypot(PRIOR_SD, DRIFT)).all(), "one order does not tell the two noises apart"
+    assert np.median(width / np.array(PRIOR_SD)) < 0.5
+
+
+def test_a_group_with_a_lent_profile_is_ranked_nearly_as_in_the_pool_of_its_judge(profile: JudgeProfile) -> None:
+    _, groups = noisy_groups(200, 6, 21)
+    pool = fit_pooled(groups)
+    alone, helped = ([fit_pooled([calls], *prior)[0] for calls in groups[:40]] for prior in ((), (lent(profile),)))
+
+    def apart(fits: list[Any]) -> float:
+        return float(np.mean([np.abs(fit.estimates - best.estimates) for fit, best in zip(fits, pool, strict=False)]))
+
+    assert apart(helped) < apart(alone) / 2
+    assert np.mean([fit.dof for fit in helped]) > np.mean([fit.dof for fit in alone])
+
+
+def test_tables_are_ranked_with_a_lent_profile_by_pooled_alone(profile: JudgeProfile) -> None:
+    table = {(0, 1): (7.5, 6.0), (1, 2): (6.0, 6.5), (2, 0): (5.0, 8.0)}
+    assert rank_many([table], profile=profile)[0].scores != rank_many([table])[0].scores
+    with pytest.raises(harness.UsageError, match="for the estimator pooled, not margins"):
+        rank_many([table], "margins", profile=profile)
+
+
+def test_a_profile_of_another_judge_rubric_or_rendering_does_not_hold_and_both_are_named(profile: JudgeProfile) -> None:
+    assert profile.mismatch(NAME, RUBRIC, 2) is None
+    assert profile.mismatch("other@host", RUBRIC, 2) == f"it is of the judge {NAME}, and this judge is other@host"
+    assert profile.mismatch(NAME, "mine@1 00", 2) == f"it is by the rubric {RUBRIC}, and this rubric is mine@1 00"
+    assert "in way 2, and these are written in way 1" in (profile.mismatch(NAME, RUBRIC, 1) or "")
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("version", 2),
+        ("judge", ""),
+        ("judge", "another"),
+        ("judge", 7),
+        ("judge_hash", "0" * 64),
+        ("groups", 0),
+        ("groups", "12"),
+        ("calls", -1),
+        ("rendering", 1e3),
+        ("at_ends", 1.5),
+        ("at_ends", float("nan")),
+        ("root", []),
+        ("root", [[1.0]] * 9),
+        ("root", [[-1.0 if i == j else 0.0 for j in range(i + 1)] for i in range(9)]),
+        ("root", [[1e300 if i == j else 0.0 for j in range(i + 1)] for i in range(9)]),
+        ("parameters", {}),
+        ("parameters", {"log_quality_var": 1e9}),
+        ("parameters", None),
+    ],
+)
+def test_what_is_no_profile_is_refused(profile: JudgeProfile, member: str, value: Any) -> None:
+    members = json.loads(profile.model_dump_json())
+    changed = {**members[member], **value} if isinstance(value, dict) and value else value
+    with pytest.raises(ValidationError):
+        JudgeProfile.model_validate_json(json.dumps(members | {member: changed}), strict=True)
