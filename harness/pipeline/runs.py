@@ -287,8 +287,7 @@ async def replay_run(
 def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
     if not recorded.raw_calls:
         return []
-    where = f"{reader.blobs.place(recorded.raw_calls)}: raw calls"
-    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, where)
+    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, reader.blobs.place(recorded.raw_calls))
 
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:

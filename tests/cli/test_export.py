@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -17,6 +19,7 @@ from harness.cli.app import app
 from harness.core.errors import NothingRankable, UsageError
 from harness.pipeline.exporting import export as exporting
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
+from tests.nursery import Nursery
 
 AGENT = """\
 from agents import Agent, function_tool
@@ -248,6 +251,19 @@ def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
     with pytest.raises((Exception, KeyboardInterrupt)):
         plain("export --format dpo -o new")
     assert not Path("new").exists()
+
+
+def test_ctrl_c_ends_an_export_with_130_and_leaves_no_file(plain: Command, nursery: Nursery, tmp_path: Path):
+    (run,) = Path("runs").iterdir()
+    copies = [shutil.copytree(run, f"copies/{number}/{run.name}") for number in range(200)]
+    born = nursery.start(["export", *map(str, copies), "--format", "csv", "-o", "out"], tmp_path)
+    while not list(tmp_path.glob("out/.train.csv.*.part")):
+        time.sleep(0.002)
+    os.kill(born.pid, signal.SIGINT)
+    done = nursery.wait(born, timeout_s=60)
+    assert done.code == 130, done.err
+    assert "Traceback" not in done.err
+    assert not Path("out").exists()
 
 
 def test_imported_runs_say_that_their_calls_are_not_recorded(command: Command, capsys: pytest.CaptureFixture[str]):

@@ -72,7 +72,7 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
     def turns(rollout: Rollout) -> Sequence[Turn]:
         if not rollout.raw_calls:
             return ()
-        where = f"{reader.blobs.place(rollout.raw_calls)}: raw calls"
+        where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
         return turns_of(unpack(reader.blobs.get(rollout.raw_calls), get, where), rollout.calls, api)
 
     return turns
