@@ -51,7 +51,7 @@ def _agents() -> Callable[[Seen], Say]:
     return script
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of each agent: four queries, four rollouts each, judged in both orders."""
     folder = tmp_path_factory.mktemp("consumers")

@@ -16,7 +16,7 @@ def loaded(folder: Path, **more: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value without the keys that datasets adds with None, and with numbers at the 10 digits that it keeps."""
+    """Return a value without columns that are empty, and with numbers at the 10 digits that datasets keeps."""
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -48,3 +48,23 @@ def test_a_split_by_query_becomes_splits_of_the_dataset(exported: Exported):
     parts = loaded(folder)
     assert sum(len(part) for part in parts.values()) == 4
     assert set(parts) == {path.stem for path in folder.glob("t*.jsonl")}
+
+
+def test_a_folder_written_anew_is_read_anew(exported: Exported):
+    def answers() -> set[str]:
+        return {row["chosen"][-1]["content"] for row in loaded(exported("dpo", "plain", *more))["train"]}
+
+    more: tuple[str, ...] = ()
+    best = answers()
+    more = ("--force", "--pairs", "adjacent")
+    assert best < answers()
+
+
+def test_tools_and_arguments_of_other_keys_after_the_first_10_mb_load(exported: Exported):
+    folder = exported("dpo", "looker")
+    text = (folder / "train.jsonl").read_text("utf-8")
+    later = text.replace('"word"', '"query"').replace('"times": 2', '"times": "2"')
+    (folder / "train.jsonl").write_text(text * (11_000_000 // len(text)) + later, encoding="utf-8")
+    rows = loaded(folder)["train"]
+    assert rows[0]["chosen"][0]["tool_calls"][0]["function"]["arguments"] == {"word": "a", "times": 2}
+    assert rows[-1]["chosen"][0]["tool_calls"][0]["function"]["arguments"] == {"query": "a", "times": "2"}

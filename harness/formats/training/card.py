@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+
+import yaml
 
 from harness.core.errors import on_a_line
+from harness.formats.training.columns import declared_columns
 from harness.formats.training.losses import Losses
 from harness.formats.training.rules import USUAL_SURE, ExportRules
 
@@ -62,14 +66,17 @@ _WHAT = {
 
 def card_text(content: CardContent) -> str:
     """Return the card."""
-    return "\n".join((*_head(content), *_body(content))) + "\n"
+    return "\n".join(("---", f"{_head(content)}---", "", *_body(content))) + "\n"
 
 
-def _head(content: CardContent) -> Iterator[str]:
-    yield from ("---", "configs:", "- config_name: default", "  data_files:")
-    for file in content.files:
-        yield from (f"  - split: {file.split}", f"    path: {file.name}")
-    yield from ("tags:", "- arena-harness", "---", "")
+def _head(content: CardContent) -> str:
+    """Return the card's head. The files' hash is in it: `datasets` keeps what it read until the head changes."""
+    hashed = sha256("".join(file.sha256 for file in content.files).encode()).hexdigest()
+    files = [{"split": file.split, "path": file.name} for file in content.files]
+    config = {"config_name": "default", "description": f"files of sha256 {hashed}", "data_files": files}
+    columns = declared_columns(content.rules)
+    described = {"dataset_info": {"features": columns}} if columns else {}
+    return yaml.safe_dump({"configs": [config], **described, "tags": ["arena-harness"]}, sort_keys=False)
 
 
 def _body(content: CardContent) -> Iterator[str]:
