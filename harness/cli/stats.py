@@ -97,9 +97,17 @@ def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> No
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    from harness.report import is_offline, judge_qualities, quality_json, summarize
+    from harness.report import (
+        is_offline,
+        judge_profiles,
+        judge_qualities,
+        profile_json,
+        quality_json,
+        summarize,
+    )
 
     summary = summarize(reader, ranking)
+    profiles = {profile.judge: profile_json(profile) for profile in judge_profiles(reader, ranking)}
     return {
         "ranking": ranking.head.id,
         "finished": ranking.finished,
@@ -107,12 +115,24 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "rubric": ranking.head.rubric,
         "groups": len(ranking.groups),
         "signals": _signals(summary),
-        "judges": [quality_json(quality) for quality in judge_qualities(reader, ranking, summary)],
+        "judges": [
+            quality_json(quality) | {"profile": profiles.get(quality.judge)}
+            for quality in judge_qualities(reader, ranking, summary)
+        ],
     }
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.report import counted, is_offline, judge_qualities, quality_lines, summarize, visible_text
+    from harness.report import (
+        counted,
+        is_offline,
+        judge_profiles,
+        judge_qualities,
+        profile_words,
+        quality_lines,
+        summarize,
+        visible_text,
+    )
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
@@ -121,11 +141,14 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
     qualities = judge_qualities(reader, ranking, summary)
+    profiles = {profile.judge: profile for profile in judge_profiles(reader, ranking)}
     if not qualities:
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
         for line in quality_lines(quality, console.width):
             console.print(line)
+        for sentence in profile_words(profiles[quality.judge]) if quality.judge in profiles else ():
+            console.print(visible_text(f"  {sentence}"), soft_wrap=True)
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
 

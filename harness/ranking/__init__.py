@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
     from harness.ranking.pair_probability import probabilities_above
+    from harness.ranking.profile import calls_of_judge, learn_profile
     from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from harness.ranking.reward_classes import classes_of, stack_classes
     from harness.ranking.rewards import advantages, place
     from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.ranking.single_call import single_call_right, single_call_right_sd
     from harness.ranking.topology import Pairing, Played, Topology, exact
 else:
     __getattr__ = lazy_names(
@@ -74,6 +76,7 @@ else:
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
             "many_tables": "rank_many",
+            "profile": "calls_of_judge learn_profile",
             "query_figures": "QueryFigure",
             "pair_probability": "probabilities_above",
             "ranks": "average_ranks",
@@ -81,6 +84,7 @@ else:
             "reward_classes": "classes_of stack_classes",
             "rewards": "advantages place",
             "score_table": "RankedScores rank_scores",
+            "single_call": "single_call_right single_call_right_sd",
             "topology": "Pairing Played Topology exact",
         },
     )
@@ -120,6 +124,7 @@ __all__ = [
     "agreement",
     "average_ranks",
     "calls_bounds",
+    "calls_of_judge",
     "choose",
     "classes_of",
     "conclude",
@@ -131,6 +136,7 @@ __all__ = [
     "judge_calls",
     "judging_figures",
     "kappa",
+    "learn_profile",
     "make_topology",
     "match_margins",
     "mean_agreement",
@@ -143,6 +149,8 @@ __all__ = [
     "rank_scores",
     "rights",
     "seeded_order",
+    "single_call_right",
+    "single_call_right_sd",
     "stack_classes",
     "tally",
     "tau_b",

@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
 from harness.ranking.pooled_model import Parameters, Prior
 from harness.ranking.pooled_sums import pool_sums
@@ -16,6 +17,13 @@ DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
 The judge is the same, but not the queries and the agents: how much their rollouts differ moves most.
 """
 _LOWEST, _HIGHEST = 0.0, 10.0
+
+
+def calls_of_judge(calls: Sequence[JudgeCall]) -> Comparisons:
+    """Return one group's calls of one judge as comparisons of the transcripts, numbered as they come in."""
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(side for c in calls for side in (c.first, c.second)))}
+    sides = ([numbers[c.first] for c in calls], [numbers[c.second] for c in calls])
+    return Comparisons.of(len(numbers), *sides, [c.score_first for c in calls], [c.score_second for c in calls])
 
 
 def learn_profile(groups: Sequence[Comparisons], judge: str, rubric: str, rendering: int) -> JudgeProfile | None:

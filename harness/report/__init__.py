@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
     from harness.report.junit import junit_refusal, junit_xml
+    from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
     from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
@@ -55,6 +56,7 @@ else:
             "html.comparison.page": "write_comparison_page",
             "html.run.page": "write_page",
             "json": "judges_json quality_json run_json share_json",
+            "learnt_judges": "judge_profiles profile_json profile_words",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown gate_markdown refusal_markdown",
             "comparison_csv": "matches_csv",
@@ -114,6 +116,7 @@ __all__ = [
     "gate_markdown",
     "group_of",
     "is_offline",
+    "judge_profiles",
     "judge_qualities",
     "judges_json",
     "judges_side_by_side",
@@ -129,6 +132,8 @@ __all__ = [
     "parts_line",
     "path_lines",
     "probability",
+    "profile_json",
+    "profile_words",
     "quality_json",
     "quality_lines",
     "ranking_line",
