@@ -9,11 +9,17 @@ from harness.api.best_answer import Best, best_from
 from harness.api.comparing import compare, list_of_comparisons, open_comparison
 from harness.api.export import export_run
 from harness.api.groups import rank, rollout
-from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
+from harness.api.message_tournament import (
+    RankMessagesSettings,
+    TrajectoryRank,
+    rank_messages,
+    ranked_messages,
+)
 from harness.api.messages import RulerSettings, TrajectoryScore, ruler
 from harness.api.outside import AnyAgent
 from harness.api.preloading import preload
 from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, resume, run, validate
+from harness.api.shared_judging import SharedJudging, share_judging
 from harness.api.starting_points import check_rubric, loadable_agents, text_of_rubric
 from harness.api.twins import (
     best_of_sync,
@@ -39,6 +45,7 @@ __all__ = [
     "RulerSettings",
     "Run",
     "RunPlan",
+    "SharedJudging",
     "TrajectoryRank",
     "TrajectoryScore",
     "best_from",
@@ -64,6 +71,7 @@ __all__ = [
     "rank_messages",
     "rank_messages_sync",
     "rank_sync",
+    "ranked_messages",
     "replay",
     "replay_sync",
     "rescore",
@@ -76,6 +84,7 @@ __all__ = [
     "ruler_sync",
     "run",
     "run_sync",
+    "share_judging",
     "text_of_rubric",
     "validate",
     "validate_sync",

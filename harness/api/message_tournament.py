@@ -3,20 +3,22 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from harness.api.arguments import door
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
-from harness.archive import MemoryStore, Store
-from harness.core.errors import JudgeFailed, UsageError, on_a_line, quoted
+from harness.archive import MemoryStore, Store, VerdictStore
+from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
+from harness.endpoints import Ceiling
 from harness.formats import ImportedRun, read_messages
 from harness.judging import VerdictCache
 from harness.pipeline import (
@@ -82,37 +84,77 @@ async def rank_messages(
     verdicts that it holds are not bought again. `judge="ruler"` scores all at once; no match is played then.
 
     Raises UsageError for what cannot be used, Refused (out of quota: OutOfQuota) where the judge's endpoint turns the
-    first call down, and JudgeFailed where verdicts that are missing leave nobody a place.
+    first call down, and JudgeFailed where verdicts that are missing leave nobody a place
+    (because of `max_cost`: CeilingReached).
+    """
+    judged = await ranked_messages(
+        message_lists, tools=tools, first_is_anchor=first_is_anchor, keep_in=store, progress=progress, **settings
+    )
+    for note in judged.notes:
+        warnings.warn(f"rank_messages: {note}", stacklevel=3)
+    return list(judged.places)
+
+
+@dataclass(frozen=True)
+class RankedMessages:
+    """The places of trajectories, in their order, and the ranking that they come from."""
+
+    places: tuple[TrajectoryRank, ...] = ()
+    ranking: GroupRanking | None = None
+    """None where there were no trajectories."""
+    notes: tuple[str, ...] = ()
+    """What the user should read."""
+
+
+@door
+async def ranked_messages(
+    message_lists: Sequence[ChatTrajectory],
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    first_is_anchor: bool = False,
+    keep_in: VerdictStore | None = None,
+    ceiling: Ceiling | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[RankMessagesSettings],
+) -> RankedMessages:
+    """Do what `rank_messages` does, and return the ranking, too. Nothing is warned of.
+
+    Verdicts are kept in `keep_in`; a `ceiling` that calls share stands in for `max_cost`.
     """
     check_names(settings, RankMessagesSettings.__annotations__)
     parts = parted_each(message_lists)
     if not parts:
-        return []
+        return RankedMessages()
     picked = {} if settings.keys() & {*_USUAL, "budget"} else _USUAL
     chosen = load({"n": len(parts), **picked, **settings})
     surroundings = surroundings_of(progress)
     redact = redactor_of(None, chosen, surroundings.environ)
     importing = ImportedRun("", surroundings.clock(), first_is_anchor)
     group = _group([messages for messages, _ in parts], tools or (), importing)
-    ranking = await _ranked(redact.record(group), chosen, surroundings, store or MemoryStore(redact))
-    for note in ranking.notes:
-        if chosen.topology in NEED_ANCHOR or note != _NO_ANCHOR:
-            warnings.warn(f"rank_messages: {note}", stacklevel=3)
+    store = keep_in or MemoryStore(redact)
+    ranking = await _ranked(redact.record(group), chosen, surroundings, store, ceiling)
     rewards = [reward for _, reward in parts]
-    return [_place(row, ranking.matches, reward) for row, reward in zip(ranking.rollouts, rewards, strict=True)]
+    places = [_place(row, ranking.matches, reward) for row, reward in zip(ranking.rollouts, rewards, strict=True)]
+    is_usual = chosen.topology not in NEED_ANCHOR
+    notes = [note for note in ranking.notes if not is_usual or note != _NO_ANCHOR]
+    return RankedMessages(tuple(places), ranking, tuple(notes))
 
 
-async def _ranked(group: Group, settings: Settings, surroundings: Surroundings, store: Store) -> GroupRanking:
+async def _ranked(
+    group: Group, settings: Settings, surroundings: Surroundings, store: VerdictStore, ceiling: Ceiling | None
+) -> GroupRanking:
     credentials = credentials_of(settings, surroundings)
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
-    cache = VerdictCache(store, surroundings.progress, ceiling=ceiling_of(settings, judge))
+    cache = VerdictCache(store, surroundings.progress, ceiling=ceiling or ceiling_of(settings, judge))
     plan = JudgingPlan(judge, await rubric_at_hand(settings), settings, credentials)
     async with open_ranker(plan, cache, surroundings) as ranker:
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):
         why = why_missing(ranking, store, surroundings, cache.ceiling) or "; ".join(ranking.notes)
-        raise JudgeFailed(f"no ranking: {why or 'verdicts could not be had'}")
+        raise (CeilingReached if cache.ceiling.stopped else JudgeFailed)(
+            f"no ranking: {why or 'verdicts could not be had'}"
+        )
     return ranking
 
 

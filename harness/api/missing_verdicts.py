@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import anyio
 
-from harness.archive import MemoryStore, RunStore, Store
+from harness.archive import MemoryStore, RunStore, VerdictFolder, VerdictStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import AnyVerdict
 from harness.endpoints import Ceiling
@@ -12,14 +12,16 @@ from harness.pipeline import Surroundings
 from harness.report import open_reasons
 
 
-def why_missing(ranking: GroupRanking, store: Store, surroundings: Surroundings, ceiling: Ceiling) -> str | None:
+def why_missing(ranking: GroupRanking, store: VerdictStore, surroundings: Surroundings, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
     why = next(iter(open_reasons(_verdicts(store), [ranking])), None) if ranking.failed_verdicts else None
     late = surroundings.lateness if anyio.current_time() >= surroundings.deadline.at else None
     return why or late or surroundings.gates.given_up or ceiling.stopped
 
 
-def _verdicts(store: Store) -> Iterable[AnyVerdict]:
+def _verdicts(store: VerdictStore) -> Iterable[AnyVerdict]:
     if isinstance(store, MemoryStore):
         return store.verdicts
+    if isinstance(store, VerdictFolder):
+        return store.failed
     return store.reader.verdicts() if isinstance(store, RunStore) else ()

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from harness.archive.store import Store, VerdictStore
     from harness.archive.typed_records import RankingHead, checked, recorded_settings
     from harness.archive.validation import findings
+    from harness.archive.verdict_folder import VerdictFolder
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -70,6 +71,7 @@ else:
             "comparison_validation": "comparison_findings",
             "folder_check": "Finding",
             "validation": "findings",
+            "verdict_folder": "VerdictFolder",
         },
     )
 
@@ -96,6 +98,7 @@ __all__ = [
     "RunState",
     "RunStore",
     "Store",
+    "VerdictFolder",
     "VerdictStore",
     "attest",
     "attest_addresses",

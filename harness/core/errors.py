@@ -69,6 +69,12 @@ class JudgeFailed(HarnessError):
     """No judge gave a verdict that can be used."""
 
 
+class CeilingReached(JudgeFailed):
+    """Verdicts are missing because --max-cost leaves no room for them."""
+
+    exit_code = ExitCode.BUDGET
+
+
 class CannotWrite(UsageError):
     """The archive cannot be written: no room, no right, a disk that fails. What was written before is whole."""
 

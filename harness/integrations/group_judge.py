@@ -1,0 +1,110 @@
+"""Judges the groups of a training: one folder of verdicts, one ceiling, and an outcome for every group."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.api import RankMessagesSettings, SharedJudging, ranked_messages, share_judging
+from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
+from harness.core.settings_sources import check_names, load
+from harness.core.wording import from_python
+from harness.integrations.judged_group import JudgedGroup, Spending
+
+Member = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""A trajectory of a group: chat messages, or an object with `messages` and perhaps a `reward`."""
+
+
+class GroupJudge:
+    """Judges groups by `harness.rank_messages`. It can be pickled: another process opens the folder for itself."""
+
+    def __init__(
+        self,
+        judge_model: str | Sequence[str],
+        *,
+        store: str | Path | None = None,
+        max_cost: float | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Check the settings, which are those of `harness.rank_messages`. Raises UsageError.
+
+        `store` is a folder of verdicts, made where it is not there; what it holds is not bought again. `max_cost` is in
+        USD, for all groups together. `tools` are the definitions of the tools that the policy may call.
+        """
+        self._options: dict[str, Any] = {**settings, "judge_model": judge_model}
+        with from_python():
+            check_names(self._options, RankMessagesSettings.__annotations__)
+            self._settings = load({**self._options, "max_cost": max_cost})
+        self._folder = None if store is None else Path(store)
+        self._tools = tools
+        self._shared: SharedJudging | None = None
+        self._has_judged = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: nothing that is open here."""
+        return self.__dict__ | {"_shared": None, "_has_judged": False}
+
+    @property
+    def level(self) -> float:
+        """What everybody gets in a group that was not judged: the mean of the rewards of a group."""
+        return 0.0 if self._settings.reward == "score" else 0.5
+
+    @property
+    def spent(self) -> float:
+        """USD spent so far by this process, as far as prices are known."""
+        return self._shared.ceiling.spent if self._shared else 0.0
+
+    async def judge(self, groups: Sequence[Sequence[Member]]) -> list[JudgedGroup]:
+        """Judge groups side by side. A group without verdicts fails alone; a warning in the log says why.
+
+        Raises CeilingReached where `max_cost` leaves no room, Refused where the judge's endpoint turns the first call
+        of a group down, and UsageError for what cannot be used, if that is so from the first groups on.
+        """
+        if self._shared is None:
+            self._shared = share_judging(self._settings, self._folder)
+        at_a_time = max(1, self._settings.judge_concurrency // max(1, len(groups)))
+        options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time}
+        tasks = [self._judged(list(group), self._shared, options) for group in groups]
+        judged = await asyncio.gather(*tasks, return_exceptions=True)  # what is under way is paid for: it is waited for
+        for outcome in judged:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._has_judged = True
+        return [outcome for outcome in judged if isinstance(outcome, JudgedGroup)]
+
+    def close(self) -> None:
+        """Close the folder of verdicts. Whoever judges again opens it again."""
+        if self._shared:
+            self._shared.close()
+        self._shared = None
+
+    async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
+        spending = Spending()
+        try:
+            ranked = await ranked_messages(
+                group,
+                tools=self._tools,
+                progress=spending,
+                keep_in=shared.verdicts,
+                ceiling=shared.ceiling,
+                **options,
+            )
+        except (CeilingReached, Refused, CannotWrite):
+            raise
+        except (JudgeFailed, UsageError) as exc:
+            if isinstance(exc, UsageError) and not self._has_judged:
+                raise
+            return _failed(len(group), str(exc), spending)
+        rewards = [place.reward for place in ranked.places if place.reward is not None]
+        if len(rewards) < len(group):
+            return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", spending)
+        explanations = tuple(place.explanation for place in ranked.places)
+        return JudgedGroup(tuple(rewards), explanations, spending, ranked.ranking)
+
+
+def _failed(members: int, why: str, spending: Spending) -> JudgedGroup:
+    why = on_a_line(why)
+    logging.getLogger("arena-harness").warning("a group of %d trajectories has no rewards: %s", members, why)
+    return JudgedGroup(None, (why,) * members, spending)

@@ -1,0 +1,59 @@
+"""What came of a group of a training, and the figures of several groups for the trainer's log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.progress import Silent, Stage
+from harness.core.rankings import GroupRanking
+from harness.core.records import Usage
+
+
+class Spending(Silent):
+    """Adds up what the verdicts of one group took, failed ones too."""
+
+    def __init__(self) -> None:
+        """Nothing is spent yet."""
+        self.calls = 0
+        self.usd: float | None = 0.0
+        """None once a price is unknown."""
+
+    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:  # noqa: ARG002 - a watcher's
+        """Add a verdict."""
+        self.calls += 1
+        self.usd = None if self.usd is None or usd is None else self.usd + usd
+
+
+@dataclass(frozen=True)
+class JudgedGroup:
+    """A reward for each trajectory of a group, or None for all of them."""
+
+    rewards: tuple[float, ...] | None
+    explanations: tuple[str, ...]
+    """Of each trajectory its matches in words; of a group that failed, why it failed."""
+    spending: Spending
+    ranking: GroupRanking | None = None
+
+
+def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
+    """Return what a trainer logs of the groups of a step. What is not known, such as a price, is left out.
+
+    `judge/flip_rate` is the share of pairs, of those judged in both orders, whose orders name opposite winners;
+    `judge/no_signal` the share of the groups with rewards in which the judge told nobody apart; `judge/failed_groups`
+    the share of groups without rewards; `judge/calls` and `judge/reused` are verdicts, `judge/usd` what they cost.
+    """
+    rankings = [group.ranking for group in judged if group.ranking]
+    in_both_orders = [m for ranking in rankings for m in ranking.matches if len(set(m.shown_first)) == 2]
+    prices = [group.spending.usd for group in judged if group.spending.usd is not None]
+    figures = {
+        "judge/flip_rate": _share([match.flipped for match in in_both_orders]),
+        "judge/no_signal": _share([ranking.signal == "none" for ranking in rankings]),
+        "judge/failed_groups": _share([group.rewards is None for group in judged]),
+        "judge/calls": float(sum(group.spending.calls for group in judged)),
+        "judge/reused": float(sum(ranking.reused for ranking in rankings)),
+        "judge/usd": sum(prices) if len(prices) == len(judged) else None,
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _share(marks: Sequence[bool]) -> float | None:
+    return sum(marks) / len(marks) if marks else None
