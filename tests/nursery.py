@@ -150,7 +150,7 @@ def compile_templates() -> None:
     """Fill the cache of the report's templates: to compile them takes half the time of a small run."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - as above
 
-    environment = page_template("run/page.html.j2").environment
+    environment = page_template("frame.html.j2").environment
     for name in environment.list_templates(extensions=["j2"]):
         environment.get_template(name)
 

@@ -38,15 +38,24 @@ def test_above_fifty_queries_an_index_names_all_and_the_first_fifty_are_shown(tm
     assert {link[1:] for link in page.links()} <= set(page.ids())
 
 
-def test_long_texts_are_cut_beside_a_match_and_the_cut_is_marked(tmp_path):
-    step = Step(kind="tool", reasoning="Short thought.", tool_name="read", tool_output="word " * 20_000)
+def test_long_texts_are_cut_and_the_cut_is_marked(tmp_path):
+    step = Step(kind="tool", reasoning="Short thought.", tool_name="read", tool_output="word " * 200_000)
     page = page_of(
         build(tmp_path, QuerySketch([RolloutSketch(path=(step,) * 2, answer=f"Answer {i}.") for i in range(2)]))
     )
-    text = page.text("q1-m1")
-    assert re.search(r"Cut here: 9\d,\d{3} more characters\.", text)
-    assert text.count("Short thought.") == 4
+    text = page.text("q1-r1")
+    assert re.search(r"Cut here: 9\d\d,\d{3} more characters\.", text)
+    assert text.count("Short thought.") == 2
     assert "Answer 1." in text
+
+
+def test_a_transcript_stands_once_on_a_page_and_the_winning_answer_once_more_at_its_top(tmp_path):
+    page = page_of(build(tmp_path, crowd(8)))
+    (winner,) = [a["aria-label"][-1] for _, a in page.elements if a.get("class") == "winning"]
+    for rollout in range(8):
+        ranking_table_and_card = 3  # the table's beginning, the card's preview, the answer
+        shown = page.text().count(f"Answer number {rollout}.")
+        assert shown == ranking_table_and_card + (str(rollout) == winner)
 
 
 def test_a_group_of_eight_with_thousand_word_paths_stays_small(tmp_path):
@@ -64,4 +73,4 @@ def test_a_group_of_eight_with_thousand_word_paths_stays_small(tmp_path):
     for i, rollout in enumerate(sketch.rollouts):
         rollout.path, rollout.answer = steps, f"{i} " + "An answer of some length. " * 46
     built = build(tmp_path, sketch)
-    assert len(render_page(built.reader, built.ranking).encode()) < 1_000_000
+    assert len(render_page(built.reader, built.ranking).encode()) < 500_000

@@ -20,7 +20,9 @@ def test_every_rollout_and_every_match_is_there_and_every_link_leads_somewhere(n
         for side, score in ((match.a, match.score_a), (match.b, match.score_b)):
             assert f"Rollout {side}" in text
             assert f"{score:.2f}" in text
-            assert f"Answer number {side}." in text
+            assert f"Answer number {side}." in page.text(f"q1-r{side}")
+            assert f"No. {number}" in page.text(f"q1-r{side}")
+            assert page.links().count(f"#q1-r{side}") >= 2, "matches link to the one transcript"
         for first in match.shown_first:
             assert f"Rollout {first} shown first" in text
     assert {link[1:] for link in page.links()} <= set(page.ids())

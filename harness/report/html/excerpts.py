@@ -80,7 +80,6 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
     several_agents = len({step.agent for _, step in path if step.agent}) > 1
     texts = [_texts(step) for _, step in path]
     limit = _limit([len(text.shown) for of_step in texts for text in of_step], room)
-    answer = ExcerptText("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
     steps = (
         ExcerptStep(
             number=number,
@@ -90,7 +89,13 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
         )
         for (number, step), of_step in zip(path, texts, strict=True)
     )
-    return Excerpt(steps=tuple(steps), answer=cut_excerpt(answer, max(room, _ANSWER)), limit=limit)
+    return Excerpt(steps=tuple(steps), answer=answer_excerpt(trajectory, max(room, _ANSWER)), limit=limit)
+
+
+def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:
+    """Return an answer, cut to `most` characters."""
+    answer = ExcerptText("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
+    return cut_excerpt(answer, most)
 
 
 def _texts(step: Step) -> list[ExcerptText]:

@@ -11,11 +11,12 @@ from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 
-_SIGNAL = {
+SIGNAL = {
     "ok": "the judging tells these rollouts apart",
     "weak": "the judging hardly tells these rollouts apart",
     "none": "the judging tells nothing apart",
 }
+"""What each signal means."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,15 @@ def summary_facts(summary: RankingSummary) -> list[Fact]:
     ]
 
 
-def group_facts(group: GroupSummary, ranking: GroupRanking) -> list[Fact]:
-    """Return the figures of one query."""
+def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float | None) -> list[Fact]:
+    """Return the figures of one query: none tells which verdicts were bought for this ranking, or change with that."""
+    judge = group.judge
+    failed = f"{count(judge.failed)} failed" if judge.failed else "none failed"
     return [
-        Fact("Signal", ranking.signal, _SIGNAL[ranking.signal]),
         *_noise_facts(ranking),
-        *_judge_facts(group.judge),
+        Fact("Verdicts", count(judge.bought + judge.reused), failed),
+        Fact("Judging cost", dollars(verdicts_usd), "of these verdicts, whenever they were bought"),
+        *_order_facts(judge),
         *_agent_facts(group.agents),
         _wall_time(group.spans),
     ]
@@ -82,11 +86,15 @@ def _model(models: ModelNames) -> str:
     return asked
 
 
-def _agent_facts(agents: AgentFigures) -> list[Fact]:
+def failed_words(agents: AgentFigures) -> str:
+    """Return how many rollouts failed, by kind of failure."""
     kinds = ", ".join(f"{times} {readable_name(kind)}" for kind, times in sorted(agents.failed.items()))
-    failed = f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
+    return f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
+
+
+def _agent_facts(agents: AgentFigures) -> list[Fact]:
     return [
-        Fact("Agent runs", count(agents.runs), failed),
+        Fact("Agent runs", count(agents.runs), failed_words(agents)),
         Fact("Agent cost", dollars(agents.usd), f"{count(agents.tokens)} tokens" if agents.tokens else ""),
     ]
 
@@ -94,10 +102,15 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
 def _judge_facts(judge: JudgeFigures) -> list[Fact]:
     failed = f", {count(judge.failed)} failed" if judge.failed else ""
     sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
-    facts = [
+    return [
         Fact("Verdicts", count(judge.bought + judge.reused), sources),
         Fact("Judging cost", dollars(judge.usd), f"{count(judge.calls)} calls for this ranking"),
+        *_order_facts(judge),
     ]
+
+
+def _order_facts(judge: JudgeFigures) -> list[Fact]:
+    facts: list[Fact] = []
     if judge.both_orders:
         flips = f"{count(judge.flips)} of {count(judge.both_orders)}"
         facts.append(Fact("Flips", flips, "matches where the order shown decided the winner"))

@@ -1,19 +1,16 @@
-"""Where the rollouts of one query stand: the headline, and a line of the ranking table for each."""
+"""Where the rollouts of one query stand: a line of the ranking table for each."""
 
 from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
-from harness.report.summary.first_two import first_places
-from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.placed_rollouts import (
     PlacedRollout,
     place_of,
     placed_rollouts,
     places_by_margins,
-    rollout_label,
 )
-from harness.report.text import as_sentence, enumeration, readable_name, signed, temperature_words
+from harness.report.text import temperature_words
 
 
 @dataclass(frozen=True)
@@ -57,28 +54,3 @@ def _effective(rollout: Rollout) -> str | None:
     if temperature in (None, rollout.requested.temperature):
         return "not the same in every call"
     return f"{temperature:g}"
-
-
-def headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> tuple[str, str]:
-    """Return what the ranking came to, in a sentence, and a second sentence on why."""
-    places = first_places(group, ranking, verdicts)
-    best, leaders = places.ranked, places.leaders
-    if not best:
-        return "No rollout has a place.", ""
-    if len(best) == 1:
-        return as_sentence(f"{rollout_label(best[0])} stands alone"), ""
-    if len(leaders) == len(best):
-        return f"All {len(best)} rollouts share one rank.", "Nothing in the judging tells them apart."
-    if len(leaders) > 1:
-        return f"Rollouts {enumeration([str(r.index) for r in leaders])} share first place.", ""
-    if places.match is None:
-        failed = best[1].status == "failed"
-        return (
-            (f"#1 {rollout_label(best[0])}.", "All others failed.") if failed else (as_sentence(places.comparison), "")
-        )
-    reasons = "; ".join(places.match.reasons(_lead)) or "level on every dimension"
-    return as_sentence(places.comparison), as_sentence(reasons)
-
-
-def _lead(dimension: str, marks: float) -> str:
-    return f"{readable_name(dimension)} {signed(marks, 1)}"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from harness.archive import RankingFile, RunReader, write_file
 from harness.report.html.facts import run_facts, summary_facts
-from harness.report.html.query.section import query_sections
+from harness.report.html.query.section import QuerySection, SectionMaker
 from harness.report.judge_quality import judge_qualities
-from harness.report.summary.ranking import RankingSummary, is_offline, summarize
+from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize
 
 _SUMMARY_ABOVE = 3
 _DETAILED = 50
@@ -34,9 +34,17 @@ def render_page(reader: RunReader, ranking: RankingFile, summary: RankingSummary
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
         about=run_facts(reader, ranking, summary),
-        groups=query_sections(reader, ranking, _DETAILED),
+        groups=_sections(reader, ranking),
         queries=summary.lines,
-        summary=summary_facts(summary) if len(summary.lines) > _SUMMARY_ABOVE else None,
+        figures=summary_facts(summary),
+        summary=len(summary.lines) > _SUMMARY_ABOVE,
         rollouts=summary.agents.runs,
         judges=judge_qualities(reader, ranking, summary),
     )
+
+
+def _sections(reader: RunReader, ranking: RankingFile) -> list[QuerySection]:
+    queries = list(ranked_queries(reader, ranking, owed=True))[:_DETAILED]
+    runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
+    maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)
+    return [maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)]
