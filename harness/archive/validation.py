@@ -74,6 +74,8 @@ class _RunCheck(FolderCheck):
         if rollout.raw_calls:
             self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
             self.use_blobs(self._parts_of(rollout.raw_calls))
+        if rollout.turns:
+            self.use_blobs([rollout.turns])
         self._rollouts.setdefault(rollout.query, set()).add(rollout.index)
 
     def _check_group(self, group: GroupRanking) -> None:

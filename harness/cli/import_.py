@@ -54,12 +54,15 @@ def import_(
             f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
         )
     settings, around = load(merge_sources(flags, environ, None)), pipeline.Surroundings(environ)
-    folder, counts = pipeline.import_trajectories(
+    folder, imported = pipeline.import_trajectories(
         files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
     )
+    counts = imported.counts
+    for what, times in sorted(imported.unplaced.items()):
+        say(f"not kept: {what}, in {counted(times, 'trajectory', 'trajectories')}", err=True)
     if as_json:
         groups = [{"query": query, "rollouts": count} for query, count in counts.items()]
-        print_json({"run": folder.name, "path": str(folder), "groups": groups})
+        print_json({"run": folder.name, "path": str(folder), "groups": groups, "not_kept": imported.unplaced})
         return
     say(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
     if single := sum(count < 2 for count in counts.values()):

@@ -214,6 +214,8 @@ class Rollout(Record):
     calls: tuple[ModelCall, ...] = ()
     raw_calls: str | None = None
     """Blob with every request and reply, from which the SDK's objects can be rebuilt (harness.rollouts.raw)."""
+    turns: str | None = None
+    """Blob with the messages that an imported rollout came with, as turns (harness.formats)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None
     capture: Literal["full", "partial"] = "full"

@@ -10,6 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.formats.imported import ImportedRun
+    from harness.formats.kept_turns import unpack_turns
     from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
@@ -28,6 +29,7 @@ else:
         __name__,
         {
             "imported": "ImportedRun",
+            "kept_turns": "unpack_turns",
             "labelled_pairs": "Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
             "queries": "Asked queries_of query_from read_queries",
@@ -84,4 +86,5 @@ __all__ = [
     "split_of",
     "table_rows",
     "turns_of",
+    "unpack_turns",
 ]

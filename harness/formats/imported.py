@@ -1,13 +1,16 @@
 """A trajectory made elsewhere, whatever its format, and the run that the archive makes of many."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SkipValidation
 
 from harness.core.records import Effective, Failure, Query, Record, Rollout, Sampling, Step, Trajectory, Usage
+from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
+from harness.formats.turns import Turn
 
 
 class ImportedTrajectory(Record):
@@ -31,6 +34,10 @@ class ImportedTrajectory(Record):
     failure: Failure | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    turns: SkipValidation[tuple[Turn, ...]] = ()
+    """The messages as they came; none where a format holds steps alone."""
+    unplaced: tuple[str, ...] = ()
+    """What else stood there, and no record has a place for, each thing by its name."""
 
 
 @dataclass
@@ -44,8 +51,12 @@ class ImportedRun:
     run: str
     at: datetime
     first_is_anchor: bool = False
+    keep: Callable[[str], str] | None = None
+    """Stores a text and returns its name; without it the turns of a rollout are not kept."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     """Rollouts so far, by query id."""
+    unplaced: Counter[str] = field(default_factory=Counter[str])
+    """In how many trajectories so far each thing stood that no record has a place for."""
 
     def query(self, trajectory: ImportedTrajectory) -> Query | None:
         """Return a trajectory's query if it is the first of its group, else None."""
@@ -57,6 +68,7 @@ class ImportedRun:
         query = _query(trajectory)
         index = self.counts.get(query.id, 0)
         self.counts[query.id] = index + 1
+        self.unplaced.update(set(trajectory.unplaced))
         model = trajectory.models[0] if trajectory.models else None
         started_at = trajectory.started_at or self.at
         ended_at = trajectory.ended_at or started_at
@@ -71,6 +83,7 @@ class ImportedRun:
             effective=Effective(uniform=False, models=trajectory.models),
             status="failed" if trajectory.failure else "ok",
             failure=trajectory.failure,
+            turns=self.keep(pack_turns(trajectory.turns)) if self.keep and trajectory.turns else None,
             trajectory=Trajectory(query=query.text, path=trajectory.path, answer=trajectory.answer),
             usage=trajectory.usage,
             price_usd=trajectory.price_usd,

@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 from harness.core.errors import UsageError, on_a_line, short_message
 from harness.core.user_files import read_text, text_lines
 from harness.formats.atif import is_atif, read_atif
+from harness.formats.chat_turns import turns_of_chat, unplaced_in_chat
 from harness.formats.imported import ImportedTrajectory
 from harness.formats.json_values import JsonObject, parse_json
 from harness.formats.messages import read_messages
@@ -16,7 +17,6 @@ from harness.formats.queries import query_from
 
 Format = Literal["messages", "atif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-_READERS: Mapping[Format, Callable[[JsonObject], ImportedTrajectory]] = {"messages": read_messages, "atif": read_atif}
 
 
 def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> Iterator[ImportedTrajectory]:  # noqa: A002 - the option's name
@@ -31,6 +31,15 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
             count += 1
         if not count:
             raise UsageError(f"{on_a_line(path)}: no trajectory in it")
+
+
+def _chat(document: JsonObject) -> ImportedTrajectory:
+    """Read chat messages with their turns: `read_messages` alone is for whoever wants what a judge reads."""
+    kept = {"turns": turns_of_chat(document), "unplaced": unplaced_in_chat(document)}
+    return read_messages(document).model_copy(update=kept)
+
+
+_READERS: Mapping[Format, Callable[[JsonObject], ImportedTrajectory]] = {"messages": _chat, "atif": read_atif}
 
 
 def _read(document: JsonObject, place: str, name: Format) -> ImportedTrajectory:

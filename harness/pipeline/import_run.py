@@ -1,7 +1,7 @@
 """A run made of trajectories from elsewhere."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +22,8 @@ def import_trajectories(
     format: Format | None = None,  # noqa: A002 - the option's name
     first_is_anchor: bool = False,
     name: str = "imported",
-) -> tuple[Path, Mapping[str, int]]:
-    """Make a run of trajectories made elsewhere; return its folder and how many rollouts each query has.
+) -> tuple[Path, ImportedRun]:
+    """Make a run of trajectories made elsewhere; return its folder and what was counted.
 
     All files are read once before anything is written. Raises UsageError naming file and line.
     """
@@ -44,9 +44,9 @@ def import_trajectories(
     )
     redact = redactor_of(None, settings, surroundings.environ)
     with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, surroundings):
-        importing = ImportedRun(info.id, at, first_is_anchor)
+        importing = ImportedRun(info.id, at, first_is_anchor, store.put_blob)
         for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):
                 store.add_query(query)
             store.add_rollout(importing.rollout(foreign))
-        return store.folder, importing.counts
+        return store.folder, importing

@@ -266,10 +266,13 @@ def test_ctrl_c_ends_an_export_with_130_and_leaves_no_file(plain: Command, nurse
     assert not Path("out").exists()
 
 
-def test_imported_runs_say_that_their_calls_are_not_recorded(command: Command, capsys: pytest.CaptureFixture[str]):
+def test_runs_imported_without_messages_say_that_their_calls_are_not_recorded(
+    command: Command, capsys: pytest.CaptureFixture[str]
+):
     answers = ["Because.", "Rayleigh scattering makes the sky blue.", "The sky is blue as short waves scatter more."]
-    asked = {"role": "user", "content": "Why is the sky blue?"}
-    rows = [{"messages": [asked, {"role": "assistant", "content": answer}]} for answer in answers]
+    asked = {"source": "user", "message": "Why is the sky blue?"}
+    said = [{"source": "agent", "message": answer} for answer in answers]
+    rows = [{"schema_version": "ATIF-v1.8", "steps": [asked, step]} for step in said]
     Path("made.jsonl").write_text("\n".join(map(json.dumps, rows)))
     command("import made.jsonl")
     with pytest.raises(NothingRankable, match=r"no ranking to export; make one with .*rescore"):

@@ -47,6 +47,8 @@ def _renumbered(message: Message, number: Callable[[Any], str]) -> Message:
 def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
     if not (calls := message.get("tool_calls")):
         return message
+    if not all("function" in call for call in calls):
+        raise LeftOut("a call of a tool that is no function")
     changed = [
         call | {"function": call["function"] | {"arguments": change(call["function"]["arguments"])}} for call in calls
     ]

@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
-from harness.formats import ExportedRun, RankedGroup, Turn, turns_of
+from harness.formats import ExportedRun, RankedGroup, Turn, turns_of, unpack_turns
 from harness.report import group_of, is_offline, judge_qualities, summarize
 from harness.rollouts import unpack
 
@@ -70,6 +70,8 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
     get, api = lru_cache(_TEXTS)(reader.blobs.get), reader.info.agent_api
 
     def turns(rollout: Rollout) -> Sequence[Turn]:
+        if rollout.turns:
+            return unpack_turns(reader.blobs.get(rollout.turns), reader.blobs.place(rollout.turns))
         if not rollout.raw_calls:
             return ()
         where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long

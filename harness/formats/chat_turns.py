@@ -1,0 +1,174 @@
+"""Chat messages from elsewhere as turns: each run of messages that the model said is a turn, all before it its context.
+
+Messages stay as they came, but for what has one form here: arguments of tool calls are text, reasoning stands under
+`reasoning_content`, and what speaks of a message's tokens, or of its weight in training, becomes the turn's.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from harness.core.errors import quoted
+from harness.core.records import BUILT_LATER
+from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
+from harness.formats.turns import Message, SampledTokens, Tool, Turn
+
+_TOKEN_KEYS = ("prompt_token_ids", "token_ids", "logprobs")
+_NOT_SAID = {"weight", *_TOKEN_KEYS}
+_IDS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...], config=BUILT_LATER)
+_LOGPROBS: TypeAdapter[tuple[float, ...]] = TypeAdapter(tuple[float, ...], config=BUILT_LATER)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What all turns of a conversation have in common."""
+
+    agent: str | None = None
+    model: str | None = None
+    tools: tuple[Tool, ...] = ()
+    hosted: tuple[str, ...] = ()
+    """The names of tools without a schema."""
+    output_schema: JsonObject | None = None
+    within: str | None = None
+
+    def turn(self, messages: Sequence[Message], begin: int, end: int, tokens: SampledTokens | None = None) -> Turn:
+        """Return the turn in which the model said the messages from `begin` to before `end`."""
+        return Turn(
+            agent=self.agent,
+            model=self.model,
+            context=tuple(messages[:begin]),
+            completion=tuple(messages[begin:end]),
+            tools=self.tools,
+            output_schema=self.output_schema,
+            within=self.within,
+            lost_tools=tuple(f"hosted tool {name}" for name in self.hosted),
+            tokens=tokens,
+        )
+
+
+def turns_of_messages(messages: Sequence[JsonObject], conversation: Conversation) -> tuple[Turn, ...]:
+    """Return the turns of a conversation, whose roles are checked already. Raises ValueError.
+
+    A message of the assistant with `"weight": 0` is one that the model did not say there.
+    """
+    plain = [plain_message(message, number) for number, message in enumerate(messages, 1)]
+    mask = [message["role"] == "assistant" and message.get("weight") != 0 for message in messages]
+    return tuple(
+        conversation.turn(plain, begin, end, _tokens(messages[begin:end], begin + 1))
+        for begin, end in masked_runs(mask)
+    )
+
+
+def masked_runs(mask: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of what is true in a mask begins, and where it has ended."""
+    at = 0
+    for is_said, run in groupby(mask, key=bool):
+        length = sum(1 for _ in run)
+        if is_said:
+            yield at, at + length
+        at += length
+
+
+def plain_message(message: JsonObject, number: int) -> Message:
+    """Return a message in the form that it has here; `number` names it in an error. Raises ValueError."""
+    if not isinstance(message.get("content"), str | list | None):
+        raise ValueError(f"message {number}: `content` must be a text or a list of parts")  # noqa: TRY004 - a fault of the file
+    plain: Message = {key: value for key, value in message.items() if key not in _NOT_SAID}
+    if (reasoning := plain.pop("reasoning", None)) and "reasoning_content" not in plain:
+        plain = {"reasoning_content": reasoning} | plain
+    if "tool_calls" in plain:
+        plain["tool_calls"] = [_plain_call(call, number) for call in objects_in(message, "tool_calls")]
+    return plain
+
+
+def _plain_call(call: JsonObject, number: int) -> dict[str, Any]:
+    if "function" not in call:
+        return dict(call)  # a custom tool's: its input is a text
+    function = object_in(call, "function")
+    if not function.get("name"):
+        raise ValueError(f"message {number}: a tool call without a name")
+    arguments = function.get("arguments", "{}")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _tokens(messages: Sequence[JsonObject], number: int) -> SampledTokens | None:
+    """Return the tokens that the first message of a run names, if the whole run is that message."""
+    message = messages[0]
+    if len(messages) > 1 or not isinstance(message.get("token_ids"), list):
+        return None
+    prompt, ids, logprobs = (message.get(key) for key in _TOKEN_KEYS)
+    if isinstance(logprobs, dict):  # as Chat Completions has them
+        logprobs = [entry.get("logprob") for entry in objects_in(logprobs, "content")]
+    return sampled_tokens(prompt or [], ids, logprobs, f"message {number}")
+
+
+def sampled_tokens(prompt: JsonValue, ids: JsonValue, logprobs: JsonValue, where: str) -> SampledTokens:
+    """Return tokens as a file names them. Raises ValueError saying `where`."""
+    try:
+        tokens = SampledTokens(
+            _IDS.validate_python(prompt),
+            _IDS.validate_python(ids),
+            None if logprobs is None else _LOGPROBS.validate_python(logprobs),
+        )
+    except ValidationError as exc:
+        reason = exc.errors()[0]["msg"]
+        raise ValueError(f"{where}: token ids must be whole numbers, logprobs numbers ({reason})") from None
+    if tokens.logprobs is not None and len(tokens.logprobs) != len(tokens.ids):
+        raise ValueError(f"{where}: {len(tokens.logprobs)} logprobs for {len(tokens.ids)} token ids")
+    return tokens
+
+
+def offered_tools(document: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """Return the tools that a model could call, and the names of those without a schema. Raises ValueError."""
+    tools: list[Tool] = []
+    hosted: list[str] = []
+    for tool in objects_in(document, "tools"):
+        if tool.get("type", "function") != "function":
+            hosted.append(str(tool.get("name") or tool["type"]))
+        elif "function" in tool:
+            tools.append(dict(tool))
+        else:  # as the Responses API has them
+            tools.append({"type": "function", "function": {k: v for k, v in tool.items() if k != "type"}})
+    if any(not object_in(tool, "function").get("name") for tool in tools):
+        raise ValueError("a tool without a name")
+    return tuple(tools), tuple(hosted)
+
+
+def output_schema_of(document: JsonObject) -> JsonObject | None:
+    """Return the schema that the answer had to fit, or None. Raises ValueError."""
+    asked = object_in(document, "response_format")
+    schema = object_in(object_in(asked, "json_schema"), "schema") or object_in(document, "output_schema")
+    return schema or None
+
+
+_READ = {
+    *("messages", "query_id", "id", "reward", "reference", "metadata", "model", "temperature", "tools", "agent"),
+    *("response_format", "output_schema"),
+}
+
+
+def turns_of_chat(document: JsonObject) -> tuple[Turn, ...]:
+    """Return the turns of an object with `messages`, whose roles are checked already. Raises ValueError."""
+    tools, hosted = offered_tools(document)
+    shared = Conversation(
+        agent=text_in(document, "agent"),
+        model=text_in(document, "model"),
+        tools=tools,
+        hosted=hosted,
+        output_schema=output_schema_of(document),
+    )
+    return turns_of_messages(objects_in(document, "messages"), shared)
+
+
+def unplaced_in_chat(document: JsonObject) -> tuple[str, ...]:
+    """Return what of an object with `messages` no record has a place for, each thing by its name."""
+    unread = [f"the key {quoted(key)}" for key in document if key not in _READ]
+    messages = objects_in(document, "messages")
+    loose = any("logprobs" in message and "token_ids" not in message for message in messages)
+    return (*unread, *(("logprobs without token_ids",) if loose else ()))
