@@ -12,14 +12,20 @@ from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
+from harness.core.settings_sources import environment
+from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
-from harness.pipeline import RunResult, answer_labels
+from harness.pipeline import RunResult, Surroundings, answer_labels, with_meeting
 from harness.report import (
     CurveTruth,
+    PairExplanation,
     RankingChange,
     change_against_earlier,
     curve_json,
+    explain_pair,
+    find_pair,
     judge_qualities,
+    judged_ranking,
     judges_json,
     judges_side_by_side,
     judging_curve,
@@ -153,6 +159,24 @@ class Run:
         labelled = answer_labels(self._reader, Path(labels) if labels else None)
         curve = judging_curve(self._reader, judged, truth=truth, against=other, labels=labelled, seed=seed)
         return curve_json(curve)
+
+    @from_python()
+    def why(
+        self,
+        a: int | None = None,
+        b: int | None = None,
+        *,
+        query: Query | str | None = None,
+        ranking: str | None = None,
+    ) -> PairExplanation:
+        """Return why rollout `a` is above `b`, or `b` above `a`, as `harness why` says it; None: the best others.
+
+        Raises UsageError for a rollout or query that there is not, NothingRankable for what is not judged.
+        """
+        chosen = judged_ranking(self._reader, ranking or self.ranking_id)
+        explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
+        around = Surroundings(environment())
+        return in_step(with_meeting)(self._reader, chosen, explanation, str(self.path), around)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""

@@ -28,6 +28,7 @@ _COMMANDS = {
     "import": "import_",
     "export": "export",
     "show": "show",
+    "why": "why",
     "ls": "ls",
     "validate": "validate",
     "schema": "schema",

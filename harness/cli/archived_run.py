@@ -62,11 +62,11 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
             f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
             f"`harness validate {shlex.quote(str(reader.folder))}` tells"
         )
+    some_ids = f"{', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
     if query_id is None and len(ids) > 1:
-        raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query, e.g. {ids[0]}")
+        raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query; there are: {some_ids}")
     query = reader.query(ids[0] if query_id is None else query_id)
     if query is None:
-        some_ids = f"; there are: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
-        hint = did_you_mean(str(query_id), ids) or some_ids
+        hint = did_you_mean(str(query_id), ids) or f"; there are: {some_ids}"
         raise UsageError(f"no query {quoted(query_id)} in run {reader.info.id}{hint}")
     return query

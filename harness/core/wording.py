@@ -121,10 +121,19 @@ def call(function: str, *words: object, **arguments: object) -> str:
         options = [option(name, value) for name, value in arguments.items()]
         inside = ", ".join([*(repr(str(word)) for word in words), *options])
         return f"`harness.{_FUNCTIONS.get(function, function)}({inside})`"
-    options = [
-        option(name, shlex.quote(value) if isinstance(value, str) else value) for name, value in arguments.items()
-    ]
+    options = [_typed_option(name, value) for name, several in arguments.items() for value in _each(several)]
     return f"`{' '.join([command(), function, *(shlex.quote(str(word)) for word in words), *options])}`"
+
+
+def _typed_option(name: str, value: object) -> str:
+    if value is False and name in SETTINGS and SETTINGS[name].off_flag:
+        return str(SETTINGS[name].off_flag)
+    return option(name, shlex.quote(value) if isinstance(value, str) else value)
+
+
+def _each(value: object) -> tuple[object, ...]:
+    """Return the values of an option that is repeated; of any other, its one value."""
+    return cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
 
 
 def as_spoken(text: str) -> str:

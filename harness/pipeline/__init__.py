@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
     from harness.pipeline.import_run import import_trajectories
     from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.meeting import with_meeting
     from harness.pipeline.plan import (
         JudgingPlan,
         NamedAddresses,
@@ -63,6 +64,7 @@ else:
             "cut_short": "what_is_kept",
             "exporting.export": "ExportOptions ExportResult export_runs",
             "import_run": "import_trajectories",
+            "meeting": "with_meeting",
             "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
             "places_of_begun prepare",
             "quote": "Quote quote_rescoring",
@@ -137,4 +139,5 @@ __all__ = [
     "validate_comparison",
     "validate_run",
     "what_is_kept",
+    "with_meeting",
 ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.pair_probability import probabilities_above
+    from harness.ranking.pair_probability import pair_estimate, probabilities_above
     from harness.ranking.profile import calls_of_judge, learn_profile
     from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
@@ -78,7 +78,7 @@ else:
             "many_tables": "rank_many",
             "profile": "calls_of_judge learn_profile",
             "query_figures": "QueryFigure",
-            "pair_probability": "probabilities_above",
+            "pair_probability": "pair_estimate probabilities_above",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -140,6 +140,7 @@ __all__ = [
     "make_topology",
     "match_margins",
     "mean_agreement",
+    "pair_estimate",
     "place",
     "plays_for",
     "preferences",

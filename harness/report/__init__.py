@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_line import ranking_line
     from harness.report.summary.truths import AnswerLabel
+    from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
+    from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
     from harness.report.terminal.comparison import comparison_lines
     from harness.report.terminal.curve import curve_lines
     from harness.report.terminal.judge_quality import quality_lines
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         unreadable_lines,
     )
     from harness.report.terminal.table import Column, TableRow, table_lines, table_or_list
+    from harness.report.terminal.why import pair_lines
     from harness.report.text import beginning, counted, dollars, probability, signed
 else:
     __getattr__ = lazy_names(
@@ -72,6 +75,8 @@ else:
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.ranking_line": "ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
+            "summary.why.explanation": "explain_pair find_pair judged_ranking",
+            "summary.why.pair_records": "MeetingOffer PairExplanation",
             "terminal.comparison": "comparison_lines",
             "terminal.judge_quality": "quality_lines",
             "terminal.judges": "side_by_side_lines",
@@ -83,6 +88,7 @@ else:
             "terminal.rollout": "path_lines",
             "terminal.runs": "ComparisonRow RunLine comparison_row run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines table_or_list",
+            "terminal.why": "pair_lines",
             "text": "beginning counted dollars probability signed",
         },
     )
@@ -93,6 +99,8 @@ __all__ = [
     "Column",
     "ComparisonRow",
     "CurveTruth",
+    "MeetingOffer",
+    "PairExplanation",
     "QueryTable",
     "RankingChange",
     "RankingSummary",
@@ -112,12 +120,15 @@ __all__ = [
     "curve_lines",
     "curve_svg",
     "dollars",
+    "explain_pair",
+    "find_pair",
     "first_wins_meaning",
     "gate_markdown",
     "group_of",
     "is_offline",
     "judge_profiles",
     "judge_qualities",
+    "judged_ranking",
     "judges_json",
     "judges_side_by_side",
     "judging_curve",
@@ -129,6 +140,7 @@ __all__ = [
     "on_one_line",
     "open_reasons",
     "overview",
+    "pair_lines",
     "parts_line",
     "path_lines",
     "probability",
