@@ -1,7 +1,10 @@
 """docs/trainers.md: every block runs as far as it can without its trainer, and every figure in the log is explained."""
 
+import ast
+import inspect
 import re
 import sys
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -11,9 +14,12 @@ import pytest
 from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint
 from tests.integrations.conftest import TrlTrainer
+from tests.integrations.test_art import Group, Trajectory, said, trajectory
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PRICED = "max_cost=50, prices={'gpt-5.2-mini': '1/2'}"
+"""At the test's address the model has no list price."""
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +37,13 @@ class Trainer:
         """Do nothing: the test calls the reward function."""
 
 
+async def executed(block: str, names: dict[str, Any]) -> None:
+    """Run a block, which may await at its top level."""
+    result = eval(compile(block, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    if inspect.isawaitable(result):
+        await result
+
+
 async def test_the_block_for_trl_gives_the_trainer_rewards_and_the_page_explains_what_is_logged(
     endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -40,10 +53,35 @@ async def test_the_block_for_trl_gives_the_trainer_rewards_and_the_page_explains
     monkeypatch.setitem(sys.modules, "trl", stub)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-    exec(block.replace("max_cost=50", 'max_cost=50, prices={"gpt-5.2-mini": "1/2"}, order="both"'), {"dataset": []})
+    await executed(
+        block.replace("max_cost=50", 'max_cost=50, prices={"gpt-5.2-mini": "1/2"}, order="both"'), {"dataset": []}
+    )
     function = Trainer.made.pop().arguments["reward_funcs"]
     trainer = TrlTrainer(num_generations=2)
     assert sorted(await trainer.rewards(function, {"Why?": ["one", "another"]})) == [0, 1]
-    function.judge.close()
     assert (tmp_path / "verdicts" / "verdicts").is_dir()
     assert [name for name in trainer.metrics if f"`{name}`" not in PAGE] == []
+
+
+async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (block,) = [block for block in BLOCKS if "after_each" in block]
+
+    async def gather_trajectory_groups(groups: Any, after_each: Any, max_exceptions: int) -> list[Any]:
+        return [await after_each(group) for group in groups]
+
+    def rollout(model: str, scenario: str) -> Trajectory:
+        return trajectory(said(f"{model} {scenario} {next(numbers)}"))
+
+    numbers, stub = count(), ModuleType("art")
+    group = lambda trajectories: Group(trajectories=list(trajectories))  # noqa: E731 - ART's class takes an iterable
+    stub.__dict__.update(TrajectoryGroup=group, gather_trajectory_groups=gather_trajectory_groups)
+    monkeypatch.setitem(sys.modules, "art", stub)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    names: dict[str, Any] = {"rollout": rollout, "model": "m", "scenarios": ["s"]}
+    await executed(block.replace("max_cost=50", PRICED), names)
+    (scored,) = names["groups"]
+    assert sum(t.reward for t in scored.trajectories) == pytest.approx(4)
+    assert "costs/judge/tournament" in scored.metrics

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,15 @@ class GroupJudge:
             check_names(self._options, RankMessagesSettings.__annotations__)
             self._settings = load({**self._options, "max_cost": max_cost})
         self._folder = None if store is None else Path(store)
-        self._tools = tools
+        self._tools = list(tools) if tools is not None else None
         self._shared: SharedJudging | None = None
+        self._closing: weakref.finalize[Any, Any] | None = None
         self._has_judged = False
+        self._under_way = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: nothing that is open here."""
-        return self.__dict__ | {"_shared": None, "_has_judged": False}
+        return self.__dict__ | {"_shared": None, "_closing": None, "_has_judged": False, "_under_way": 0}
 
     @property
     def level(self) -> float:
@@ -56,18 +59,27 @@ class GroupJudge:
         """USD spent so far by this process, as far as prices are known."""
         return self._shared.ceiling.spent if self._shared else 0.0
 
-    async def judge(self, groups: Sequence[Sequence[Member]]) -> list[JudgedGroup]:
+    async def judge(
+        self, groups: Sequence[Sequence[Member]], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[JudgedGroup]:
         """Judge groups side by side. A group without verdicts fails alone; a warning in the log says why.
+
+        The judge reads `tools` if none were named before.
 
         Raises CeilingReached where `max_cost` leaves no room, Refused where the judge's endpoint turns the first call
         of a group down, and UsageError for what cannot be used, if that is so from the first groups on.
         """
         if self._shared is None:
             self._shared = share_judging(self._settings, self._folder)
-        at_a_time = max(1, self._settings.judge_concurrency // max(1, len(groups)))
-        options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time}
+            self._closing = weakref.finalize(self, self._shared.close)  # no trainer says when it is done
+        self._under_way += len(groups)
+        at_a_time = max(1, self._settings.judge_concurrency // max(1, self._under_way))
+        options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time, "tools": self._tools or tools}
         tasks = [self._judged(list(group), self._shared, options) for group in groups]
-        judged = await asyncio.gather(*tasks, return_exceptions=True)  # what is under way is paid for: it is waited for
+        try:
+            judged = await asyncio.gather(*tasks, return_exceptions=True)  # what is bought is waited for
+        finally:
+            self._under_way -= len(groups)
         for outcome in judged:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -76,16 +88,15 @@ class GroupJudge:
 
     def close(self) -> None:
         """Close the folder of verdicts. Whoever judges again opens it again."""
-        if self._shared:
-            self._shared.close()
-        self._shared = None
+        if self._closing:
+            self._closing()
+        self._shared = self._closing = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
         spending = Spending()
         try:
             ranked = await ranked_messages(
                 group,
-                tools=self._tools,
                 progress=spending,
                 keep_in=shared.verdicts,
                 ceiling=shared.ceiling,
