@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
     from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
     from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
+    from harness.formats.training.line_makers import LINES_OF
     from harness.formats.training.losses import Losses
     from harness.formats.training.openai_rules import FEWEST_LINES, faults_of_preference, file_faults
-    from harness.formats.training.records import LINES_OF
     from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES, ExportRules, Included
     from harness.formats.training.split import WHOLE, read_split, split_of
     from harness.formats.training.table import heading, table_rows
@@ -35,9 +35,9 @@ else:
             "queries": "Asked queries_of query_from read_queries",
             "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
             "training.card": "CardContent ExportedFile ExportedRun card_text",
+            "training.line_makers": "LINES_OF",
             "training.losses": "Losses",
             "training.openai_rules": "FEWEST_LINES faults_of_preference file_faults",
-            "training.records": "LINES_OF",
             "training.rules": "EXPORT_FORMATS PAIR_CHOICES SFT_STYLES ExportRules Included",
             "training.split": "WHOLE read_split split_of",
             "training.table": "heading table_rows",

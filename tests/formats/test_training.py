@@ -12,11 +12,12 @@ from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.sequences import sequences_of
 from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
+from harness.formats.training.line_makers import LINES_OF
 from harness.formats.training.losses import LeftOut, Losses
 from harness.formats.training.messages import openai_messages, trl_messages
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference, file_faults
 from harness.formats.training.pairs import chosen_pairs, preference_pairs
-from harness.formats.training.records import LINES_OF, dpo_records, group_records, sft_records
+from harness.formats.training.records import dpo_records, group_records, sft_records
 from harness.formats.training.rules import ExportFormat, ExportRules
 from harness.formats.training.split import read_split, split_of
 from harness.formats.turns import Message, NoMessages, Turn

@@ -1,6 +1,7 @@
 """Ranked rollouts as training data, pure: what may go in, which pairs, and the record of each format.
 
 losses: what was left out, counted · candidates: a query's rollouts that may go in · pairs: which two are compared, and
-how surely · messages: messages as each consumer takes them · records: a line of each format · table: the rollouts as
+how surely · messages: messages as each consumer takes them · records: a line of groups, sft and pairs · art: groups for
+ART · line_makers: which format is made by what · columns: what `datasets` is told of each · table: the rollouts as
 CSV · openai_rules: OpenAI's published rules · split: which file a query goes to · card: the data card.
 """

@@ -10,6 +10,8 @@ from harness.formats.training.losses import Losses
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import NoMessages, Turn
 
+OFF_POLICY_MATTERS = ("groups", "art")
+"""The formats of groups with rewards, which trainers take for samples of one policy."""
 TurnsOf = Callable[[Rollout], Sequence[Turn]]
 """Reads a rollout's calls as turns; none for a rollout without recorded calls. Raises NoMessages."""
 
@@ -72,6 +74,17 @@ def _fault_of_group(group: RankedGroup, rules: ExportRules) -> str | None:
     return None
 
 
+def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Losses) -> bool:
+    """Return whether the rewards of a group can be compared, and differ; if not, count why."""
+    if len({model for candidate in choices for model in candidate.models}) > 1 and not rules.mixed:
+        losses.add("group", "several models in one group (--mixed takes them)")
+        return False
+    if len({candidate.place.reward for candidate in choices}) < 2:
+        losses.add("group", "fewer than two different rewards are left")
+        return False
+    return True
+
+
 def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of: TurnsOf) -> list[Candidate]:
     """Return the rollouts that may go in, best first; the others are counted."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
@@ -91,7 +104,7 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield f"failed ({rollout.failure.kind})" if rollout.failure else "failed"
     if place is None or place.rank is None or place.reward is None:
         yield "without a rank"
-    if rules.format == "groups" and rollout.role == "anchor" and "anchor" not in included:
+    if rules.format in OFF_POLICY_MATTERS and rollout.role == "anchor" and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
     if rollout.capture == "partial":
         yield "not all of its calls are recorded"

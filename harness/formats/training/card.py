@@ -60,6 +60,7 @@ _WHAT = {
     "sft": "The best rollout of each query.",
     "dpo": "A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
     "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
+    "art": "A group a line, for ART's `TrajectoryGroup`. An entry with `finish_reason` is a Choice.",
     "csv": "A rollout a row. Nothing is left out, so failed and unranked rollouts have empty cells.",
 }
 

@@ -9,19 +9,22 @@ from typing import Any, TypeAlias
 
 from harness.formats.training.rules import ExportFormat, ExportRules
 
-Column: TypeAlias = "str | Mapping[str, Column] | Sequence[Column]"
+DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"
 """A type of `datasets`, a record of columns, or a list: its one entry says of what."""
 
 _OBJECTS = ["json"]
 """Objects of any keys: messages, tools."""
-_SEQUENCE: Mapping[str, Column] = {
+_SEQUENCE: Mapping[str, DatasetsType] = {
     "agent": "string",
     "model": "string",
     "messages": _OBJECTS,
     "tools": _OBJECTS,
     "message_mask": ["int64"],
+    "token_ids": ["int64"],
+    "token_mask": ["int64"],
+    "logprobs": ["float64"],
 }
-_GROUP: Mapping[str, Column] = {
+_GROUP: Mapping[str, DatasetsType] = {
     "query_id": "string",
     "signal": "string",
     "judge": "string",
@@ -36,19 +39,33 @@ _GROUP: Mapping[str, Column] = {
         }
     ],
 }
-_TALK: Mapping[str, Column] = {"messages": _OBJECTS, "tools": _OBJECTS}
-_TURN: Mapping[str, Column] = {"prompt": _OBJECTS, "completion": _OBJECTS, "tools": _OBJECTS}
-_PAIR: Mapping[str, Column] = {"prompt": _OBJECTS, "chosen": _OBJECTS, "rejected": _OBJECTS, "tools": _OBJECTS}
-_OPENAI_PAIR: Mapping[str, Column] = {
+_TALK: Mapping[str, DatasetsType] = {"messages": _OBJECTS, "tools": _OBJECTS}
+_TURN: Mapping[str, DatasetsType] = {"prompt": _OBJECTS, "completion": _OBJECTS, "tools": _OBJECTS}
+_PAIR: Mapping[str, DatasetsType] = {"prompt": _OBJECTS, "chosen": _OBJECTS, "rejected": _OBJECTS, "tools": _OBJECTS}
+_OPENAI_PAIR: Mapping[str, DatasetsType] = {
     "input": _TALK,
     "preferred_output": _OBJECTS,
     "non_preferred_output": _OBJECTS,
 }
-_COLUMNS: Mapping[ExportFormat, Mapping[str, Column]] = {
+_HISTORY: Mapping[str, DatasetsType] = {"messages_and_choices": _OBJECTS, "tools": _OBJECTS}
+_ART_GROUP: Mapping[str, DatasetsType] = {
+    "trajectories": [
+        {
+            **_HISTORY,
+            "reward": "float64",
+            "metrics": "json",
+            "metadata": "json",
+            "logs": ["string"],
+            "additional_histories": [_HISTORY],
+        }
+    ]
+}
+_COLUMNS: Mapping[ExportFormat, Mapping[str, DatasetsType]] = {
     "groups": _GROUP,
     "sft": _TALK,
     "dpo": _PAIR,
     "openai-preference": _OPENAI_PAIR,
+    "art": _ART_GROUP,
 }
 
 
@@ -58,7 +75,7 @@ def declared_columns(rules: ExportRules) -> list[dict[str, Any]] | None:
     return list(_declared(columns)) if columns else None
 
 
-def _declared(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
+def _declared(columns: Mapping[str, DatasetsType]) -> Iterator[dict[str, Any]]:
     for name, column in columns.items():
         if isinstance(column, str):
             yield {"name": name, "dtype": column}

@@ -6,12 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 from harness.formats.sequences import TurnSequence
-from harness.formats.training.candidates import Candidate, RankedGroup
+from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
 from harness.formats.training.losses import LeftOut, Losses
 from harness.formats.training.messages import lost_for_openai, openai_messages, trl_messages, with_plain_ids
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
 from harness.formats.training.pairs import RankedPair, preference_pairs
-from harness.formats.training.rules import ExportFormat, ExportRules
+from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, Turn
 from harness.ranking import advantages
 
@@ -35,13 +35,8 @@ def group_records(
     group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
 ) -> Iterator[TrainingLine]:
     """Yield a group as one line, its advantages standardized over who is left."""
-    models = {model for candidate in choices for model in candidate.models}
     gained = [candidate.place.reward or 0.0 for candidate in choices]
-    if len(models) > 1 and not rules.mixed:
-        losses.add("group", "several models in one group (--mixed takes them)")
-    elif len(set(gained)) < 2:
-        losses.add("group", "fewer than two different rewards are left")
-    else:
+    if rewards_teach(choices, rules, losses):
         standardized = advantages([Fraction(reward) for reward in gained])
         members = sorted(zip(choices, gained, standardized, strict=True), key=lambda member: member[0].index)
         record = {
@@ -50,7 +45,7 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
-        lost = tuple(name for candidate in choices for s in candidate.sequences for name in _lost(s))
+        lost = tuple(name for candidate in choices for s in candidate.sequences for name in lost_of(s))
         yield TrainingLine(record, tuple(candidate.index for candidate, _, _ in members), lost)
 
 
@@ -82,7 +77,7 @@ def sft_records(
         for sequence in best.sequences:
             for part in _parts(sequence, rules):
                 if record := _attempted(lambda part=part: _SFT[rules.style](part), losses):
-                    lost = (*_lost(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
+                    lost = (*lost_of(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
                     yield TrainingLine(record, (best.index,), lost)
 
 
@@ -143,7 +138,7 @@ def openai_preference_records(
 
 def _line_of_pair(record: dict[str, Any], pair: RankedPair, lost: tuple[str, ...] = ()) -> TrainingLine:
     beside = ("a sequence beside the final one",) * sum(len(candidate.sequences) - 1 for candidate in pair)
-    unplaced = tuple(name for candidate in pair for name in _lost(candidate.final))
+    unplaced = tuple(name for candidate in pair for name in lost_of(candidate.final))
     replies = [*record.get("chosen", ()), *record.get("rejected", ())]
     tools = any(message["role"] == "tool" for message in replies)
     return TrainingLine(record, tuple(candidate.index for candidate in pair), (*unplaced, *beside, *lost), tools)
@@ -205,7 +200,8 @@ def _tools(turn: Turn) -> dict[str, Any]:
     return {"tools": list(turn.tools)} if turn.tools else {}
 
 
-def _lost(sequence: TurnSequence) -> tuple[str, ...]:
+def lost_of(sequence: TurnSequence) -> tuple[str, ...]:
+    """Return what no format of messages has a place for, each thing by its name."""
     schema = ("an output schema",) if sequence.turns[-1].output_schema else ()
     return (*sequence.lost, *schema)
 
@@ -223,12 +219,3 @@ def _attempted(make: Callable[[], dict[str, Any]], losses: Losses) -> dict[str, 
     except LeftOut as exc:
         losses.add("line", str(exc))
         return None
-
-
-LINES_OF: Mapping[ExportFormat, LinesOf] = {
-    "groups": group_records,
-    "sft": sft_records,
-    "dpo": dpo_records,
-    "openai-preference": openai_preference_records,
-}
-"""The formats of JSONL; a table of rollouts (csv) is made of all of them."""
