@@ -22,6 +22,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
 from harness.endpoints import Ceiling
 from harness.formats import queries_of
@@ -162,6 +163,7 @@ class _Work:
             ours = isinstance(error, HarnessError)
             why = str(error) if ours else f"the judge raised {type(error).__name__}: {error}"
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
+            forget_frames(error)
             return None, why
         return ranking, why_missing(ranking, self.store, self.surroundings, self.ceiling)
 

@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from harness.core.tracebacks import WithoutFrames
+
 SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""
 MOST_IN_A_ROUND = 4
@@ -90,7 +92,7 @@ def until(deadline: float) -> Generator[None]:
     late_s = min(turns.timed * CUT_EVERY_S, CUTS_WITHIN_S)
     turns.timed += 1
     try:
-        with anyio.CancelScope(deadline=deadline + late_s):
+        with anyio.CancelScope(deadline=deadline + late_s), WithoutFrames():
             yield
     finally:
         turns.timed -= 1

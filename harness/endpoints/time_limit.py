@@ -5,9 +5,11 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio
+
+from harness.core.tracebacks import WithoutFrames
 
 
 class Stoppable(Protocol):
@@ -58,11 +60,16 @@ class TimeLimit:
         left_s = self._left_s if self._stops else self._scope.deadline - anyio.current_time()
         return self.seconds - left_s
 
-    def within(self) -> anyio.CancelScope:
-        """Return the scope to run the work in, for `seconds` at most; work that is cut off ends without an error."""
+    def within(self) -> AbstractContextManager[None, bool]:
+        """Run the block for `seconds` at most; work that is cut off ends without an error."""
+        return cast("AbstractContextManager[None, bool]", self._within())
+
+    @contextmanager
+    def _within(self) -> Generator[None]:
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
         self._loop = asyncio.get_running_loop()
-        return self._scope
+        with self._scope, WithoutFrames():
+            yield
 
     @contextmanager
     def stopped(self) -> Generator[None]:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
+from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints import Priced, TimeLimit
 from harness.judging.judge import Ask, AskFailed, ModelReply, Question
@@ -98,6 +99,7 @@ class JudgeModel:
                     reply = await self.ask(prompt, limit)
                 except AskFailed as exc:
                     result = exc.failure
+                    forget_frames(exc)
                     break
                 replies.append((reply, self.keep(reply.raw)))  # paid for: on disk before it is read
                 if reply.withheld:

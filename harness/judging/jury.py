@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 import anyio
 
+from harness.core.tracebacks import start_child
 from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
@@ -59,7 +60,7 @@ async def all_at_once(jobs: Iterable[Callable[[], Awaitable[JobResult]]]) -> tup
 
     async with anyio.create_task_group() as tasks:
         for number, job in enumerate(waiting):
-            tasks.start_soon(run, number, job)
+            start_child(tasks, run, number, job)
     return tuple(results[number] for number in sorted(results))
 
 

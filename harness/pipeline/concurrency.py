@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import anyio
 
+from harness.core.tracebacks import start_child
+
 T = TypeVar("T")
 
 
@@ -21,4 +23,4 @@ async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_
     async with anyio.create_task_group() as tasks:
         for item in items:
             await places.acquire()
-            tasks.start_soon(one, item)
+            start_child(tasks, one, item)

@@ -135,12 +135,15 @@ class Attempt:
             stray_replies(self.stray_replies),
             mcp_errors(self.recorder.hooks.note_error),
         ):
-            return await self._run()
+            token = on_no_thread.set(self._note_no_thread)
+            try:
+                return await self._run()
+            finally:
+                on_no_thread.reset(token)
 
     async def _run(self) -> AgentOutcome:
         outcome: AgentOutcome | None = None
         limit = self.recorder.limit
-        on_no_thread.set(self._note_no_thread)
         with limit.within():
             try:
                 outcome = self._ended(await self._drive())

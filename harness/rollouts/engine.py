@@ -10,6 +10,7 @@ import anyio
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
+from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
 from harness.rollouts.approvals import ChosenApprover
@@ -115,7 +116,7 @@ class Engine:
         async with anyio.create_task_group() as tasks:
             tasks.cancel_scope.deadline = self._waits_until(done)
             for index in missing:
-                tasks.start_soon(roll_out_one, index)
+                start_child(tasks, roll_out_one, index)
         return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
 
     def _waits_until(self, done: Mapping[int, Rollout]) -> float:

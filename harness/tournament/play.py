@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from harness.core.rankings import Match
+from harness.core.tracebacks import start_child
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Averaging, average
 from harness.ranking import Pairing, Played, Topology, exact
@@ -105,14 +106,14 @@ class _Playing:
                 else:
                     missing.append((order, repeat))
         if missing:
-            self.tasks.start_soon(self._play, pairing, missing)
+            start_child(self.tasks, self._play, pairing, missing)
         else:
             self._settle(pairing)
 
     async def _play(self, pairing: Pairing, missing: Sequence[tuple[Order, int]]) -> None:
         async with anyio.create_task_group() as both:
             for order, repeat in missing:
-                both.start_soon(self._judge, order, repeat)
+                start_child(both, self._judge, order, repeat)
         self._settle(pairing)
         self.go_on()
 
