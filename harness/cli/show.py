@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--transcript", is_flag=True, help="With --rollout: the very text of it that the judge saw.")
 @click.option("--matches", is_flag=True, help="The matches by round, with their numbers.")
 @click.option("--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts.")
+@click.option("--matrix", is_flag=True, help="Who beat whom: by how much each rollout leads each other one.")
 @click.option("--brief", is_flag=True, help="With --match: leave out the transcripts.")
 @click.option(
     "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
@@ -58,6 +59,7 @@ def show(
     *,
     transcript: bool,
     matches: bool,
+    matrix: bool,
     brief: bool,
     rankings: bool,
     list_all: bool,
@@ -71,7 +73,7 @@ def show(
     from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
 
     parts = {"--rankings": rankings, "--rollout": rollout is not None}
-    parts |= {"--matches": matches, "--match": match is not None}
+    parts |= {"--matches": matches, "--match": match is not None, "--matrix": matrix}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, transcript=transcript, brief=brief)
     reader = open_archived(run, runs_dir, environ)
@@ -86,11 +88,14 @@ def show(
         _show_transcript(shown, reader.ranking(ranking).head, as_json=as_json)
     elif rollout is not None:
         _show_rollout(reader, find_query(reader, query), rollout, as_json=as_json)
-    elif matches or match is not None:
-        from harness.cli.show_matches import show_matches
+    elif matches or matrix or match is not None:
+        from harness.cli.show_matches import show_matches, show_matrix
 
-        chosen = reader.ranking(ranking)
-        show_matches(reader, _only(chosen, find_query(reader, query)), match, brief=brief, as_json=as_json)
+        of_query = _only(reader.ranking(ranking), find_query(reader, query))
+        if matrix:
+            show_matrix(reader, of_query, as_json=as_json)
+        else:
+            show_matches(reader, of_query, match, brief=brief, as_json=as_json)
     else:
         from harness.cli.run_overview import print_run
         from harness.report import QueryTable
@@ -120,6 +125,9 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
     if "--rankings" in parts_given and len(parts_given + tables_given) > 1:
         other = (parts_given + tables_given)[1]
         raise UsageError(f"--rankings lists rankings, {other} shows what one holds: give one of them")
+    if "--matrix" in parts_given and len(parts_given) > 1:
+        other = next(flag for flag in parts_given if flag != "--matrix")
+        raise UsageError(f"--matrix shows who beat whom, {other} something else: give one of them")
     if "--rollout" in parts_given and len(parts_given) > 1:
         raise UsageError(f"--rollout shows a rollout, {parts_given[1]} what it was judged by: give one of them")
     if parts_given and tables_given:

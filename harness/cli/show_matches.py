@@ -8,7 +8,8 @@ from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
 from harness.core.rankings import Match
-from harness.report import VerdictLookup, group_of, match_lines, matches_table
+from harness.core.wording import call
+from harness.report import VerdictLookup, group_of, match_lines, matches_table, pair_table, pair_table_lines
 from harness.transcripts import recorded_form
 
 
@@ -38,6 +39,28 @@ def show_matches(reader: RunReader, ranking: RankingFile, number: int | None, *,
         head = ranking.head
         form = None if brief else recorded_form(head.settings, head.judge, head.rendering)
         console.print(match_lines(group, ranked, verdict_of, number, form, console.width))
+
+
+def show_matrix(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> None:
+    """Print who beat whom in a ranking's only group: by how much each rollout leads each other one.
+
+    Raises UsageError where no more than half of the pairs met.
+    """
+    (ranked,) = ranking.groups
+    query = reader.query(ranked.query)
+    assert query, "the caller looked it up"  # noqa: S101 - for the type checker
+    table = pair_table(group_of(reader, query, ranked), ranked, reader.verdict)
+    if not table.mostly_met:
+        how = call("rescore", reader.info.id, topology="round_robin")
+        raise UsageError(
+            f"--matrix shows a group of which more than half of the pairs met, and here {table.met} of {table.of} did; "
+            f"{how} lets all meet, `harness show --matches` lists the matches"
+        )
+    if as_json:
+        print_json(table.as_json())
+    else:
+        console = stdout()
+        console.print(pair_table_lines(table, console.width))
 
 
 def _json(match: Match, verdict_of: VerdictLookup) -> dict[str, Any]:

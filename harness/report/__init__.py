@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
+    from harness.report.summary.pair_table import pair_table
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_line import ranking_line
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
     from harness.report.terminal.overview import overview, parts_line
+    from harness.report.terminal.pair_table import pair_table_lines
     from harness.report.terminal.queries import SORT_KEYS, QueryTable
     from harness.report.terminal.rankings import change_lines, rankings_table
     from harness.report.terminal.rollout import path_lines
@@ -72,6 +74,7 @@ else:
             "summary.judges": "judges_side_by_side",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
+            "summary.pair_table": "pair_table",
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.ranking_line": "ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
@@ -83,6 +86,7 @@ else:
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
             "terminal.overview": "overview parts_line",
+            "terminal.pair_table": "pair_table_lines",
             "terminal.queries": "QueryTable SORT_KEYS",
             "terminal.rankings": "change_lines rankings_table",
             "terminal.rollout": "path_lines",
@@ -141,6 +145,8 @@ __all__ = [
     "open_reasons",
     "overview",
     "pair_lines",
+    "pair_table",
+    "pair_table_lines",
     "parts_line",
     "path_lines",
     "probability",

@@ -71,6 +71,12 @@ class PairTable:
         return 2 * self.met > self.of
 
     @property
+    def cycles_sentence(self) -> str:
+        """The circles of wins in a sentence that begins with a capital; "" where there is none."""
+        sentence = cycles_sentence(self.cycles)
+        return sentence[:1].upper() + sentence[1:]
+
+    @property
     def flipped(self) -> int:
         """How many pairs flipped."""
         return sum(pair.flipped for pair in self.pairs.values()) // 2
