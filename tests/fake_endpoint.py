@@ -57,6 +57,13 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """A reply as it goes out, JSON or the text of an event stream."""
+
+    body: dict[str, Any] | str
+
+
+@dataclass(frozen=True)
 class Cut:
     """The connection is closed without a reply."""
 
@@ -108,7 +115,7 @@ class Seen:
         return content if isinstance(content, str) else "".join(p["text"] for p in content)
 
 
-Reaction = Say | Refuse | Page | Cut | Hang
+Reaction = Say | Refuse | Page | Raw | Cut | Hang
 Script = Callable[[Seen], Reaction]
 
 
@@ -232,6 +239,9 @@ class FakeEndpoint:
             return None
         if isinstance(reaction, Page):
             return 200, reaction.text, {"content-type": "text/html"}
+        if isinstance(reaction, Raw):
+            kind = "text/event-stream" if isinstance(reaction.body, str) else "application/json"
+            return 200, reaction.body, {"content-type": kind}
         if isinstance(reaction, Refuse):
             error = {"message": reaction.message, "code": reaction.code, "param": reaction.param, "type": "error"}
             return reaction.status, {"error": error}, reaction.headers

@@ -76,6 +76,8 @@ class _RunCheck(FolderCheck):
             self.use_blobs(self._parts_of(rollout.raw_calls))
         if rollout.turns:
             self.use_blobs([rollout.turns])
+        if rollout.sampled_tokens:
+            self.use_blobs([rollout.sampled_tokens])
         self._rollouts.setdefault(rollout.query, set()).add(rollout.index)
 
     def _check_group(self, group: GroupRanking) -> None:

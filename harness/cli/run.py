@@ -28,6 +28,7 @@ from harness.core.errors import ExitCode, quoted
         "price_by_name",
         "seed",
         "redact",
+        "tokens",
         "upload_traces",
         "offline",
         "instructions",

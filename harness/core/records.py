@@ -70,6 +70,10 @@ def to_json(record: BaseModel) -> str:
         return valid_unicode(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
 
 
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
 class Failure(Record):
     """Why something did not work out: a kind to count by, the exception's type, its message."""
 
@@ -216,6 +220,8 @@ class Rollout(Record):
     """Blob with every request and reply, from which the SDK's objects can be rebuilt (harness.rollouts.raw)."""
     turns: str | None = None
     """Blob with the messages that an imported rollout came with, as turns (harness.formats)."""
+    sampled_tokens: str | None = Field(default=None, exclude_if=_is_none)
+    """Blob with the tokens of the raw calls, where the server told them (harness.rollouts.token_blob)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None
     capture: Literal["full", "partial"] = "full"

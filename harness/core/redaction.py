@@ -24,7 +24,7 @@ _IDS = {
     "Query": {"id"},
     "RunInfo": {"id", "agent", "judge", "versions"},
     "Step": {"call_id"},
-    "Rollout": {"run", "query", "raw_calls", "turns", "fingerprint"},
+    "Rollout": {"run", "query", "raw_calls", "turns", "sampled_tokens", "fingerprint"},
     "Judged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
     "Unjudged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
     "Scored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},

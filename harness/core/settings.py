@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from harness.core.prices import price_word, price_words
+from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting
 
 Api = Literal["responses", "chat"]
@@ -292,6 +293,13 @@ class Settings:
             metavar="NAME",
         ),
     ] = ()
+    tokens: Annotated[
+        TokenPolicy,
+        Setting(
+            "Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or "
+            "else end the run (require)."
+        ),
+    ] = "off"
     upload_traces: Annotated[
         bool,
         Setting("Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"),
@@ -331,6 +339,8 @@ ADDRESSES = ("base_url", "judge_base_url")
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
     plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
+    if settings.tokens == "off":
+        del plain["tokens"]  # what is written of a run that does not use the setting is as it was before there was one
     return plain | {name: _without_each(plain[name]) for name in ADDRESSES}
 
 

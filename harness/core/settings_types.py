@@ -108,6 +108,9 @@ class CommonSettings(TypedDict, total=False):
     approve: Sequence[str]
     """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
     the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
+    tokens: Literal["off", "auto", "require"]
+    """Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or else end
+    the run (require). [default: off]"""
     upload_traces: bool
     """Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY. [default: do not]"""
     offline: bool

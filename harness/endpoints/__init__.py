@@ -31,11 +31,13 @@ from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList, price_list
 from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply, completed
 from harness.endpoints.time_limit import NO_LIMIT, FromAfar, Stoppable, TimeLimit
+from harness.endpoints.token_requests import TokenRequests, asks_for_logprobs, asks_for_tokens
 from harness.endpoints.usage import usage_of, usage_of_sdk, usage_of_span
 
 __all__ = [
@@ -62,13 +64,17 @@ __all__ = [
     "Priced",
     "Purchase",
     "RefusedSettings",
+    "ReplyTokens",
     "Stoppable",
     "StreamedReply",
     "TimeLimit",
+    "TokenRequests",
     "Tokens",
     "agent_endpoint",
     "agent_retries",
     "agent_tokens",
+    "asks_for_logprobs",
+    "asks_for_tokens",
     "completed",
     "cost_bounds",
     "failure_of",

@@ -11,6 +11,7 @@ import openai
 from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.redirects import only_to_origin_of
+from harness.endpoints.reply_tokens import ReplyTokens
 
 OnResponse = Callable[[Any], Awaitable[None]]
 """Gets each HTTP response once its head is there; the body is read only if this reads it."""
@@ -21,12 +22,17 @@ _NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI
 
 
 def openai_client(
-    endpoint: Endpoint, *, timeout_s: float | None = None, on_response: OnResponse | None = None
+    endpoint: Endpoint,
+    *,
+    timeout_s: float | None = None,
+    on_response: OnResponse | None = None,
+    collector: Callable[[], ReplyTokens | None] | None = None,
 ) -> openai.AsyncOpenAI:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
-    Without `timeout_s` the openai client's own limits hold. Close the client when done.
+    Without `timeout_s` the openai client's own limits hold. What `collector` returns gets the token ids of the reply of
+    the call under way. Close the client when done.
     """
     hooks: dict[str, list[Any]] = {
         "request": [only_to_origin_of(endpoint.url)],
@@ -38,10 +44,18 @@ def openai_client(
         max_retries=0,
         default_headers=None if endpoint.named else _NOBODYS,
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
-        http_client=openai.DefaultAsyncHttpxClient(
-            verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks
+        http_client=_http_client(
+            collector, verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks
         ),
     )
+
+
+def _http_client(collector: Callable[[], ReplyTokens | None] | None, **options: Any) -> httpx2.AsyncClient:
+    if collector is None:
+        return openai.DefaultAsyncHttpxClient(**options)
+    from harness.endpoints.token_client import TokenClient  # noqa: PLC0415 - a class that most runs do not need
+
+    return TokenClient(collector, **options)
 
 
 async def _in_turn(_: Any) -> None:

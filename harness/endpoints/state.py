@@ -12,6 +12,7 @@ from harness.endpoints.call_settings import names_set, without
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.token_requests import NOTHING, TokenRequests, with_body
 
 _Reply = TypeVar("_Reply")
 Send = Callable[[ModelSettings], Awaitable[_Reply]]
@@ -24,12 +25,19 @@ class EndpointState:
     """
 
     def __init__(
-        self, gate: Gate, note: Callable[[str], None], *, strict: bool = False, alone_s: float = math.inf
+        self,
+        gate: Gate,
+        note: Callable[[str], None],
+        *,
+        strict: bool = False,
+        alone_s: float = math.inf,
+        tokens: TokenRequests | None = None,
     ) -> None:
         """Tell `note` once of each refused setting; with `strict` a refused temperature ends the run instead.
 
-        A first call goes alone for `alone_s` at most.
+        A first call goes alone for `alone_s` at most. Without `tokens` no token ids are asked for.
         """
+        self.tokens = tokens or TokenRequests("off", note)
         self._gate = gate
         self._refused = RefusedSettings(note, strict=strict)
         self._first = FirstAlone(alone_s)
@@ -49,23 +57,42 @@ class EndpointState:
         return bool(self._first.answered)
 
     def call(
-        self, model: str | None, settings: ModelSettings, send: Send[_Reply], clock: Stoppable = NO_LIMIT
+        self,
+        model: str | None,
+        settings: ModelSettings,
+        send: Send[_Reply],
+        clock: Stoppable = NO_LIMIT,
+        stream: bool | None = None,
     ) -> Awaitable[_Reply]:
         """Send a call with those of its settings that `model` takes; `clock` stands still while the call waits.
 
-        Raises what `send` raises; Refused when strict. Not a coroutine itself: the event loop walks through every
-        coroutine that awaits a call at each of its turns.
+        Unless `stream` is None, the call may ask for token ids. Raises what `send` raises; Refused when strict. Not a
+        coroutine itself: the event loop walks through every coroutine that awaits a call at each of its turns.
         """
         kind = (model, *names_set(settings))  # the samples may send a setting that the anchor did not
+        if self.tokens.wanted and stream is not None:
+            kind = (*kind, *self.tokens.asked(stream=stream))
+        work = partial(self._send, model, settings, send, clock, stream)
         if kind in self._first.answered:
-            return self._send(model, settings, send, clock)
-        return self._first.send(kind, partial(self._send, model, settings, send, clock), clock)
+            return work()
+        return self._first.send(kind, work, clock)
 
-    async def _send(self, model: str | None, settings: ModelSettings, send: Send[_Reply], clock: Stoppable) -> _Reply:
+    async def _send(
+        self, model: str | None, settings: ModelSettings, send: Send[_Reply], clock: Stoppable, stream: bool | None
+    ) -> _Reply:
+        doubted: openai.APIStatusError | None = None
         while True:
             allowed = without(settings, self._refused.of(model))
+            asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
             try:
-                return await self._gate.send(partial(send, allowed), clock)
+                reply = await self._gate.send(partial(send, with_body(allowed, asked)), clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                if not self._refused.learn(model, exc, names_set(allowed)):
+                if self.tokens.refused(exc, asked) or self._refused.learn(model, exc, names_set(allowed)):
+                    continue
+                if not asked or self.tokens.told:
                     raise
+                doubted = exc  # it may be about the tokens without a word of them: the call is made once without
+            else:
+                if doubted:
+                    self.tokens.refuse(doubted)
+                return reply

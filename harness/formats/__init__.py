@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES, ExportRules, Included
     from harness.formats.training.split import WHOLE, read_split, split_of
     from harness.formats.training.table import heading, table_rows
+    from harness.formats.training.token_fields import TokenCounts
     from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
     from harness.formats.turns import Turn, turns_of
 else:
@@ -41,6 +42,7 @@ else:
             "training.rules": "EXPORT_FORMATS PAIR_CHOICES SFT_STYLES ExportRules Included",
             "training.split": "WHOLE read_split split_of",
             "training.table": "heading table_rows",
+            "training.token_fields": "TokenCounts",
             "trajectory_files": "FORMATS Format read_trajectories",
             "turns": "Turn turns_of",
         },
@@ -66,6 +68,7 @@ __all__ = [
     "LabelledPair",
     "Losses",
     "RankedGroup",
+    "TokenCounts",
     "Turn",
     "TurnsOf",
     "candidates",

@@ -8,9 +8,14 @@ from harness.formats.turns import Message, Tool, Turn
 
 @dataclass(frozen=True)
 class TurnSequence:
-    """Turns of one agent and model of which each begins with all messages of the one before, word for word."""
+    """Turns of one agent and model of which each begins with all messages of the one before, word for word.
+
+    In a sequence by tokens, each begins with all tokens of the one before; a message may lack its reasoning there.
+    """
 
     turns: tuple[Turn, ...]
+    retokenized: bool = False
+    """Whether its first turn goes on from another by the messages, and not by the tokens."""
 
     @property
     def agent(self) -> str | None:
@@ -29,8 +34,12 @@ class TurnSequence:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All messages: those of the last turn, since it extends the others."""
-        return self.turns[-1].messages
+        """All messages: those of the last turn, since it extends the others, and each reply as it was said."""
+        messages = list(self.turns[-1].messages)
+        for turn in self.turns:
+            at = len(turn.context)
+            messages[at : at + len(turn.completion)] = turn.completion
+        return tuple(messages)
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -52,35 +61,71 @@ class TurnSequence:
         return all(mask or message["role"] != "assistant" for message, mask in masked)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the tokens of all its turns are there, each going on exactly from those before."""
+        return all(turn.tokens for turn in self.turns)
+
+    @property
     def lost(self) -> tuple[str, ...]:
         """Each thing in it that messages have no place for, once, by its type."""
         last = self.turns[-1]
         return (*last.lost_context, *last.lost_completion, *last.lost_tools)
 
 
-def sequences_of(turns: Iterable[Turn]) -> tuple[TurnSequence, ...]:
+def sequences_of(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnSequence, ...]:
     """Return the sequences of a rollout, in the order of their first turns.
 
     A turn joins the sequence whose messages it extends exactly, the longest of these; else it begins one. So a handoff,
     a nested agent, an input filter, or reasoning that was not sent back each begin a new sequence.
+
+    With `by_tokens` the tokens decide where they are there: a turn with tokens joins a sequence whose tokens it extends
+    exactly, and begins one where the server made other tokens of the messages that went before.
     """
     sequences: list[TurnSequence] = []
     for turn in turns:
-        fitting = [place for place, sequence in enumerate(sequences) if _extends(turn, sequence.turns[-1])]
+        exact = by_tokens and turn.tokens is not None
+        fits = _extends_in_tokens if exact else _extends
+        fitting = [
+            place
+            for place, sequence in enumerate(sequences)
+            if not (by_tokens and sequence.is_exact != exact) and fits(turn, sequence.turns[-1])
+        ]
         if fitting:
-            longest = max(fitting, key=lambda place: (len(sequences[place].messages), place))
-            sequences[longest] = TurnSequence((*sequences[longest].turns, turn))
+            longest = max(fitting, key=lambda place: (len(sequences[place].turns[-1].messages), place))
+            before = sequences[longest]
+            sequences[longest] = TurnSequence((*before.turns, turn), before.retokenized)
         else:
-            sequences.append(TurnSequence((turn,)))
+            retokenized = exact and any(_extends(turn, sequence.turns[-1]) for sequence in sequences)
+            sequences.append(TurnSequence((turn,), retokenized))
     return tuple(sequences)
 
 
 def _extends(turn: Turn, before: Turn) -> bool:
     """Return whether a turn's context begins with all that was there when the turn before it ended."""
     shown, lost = before.messages, (*before.lost_context, *before.lost_completion)
-    return (
-        (turn.agent, turn.model, turn.tools, turn.lost_tools)
-        == (before.agent, before.model, before.tools, before.lost_tools)
-        and turn.context[: len(shown)] == shown
-        and turn.lost_context[: len(lost)] == lost
+    return _is_of_one(turn, before) and turn.context[: len(shown)] == shown and turn.lost_context[: len(lost)] == lost
+
+
+def _extends_in_tokens(turn: Turn, before: Turn) -> bool:
+    """Return whether a turn's prompt begins with all tokens that were there when the turn before it ended.
+
+    A server may have put the reasoning back that the request did not hold: the messages may differ in that alone.
+    """
+    if not (turn.tokens and before.tokens and _is_of_one(turn, before)):
+        return False
+    shown = [_without_reasoning(message) for message in before.messages]
+    return turn.tokens.extends(before.tokens) and [*map(_without_reasoning, turn.context[: len(shown)])] == shown
+
+
+def _is_of_one(turn: Turn, before: Turn) -> bool:
+    """Return whether two turns are of one agent and model, with the same tools."""
+    return (turn.agent, turn.model, turn.tools, turn.lost_tools) == (
+        before.agent,
+        before.model,
+        before.tools,
+        before.lost_tools,
     )
+
+
+def _without_reasoning(message: Message) -> Message:
+    return {key: value for key, value in message.items() if key != "reasoning_content"}

@@ -6,13 +6,14 @@ was sent. Reasoning stands as `reasoning_content`: in a completion always, in a 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, cast
 
 from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
 
 from harness.core.records import ModelCall
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
 from harness.rollouts import RawCall
 
@@ -26,15 +27,6 @@ _HIDDEN = "reasoning that the endpoint hides"
 
 class NoMessages(ValueError):
     """A call holds something that has no form as chat messages; the text says what."""
-
-
-@dataclass(frozen=True)
-class SampledTokens:
-    """A turn in tokens as the server reported them. `logprobs` has one entry for each of `ids`, or is None."""
-
-    prompt_ids: tuple[int, ...]
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Turn:
     lost_tools: tuple[str, ...] = ()
     """Hosted tools: they have a name, and no schema that the archive holds."""
     tokens: SampledTokens | None = None
-    """None: the harness does not record tokens yet."""
+    """None: the server did not tell them, or was not asked."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -68,17 +60,24 @@ class Turn:
         return (*self.lost_context, *self.lost_completion, *self.lost_tools)
 
 
-def turns_of(calls: Sequence[RawCall], made: Iterable[ModelCall], api: Api | None) -> tuple[Turn, ...]:
+def turns_of(
+    calls: Sequence[RawCall],
+    made: Iterable[ModelCall],
+    api: Api | None,
+    tokens: Sequence[SampledTokens | None] = (),
+) -> tuple[Turn, ...]:
     """Return the turns of a rollout, in the order in which its calls began.
 
     `made` says of each call which agent and model it was. By `api` a server got reasoning back ("responses"), or got
-    it only where the SDK sends it in chat messages; None (an agent's own model) counts as chat. Raises NoMessages.
+    it only where the SDK sends it in chat messages; None (an agent's own model) counts as chat. `tokens` are those of
+    each call, or none. Raises NoMessages.
     """
     by_raw = {call.raw: call for call in made if call.raw is not None}
-    return tuple(_turn(raw, by_raw.get(place), api) for place, raw in enumerate(calls))
+    told = zip_longest(calls, tokens[: len(calls)])
+    return tuple(_turn(raw, by_raw.get(place), api, of_reply) for place, (raw, of_reply) in enumerate(told))
 
 
-def _turn(raw: RawCall, made: ModelCall | None, api: Api | None) -> Turn:
+def _turn(raw: RawCall, made: ModelCall | None, api: Api | None, tokens: SampledTokens | None) -> Turn:
     request = raw.request
     model = (made.model or made.replied_model) if made else None
     api = None if made and made.own_model else api
@@ -96,6 +95,7 @@ def _turn(raw: RawCall, made: ModelCall | None, api: Api | None) -> Turn:
         lost_context=lost_context,
         lost_completion=lost_completion,
         lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
+        tokens=tokens,
     )
 
 

@@ -21,6 +21,7 @@ from harness.endpoints import (
     Gates,
     Patience,
     Priced,
+    TokenRequests,
     judge_endpoint,
     price_list,
 )
@@ -74,12 +75,17 @@ async def open_engine(
     ceiling: Ceiling | None = None,
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
+    tokens = TokenRequests(settings.tokens, surroundings.progress.note)  # one for all event loops
 
     def models_of_loop() -> LoopModels:
         gate = gate_of(spec.endpoint, settings, surroundings.gates)  # one for all event loops
-        provider, client = provider_for(spec.endpoint, gate)
+        provider, client = provider_for(spec.endpoint, gate, tokens=tokens.wanted)
         state = EndpointState(
-            gate, surroundings.progress.note, strict=settings.strict_temperature, alone_s=surroundings.deadline.alone_s
+            gate,
+            surroundings.progress.note,
+            strict=settings.strict_temperature,
+            alone_s=surroundings.deadline.alone_s,
+            tokens=tokens,
         )
         return LoopModels(provider, state, client.close if client else None)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
     from harness.rollouts.reply_items import split_think
     from harness.rollouts.request_diff import Divergence
+    from harness.rollouts.token_blob import unpack_tokens
     from harness.rollouts.tool_threads import tools_in_threads
 else:
     __getattr__ = lazy_names(
@@ -49,6 +50,7 @@ else:
             "replay": "RecordedRollout Replayed ReplayOptions replay_rollout",
             "reply_items": "split_think",
             "request_diff": "Divergence",
+            "token_blob": "unpack_tokens",
             "tool_threads": "tools_in_threads",
         },
     )
@@ -92,4 +94,5 @@ __all__ = [
     "split_think",
     "tools_in_threads",
     "unpack",
+    "unpack_tokens",
 ]

@@ -29,13 +29,13 @@ from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
+from harness.rollouts.kept_calls import keep_calls
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.mcp_errors import mcp_errors
 from harness.rollouts.model_calls import CallTotals, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
-from harness.rollouts.raw import pack
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import runs_taken_over
@@ -184,6 +184,9 @@ class Attempt:
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
+        raw_calls, sampled_tokens = keep_calls(
+            costs.raw, costs.tokens, run_context.store, run_context.models.state.tokens.note
+        )
         return Rollout(
             run=run_context.run_id,
             query=self.query.id,
@@ -196,7 +199,8 @@ class Attempt:
             effective=costs.effective,
             calls=costs.calls,
             mcp_tools=costs.mcp_tools,
-            raw_calls=self._kept(costs),
+            raw_calls=raw_calls,
+            sampled_tokens=sampled_tokens,
             capture="partial" if gaps else "full",
             capture_gaps=gaps,
             retries=costs.retries,
@@ -310,10 +314,6 @@ class Attempt:
         return costs.price_usd(
             self.run_context.prices, models.endpoint.base_url if models.endpoint else UNKNOWN_ADDRESS
         )
-
-    def _kept(self, costs: CallTotals) -> str | None:
-        store = self.run_context.store
-        return store.put_blob(pack(costs.raw, store.put_blob, store.redact)) if costs.raw else None
 
     def _seconds(self) -> float:
         """Return how long it took; 0 where the clock has jumped back."""

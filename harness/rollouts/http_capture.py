@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from harness.core.sampled_tokens import SampledTokens
+from harness.endpoints import ReplyTokens
+
 Finish = Literal["length", "content_filter"]
 
 _captured: ContextVar["WireReply | None"] = ContextVar("harness_wire", default=None)
@@ -21,12 +24,26 @@ class WireReply:
     finish: Finish | None = None
     """Set only where the reply is not whole: cut at the token limit, or withheld by a filter."""
     model: str | None = None
+    tokens: ReplyTokens | None = None
+    """Collects the reply's tokens, if the call asked for them."""
+
+    @property
+    def sampled(self) -> SampledTokens | None:
+        """The reply in tokens, where they are complete."""
+        tokens = self.tokens.tokens() if self.tokens else None
+        return tokens if isinstance(tokens, SampledTokens) else None
 
 
-def capture_reply() -> tuple[WireReply, Token[WireReply | None]]:
+def capture_reply(tokens: ReplyTokens | None = None) -> tuple[WireReply, Token[WireReply | None]]:
     """Begin to note what the reply of the next call says on the wire; the token ends that."""
-    reply = WireReply()
+    reply = WireReply(tokens=tokens)
     return reply, _captured.set(reply)
+
+
+def collector() -> ReplyTokens | None:
+    """Return what collects the tokens of the call under way; None if it asked for none."""
+    reply = _captured.get()
+    return reply.tokens if reply else None
 
 
 def stop_capture(token: Token[WireReply | None]) -> None:

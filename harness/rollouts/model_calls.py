@@ -9,6 +9,7 @@ from typing import Any
 from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.sums import sum_if_known
 from harness.endpoints import UNKNOWN_ADDRESS, PriceList, seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
@@ -27,6 +28,8 @@ class CallTotals:
     effective: Effective
     retries: int
     raw: tuple[RawCall, ...]
+    tokens: tuple[SampledTokens | None, ...]
+    """Of each raw call, where its server told them whole."""
     mcp_tools: dict[str, tuple[str, ...]]
 
     @property
@@ -53,7 +56,8 @@ def total_calls(
     A call that was not recorded is on a model that nothing of ours wraps: its span is all there is.
     """
     by_id = {s.span_id: s for s in spans}
-    raw = [RawCall(c.request, c.response) for r in replies if (c := r.recorded) and c.response]
+    replied = [c for r in replies if (c := r.recorded) and c.response]
+    raw = [RawCall(c.request, c.response) for c in replied if c.response]
     numbers = count()
     places = [next(numbers) if r.recorded and r.recorded.response else None for r in replies]
     asked_by = {r.parent: place for r, place in zip(replies, places, strict=True) if place is not None}
@@ -71,6 +75,7 @@ def total_calls(
         effective=_effective(calls, temperature),
         retries=sum(a.error is not None and a.parent == b.parent for a, b in pairwise(replies)),
         raw=tuple(raw),
+        tokens=tuple(c.wire.sampled for c in replied),
         mcp_tools=_listed(spans),
     )
 

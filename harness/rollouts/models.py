@@ -14,6 +14,7 @@ from agents import (
     ModelProvider,
     ModelResponse,
     ModelSettings,
+    OpenAIChatCompletionsModel,
     OpenAIProvider,
     OpenAIResponsesModel,
 )
@@ -27,12 +28,15 @@ from harness.endpoints import (
     EndpointState,
     FromAfar,
     Gate,
+    ReplyTokens,
     Stoppable,
     StreamedReply,
+    asks_for_logprobs,
+    asks_for_tokens,
     openai_client,
     with_seed,
 )
-from harness.rollouts.http_capture import WireReply, capture_reply, note_response, stop_capture
+from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
 from harness.rollouts.model_request import fingerprint_of, request_of
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 
@@ -49,6 +53,7 @@ class RecordedModel(Model):
         own_loop = self._state is recorder.state
         self._clock: Stoppable = recorder.limit if own_loop else FromAfar(recorder.limit)
         self.model = getattr(inner, "model", None)
+        self._wants_tokens = self._state.tokens.wanted
 
     def elsewhere(self, state: EndpointState) -> "RecordedModel":
         """Return the same model for another event loop."""
@@ -70,13 +75,16 @@ class RecordedModel(Model):
         self._note_first(request, model_settings)
         self._recorder.let_decide(tools)
 
+        stream = False if self._asks_tokens() else None
+
         async def send(settings: ModelSettings) -> ModelResponse:
-            wire, token = capture_reply()
+            wire, token = capture_reply(self._reply_tokens(settings, model_settings))
             call = self._begin(settings, request, wire)
             try:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
+                self._hear_tokens(wire)  # before it counts as a reply, which lets others go
             except BaseException as exc:
                 self._recorder.end(call, error=exc)
                 raise
@@ -87,7 +95,7 @@ class RecordedModel(Model):
 
         try:
             seeded = self._sent(model_settings)
-            return await self._state.call(self.model, seeded, send, self._clock)
+            return await self._state.call(self.model, seeded, send, self._clock, stream)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -111,8 +119,10 @@ class RecordedModel(Model):
         if seeded.include_usage is None:
             seeded = replace(seeded, include_usage=True)
 
+        stream = True if self._asks_tokens() else None
+
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            wire, token = capture_reply()  # nothing to read: the events tell
+            wire, token = capture_reply(self._reply_tokens(settings, model_settings))  # the events tell all else
             call = self._begin(settings, request, wire)
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
@@ -126,7 +136,7 @@ class RecordedModel(Model):
                 stop_capture(token)
 
         try:
-            call, events, event = await self._state.call(self.model, seeded, send, self._clock)
+            call, events, event = await self._state.call(self.model, seeded, send, self._clock, stream)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -135,6 +145,7 @@ class RecordedModel(Model):
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
                     self._name(call, reply)
+                    self._hear_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event
                 event = await anext(events, None)
@@ -146,6 +157,30 @@ class RecordedModel(Model):
             raise
         finally:
             await _closed(events, quietly=reply.over)
+
+    def _asks_tokens(self) -> bool:
+        """Return whether a call may ask for token ids. Raises Refused where they are required and it may not."""
+        if not self._wants_tokens:
+            return False
+        if not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
+            return True
+        self._state.tokens.cannot("only Chat Completions of the run's own endpoint tell them")
+        return False
+
+    def _reply_tokens(self, sent: ModelSettings, asked: ModelSettings) -> ReplyTokens | None:
+        """Return what collects the tokens of a call that is `sent` in the place of what the agent `asked`."""
+        if self._wants_tokens and asks_for_tokens(sent):
+            return ReplyTokens(keep_logprobs=asks_for_logprobs(asked))
+        return None
+
+    def _hear_tokens(self, wire: WireReply) -> None:
+        """Hear what tokens a reply came with. Raises Refused where they are required and there are none."""
+        try:
+            if wire.tokens:
+                self._state.tokens.heard(wire.tokens.tokens())
+        except Refused as exc:
+            self._recorder.fatal = exc
+            raise
 
     def _sent(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings to send: with the rollout's seed, and for the anchor without a top_p."""
@@ -216,10 +251,12 @@ class RecordedProvider(ModelProvider):
         return RecordedProvider(self._inner, self._recorder, self._state, own=self._own, name=model_name)
 
 
-def provider_for(endpoint: Endpoint | None, gate: Gate) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
+def provider_for(
+    endpoint: Endpoint | None, gate: Gate, *, tokens: bool = False
+) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
     """Return the provider of an endpoint's models, and the client to close at the end.
 
-    `gate` hears what the replies' headers say.
+    `gate` hears what the replies' headers say. With `tokens` calls may ask for token ids.
 
     At an address of the user's, a model name with a slash is the server's, never a prefix of the SDK's. Without an
     endpoint the SDK's defaults serve (`set_default_openai_client`, prefixes with keys of their own).
@@ -231,7 +268,12 @@ def provider_for(endpoint: Endpoint | None, gate: Gate) -> tuple[ModelProvider, 
         gate.heard(response.headers)
         await note_response(response)
 
-    client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=hear)
+    client = openai_client(
+        endpoint,
+        timeout_s=gate.patience.request_s,
+        on_response=hear,
+        collector=collector if tokens else None,
+    )
     responses = endpoint.api == "responses"
     if endpoint.base_url:
         return OpenAIProvider(openai_client=client, use_responses=responses), client

@@ -93,7 +93,7 @@ def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of:
         reason = next(_faults(rollout, places, group, rules), None)
         if reason:
             losses.add("rollout", reason)
-        elif sequences := _sequences(rollout, turns_of, losses):
+        elif sequences := _sequences(rollout, turns_of, losses, by_tokens=rules.format == "groups"):
             chosen.append(Candidate(rollout, places[rollout.index], sequences))
     return sorted(chosen, key=lambda c: (c.place.rank, c.index))
 
@@ -114,9 +114,9 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield "the judge did not see the whole answer"
 
 
-def _sequences(rollout: Rollout, turns_of: TurnsOf, losses: Losses) -> tuple[TurnSequence, ...]:
+def _sequences(rollout: Rollout, turns_of: TurnsOf, losses: Losses, *, by_tokens: bool) -> tuple[TurnSequence, ...]:
     try:
-        sequences = sequences_of(turns_of(rollout))
+        sequences = sequences_of(turns_of(rollout), by_tokens=by_tokens)
     except NoMessages as exc:
         losses.add("rollout", f"the calls have no form as messages ({str(exc)[:100]})")
         return ()

@@ -10,6 +10,7 @@ from harness.core.errors import on_a_line
 from harness.formats.training.columns import declared_columns
 from harness.formats.training.losses import Losses
 from harness.formats.training.rules import USUAL_SURE, ExportRules
+from harness.formats.training.token_fields import NO_TOKENS, TokenCounts
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ class CardContent:
     notes: Sequence[str]
     sources: ExportedFile
     """The file that names, for each line, the records behind it."""
+    tokens: TokenCounts = NO_TOKENS
 
 
 _WHAT = {
     "groups": "A group a line: the ranked rollouts of a query, with rewards and advantages, as sequences of messages. "
-    "`message_mask` is 1 for what the model said.",
+    "`message_mask` is 1 for what the model said, and so is `token_mask` where the tokens are known.",
     "sft": "The best rollout of each query.",
     "dpo": "A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
     "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
@@ -86,7 +88,7 @@ def _body(content: CardContent) -> Iterator[str]:
     if any(run.offline for run in content.runs):
         yield "**SELF-TEST on the embedded offline parts: the ranks say nothing of any LLM.**\n"
     yield from _table(("file", "split", "lines", "sha256"), map(_file_cells, (*content.files, content.sources)))
-    yield from ("", "Tokens: none are recorded. A trainer's own tokenizer makes them of the messages.")
+    yield from ("", content.tokens.words())
     yield from ("", *(f"- {note}" for note in content.notes)) if content.notes else ()
     yield from ("", "## What may go in", "", *(f"- {rule}" for rule in _rules(content)))
     yield from ("", "## What was left out", "")

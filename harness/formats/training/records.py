@@ -12,6 +12,7 @@ from harness.formats.training.messages import lost_for_openai, openai_messages, 
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
 from harness.formats.training.pairs import RankedPair, preference_pairs
 from harness.formats.training.rules import ExportRules
+from harness.formats.training.token_fields import NO_TOKENS, TokenCounts, token_fields
 from harness.formats.turns import Message, Turn
 from harness.ranking import advantages
 
@@ -25,6 +26,7 @@ class TrainingLine:
     lost: tuple[str, ...] = ()
     tools_in_reply: bool = False
     """Whether a preference holds results of tools, which DPO trains as if the model had said them."""
+    tokens: TokenCounts = NO_TOKENS
 
 
 LinesOf = Callable[[RankedGroup, Sequence[Candidate], ExportRules, Losses], Iterator[TrainingLine]]
@@ -45,8 +47,10 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
-        lost = tuple(name for candidate in choices for s in candidate.sequences for name in lost_of(s))
-        yield TrainingLine(record, tuple(candidate.index for candidate, _, _ in members), lost)
+        sequences = [sequence for candidate in choices for sequence in candidate.sequences]
+        lost = tuple(name for sequence in sequences for name in lost_of(sequence))
+        indices = tuple(candidate.index for candidate, _, _ in members)
+        yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
 
 
 def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, Any]:
@@ -63,6 +67,7 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
                 "messages": list(s.messages),
                 "tools": list(s.tools),
                 "message_mask": list(s.message_mask),
+                **token_fields(s),
             }
             for s in candidate.sequences
         ],

@@ -22,6 +22,7 @@ from harness.formats import (
     ExportRules,
     Losses,
     RankedGroup,
+    TokenCounts,
     TurnsOf,
     candidates,
     card_text,
@@ -79,6 +80,7 @@ class _State:
     files: dict[str, str] = field(default_factory=dict[str, str])
     """The split of each file."""
     tools_in_reply: int = 0
+    tokens: TokenCounts = field(default_factory=TokenCounts)
 
 
 def export_runs(
@@ -138,6 +140,7 @@ def _texts(
                 continue
             state.seen.add(hashed)
             state.tools_in_reply += line.tools_in_reply
+            state.tokens += line.tokens
             for name, times in Counter(line.lost).items():
                 state.losses.add("part of a line", name, times)
             yield text, line.rollouts
@@ -187,7 +190,7 @@ def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: S
     if state.tools_in_reply:
         notes.append(f"{state.tools_in_reply} {_TOOLS_IN_REPLY}")
     sources = files.written(SOURCES, "")
-    content = CardContent(options.rules, options.split, written, runs, state.losses, notes, sources)
+    content = CardContent(options.rules, options.split, written, runs, state.losses, notes, sources, state.tokens)
     files.commit(card_text(content))
     return ExportResult(tuple(written), tuple(runs), state.losses, tuple(notes))
 

@@ -8,11 +8,12 @@ from harness.archive import RankingFile, RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats import ExportedRun, RankedGroup, Turn, turns_of, unpack_turns
 from harness.report import group_of, is_offline, judge_qualities, summarize
-from harness.rollouts import unpack
+from harness.rollouts import unpack, unpack_tokens
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
@@ -75,9 +76,18 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
         if not rollout.raw_calls:
             return ()
         where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
-        return turns_of(unpack(reader.blobs.get(rollout.raw_calls), get, where), rollout.calls, api)
+        calls = unpack(reader.blobs.get(rollout.raw_calls), get, where)
+        return turns_of(calls, rollout.calls, api, _tokens(reader, rollout))
 
     return turns
+
+
+def _tokens(reader: RunReader, rollout: Rollout) -> Sequence[SampledTokens | None]:
+    """Return the tokens of each of a rollout's raw calls; none where none are recorded. Raises ArchiveDamaged."""
+    if not rollout.sampled_tokens:
+        return ()
+    where = reader.blobs.place(rollout.sampled_tokens)
+    return unpack_tokens(reader.blobs.get(rollout.sampled_tokens), where)
 
 
 def groups_in(folder: Path, ranking_id: str | None) -> int:

@@ -1,0 +1,99 @@
+"""The token ids and logprobs of one reply, taken out of what a server sends before the SDK reads the rest.
+
+vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_token_ids` and `return_meta_info`:
+
+- vLLM: `prompt_token_ids` beside `choices`; `token_ids` and `logprobs.content` in a choice; in a stream, each chunk has
+  the new ones, and the first chunk has the prompt's.
+- SGLang: `prompt_token_ids` and `token_ids` in a choice; older: `meta_info.output_token_logprobs`, a list of
+  [logprob, id, text]; in a stream `sglext.input_ids` and `sglext.output_ids` (a list for each choice) at the end.
+"""
+
+import math
+from typing import Any, cast
+
+from harness.core.sampled_tokens import SampledTokens
+
+_MOST = 2**32
+
+
+class ReplyTokens:
+    """Collects the tokens of a reply from its body, or from the chunks of its stream."""
+
+    def __init__(self, *, keep_logprobs: bool = False) -> None:
+        """Begin with nothing. With `keep_logprobs`, which the agent asked for itself, they stay in the reply, too."""
+        self._keep_logprobs = keep_logprobs
+        self._prompt: list[Any] | None = None
+        self._ids: list[Any] | None = None
+        self._logprobs: list[Any] = []
+        self._usage: dict[str, Any] = {}
+
+    def take(self, body: dict[str, Any]) -> None:
+        """Take the tokens out of a body, or a chunk of a stream."""
+        self._note_prompt(body.pop("prompt_token_ids", None))
+        self._usage = _dict(body.get("usage")) or self._usage
+        extension = _dict(body.pop("sglext", None))
+        self._note_prompt(extension.get("input_ids"))
+        self._add(_first(extension.get("output_ids")))
+        choice = _dict(_first(body.get("choices")))
+        self._note_prompt(choice.pop("prompt_token_ids", None))
+        ids, pairs = choice.pop("token_ids", None), _dict(choice.pop("meta_info", None)).get("output_token_logprobs")
+        logprobs = choice.get("logprobs") if self._keep_logprobs else choice.pop("logprobs", None)
+        if isinstance(pairs, list):
+            of_meta = [(_first(pair), _at(pair, 1)) for pair in cast("list[Any]", pairs)]
+            self._add(ids if isinstance(ids, list) else [i for _, i in of_meta])
+            self._logprobs += [logprob for logprob, _ in of_meta]
+        else:
+            self._add(ids)
+            self._logprobs += [_dict(entry).get("logprob") for entry in _list(_dict(logprobs).get("content"))]
+
+    def tokens(self) -> SampledTokens | str | None:
+        """Return the tokens; in words why they cannot be used; None if the server told none."""
+        if self._ids is None:
+            return None
+        prompt, ids = self._prompt, self._ids
+        if prompt is None:
+            return "without the ids of the prompt"
+        for name, counted, listed in (
+            ("completion_tokens", self._usage.get("completion_tokens"), ids),
+            ("prompt_tokens", self._usage.get("prompt_tokens"), prompt),
+        ):
+            if counted != len(listed):
+                return f"{len(listed)} ids where usage counts {counted} {name}"
+        if not all(type(i) is int and 0 <= i < _MOST for listed in (prompt, ids) for i in listed):
+            return "an id that is no id"
+        return SampledTokens(tuple(prompt), tuple(ids), self._told_logprobs(len(ids)))
+
+    def _told_logprobs(self, count: int) -> tuple[float, ...] | None:
+        """Return the logprobs, None unless there is a number for each id."""
+        if len(self._logprobs) != count or not all(map(_is_number, self._logprobs)):
+            return None
+        return tuple(map(float, self._logprobs))
+
+    def _note_prompt(self, ids: Any) -> None:
+        if self._prompt is None and isinstance(ids, list):
+            self._prompt = cast("list[Any]", ids)
+
+    def _add(self, ids: Any) -> None:
+        if isinstance(ids, list):
+            self._ids = (self._ids or []) + cast("list[Any]", ids)
+
+
+def _first(several: Any) -> Any:
+    return _at(several, 0)
+
+
+def _at(several: Any, place: int) -> Any:
+    listed = _list(several)
+    return listed[place] if len(listed) > place else None
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int) and math.isfinite(value)

@@ -1,0 +1,96 @@
+"""An HTTP client that takes token ids and logprobs out of replies, whole or streamed, before the SDK reads the rest.
+
+The SDK would make an object of each logprob, which takes longer than the rest of a call, and would keep them in what a
+rollout says.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, cast
+
+import httpx2
+import openai
+from pydantic_core import from_json, to_json
+
+from harness.endpoints.reply_tokens import ReplyTokens
+
+_OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
+_DATA = b"data:"
+
+
+class TokenClient(openai.DefaultAsyncHttpxClient):
+    """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
+
+    def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:
+        """Make a client with the options of httpx2's."""
+        super().__init__(**options)
+        self._collector = collector
+
+    async def send(self, request: Any, *, stream: bool = False, **more: Any) -> httpx2.Response:
+        """Send a request. A reply comes without what was taken out of it."""
+        response = await super().send(request, stream=stream, **more)
+        tokens = self._collector()
+        kind = response.headers.get("content-type", "")
+        if tokens is None or response.is_error:
+            return response
+        if "event-stream" in kind:
+            return _with(response, stream=_Stripped(response, tokens))
+        return _without_tokens(response, await response.aread(), tokens) if "json" in kind else response
+
+
+def _without_tokens(response: httpx2.Response, content: bytes, tokens: ReplyTokens) -> httpx2.Response:
+    try:
+        body: Any = from_json(content)
+    except ValueError:
+        return response  # the SDK reads the same body and will say what is wrong with it
+    if not isinstance(body, dict):
+        return response
+    tokens.take(cast("dict[str, Any]", body))
+    return _with(response, content=to_json(body))
+
+
+def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
+    """Return a response with another body, which is not compressed."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    return httpx2.Response(
+        response.status_code,
+        headers=headers,
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+        **body,
+    )
+
+
+class _Stripped(httpx2.AsyncByteStream):
+    """The events of a stream, line by line, without the tokens in them."""
+
+    def __init__(self, response: httpx2.Response, tokens: ReplyTokens) -> None:
+        self._response, self._tokens = response, tokens
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for line in _lines(self._response):
+            yield self._without_tokens(line) if line.startswith(_DATA) else line
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+    def _without_tokens(self, line: bytes) -> bytes:
+        try:
+            chunk: Any = from_json(line[len(_DATA) :].strip())
+        except ValueError:  # [DONE], or an event that goes over several lines
+            return line
+        if not isinstance(chunk, dict):
+            return line
+        self._tokens.take(cast("dict[str, Any]", chunk))
+        return b"data: " + to_json(chunk) + b"\n"
+
+
+async def _lines(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    """Yield the lines of a body, each with its line break; the last one as it is."""
+    rest = b""
+    async for part in response.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+    if rest:
+        yield rest
