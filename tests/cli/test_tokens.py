@@ -57,7 +57,7 @@ def command(
 
         def run(line: str, code: int = 0) -> str:
             capsys.readouterr()
-            assert app.main(line.split(), standalone_mode=False, obj=environ) == code
+            assert app.main(line.split(), standalone_mode=False, obj=environ) in {code, code or None}
             return capsys.readouterr().out
 
         yield run
@@ -108,7 +108,7 @@ def test_a_run_with_tokens_is_validated_replayed_and_rescored_as_any(command: Co
     command(f"{RUN} --tokens auto")
     assert json.loads((only_run() / "run.json").read_text("utf-8"))["settings"]["tokens"] == "auto"
     assert command("validate last --json")
-    assert json.loads(command("replay last --json"))["identical"] == 4
+    assert json.loads(command("replay last --json"))["identical"] is True
     command("rescore last --free -q")
     with RunReader(only_run()) as reader:
         (query,) = reader.queries()
