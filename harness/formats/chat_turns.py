@@ -14,8 +14,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from harness.core.errors import quoted
 from harness.core.records import BUILT_LATER
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
-from harness.formats.turns import Message, SampledTokens, Tool, Turn
+from harness.formats.turns import Message, Tool, Turn
 
 _TOKEN_KEYS = ("prompt_token_ids", "token_ids", "logprobs")
 _NOT_SAID = {"weight", *_TOKEN_KEYS}

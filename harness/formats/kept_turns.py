@@ -12,7 +12,8 @@ from pydantic import Field, TypeAdapter
 
 from harness.archive import checked
 from harness.core.records import BUILT_LATER, Record
-from harness.formats.turns import Message, SampledTokens, Tool, Turn
+from harness.core.sampled_tokens import SampledTokens
+from harness.formats.turns import Message, Tool, Turn
 
 
 class _KeptTokens(Record):

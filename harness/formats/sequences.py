@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from harness.formats.turns import Message, Tool, Turn
 
@@ -63,7 +64,8 @@ class TurnSequence:
     @property
     def is_exact(self) -> bool:
         """Whether the tokens of all its turns are there, each going on exactly from those before."""
-        return all(turn.tokens for turn in self.turns)
+        told = [turn.tokens for turn in self.turns if turn.tokens]
+        return len(told) == len(self.turns) and all(after.extends(before) for before, after in pairwise(told))
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ def sequences_of(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[Tur
         fitting = [
             place
             for place, sequence in enumerate(sequences)
-            if not (by_tokens and sequence.is_exact != exact) and fits(turn, sequence.turns[-1])
+            if not (by_tokens and bool(sequence.turns[0].tokens) != exact) and fits(turn, sequence.turns[-1])
         ]
         if fitting:
             longest = max(fitting, key=lambda place: (len(sequences[place].turns[-1].messages), place))

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats import Turn, read_trajectories, unpack_turns
 from harness.formats.imported import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.sequences import sequences_of
-from harness.formats.turns import SampledTokens
 
 CALLS = [
     {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":  "sky"}'}},

@@ -8,6 +8,7 @@ from harness.formats.training.candidates import Candidate, RankedGroup, rewards_
 from harness.formats.training.losses import Losses
 from harness.formats.training.records import TrainingLine, lost_of
 from harness.formats.training.rules import ExportRules
+from harness.formats.training.token_fields import TokenCounts
 from harness.formats.turns import Message, Turn
 
 _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no Choice without them"
@@ -20,8 +21,10 @@ def art_records(
     if rewards_teach(choices, rules, losses):
         members = sorted(choices, key=lambda candidate: candidate.index)
         record = {"trajectories": [_trajectory(group, member) for member in members]}
-        lost = tuple(name for member in members for sequence in member.sequences for name in _lost(sequence))
-        yield TrainingLine(record, tuple(member.index for member in members), lost)
+        sequences = [sequence for member in members for sequence in member.sequences]
+        lost = tuple(name for sequence in sequences for name in _lost(sequence))
+        indices = tuple(member.index for member in members)
+        yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
 
 
 def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
