@@ -2,8 +2,10 @@
 
 import ast
 import inspect
+import pkgutil
 import re
 import sys
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint
 from tests.integrations.conftest import TrlTrainer
 from tests.integrations.test_art import Group, Trajectory, said, trajectory
+from tests.integrations.test_slime import group
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -63,6 +66,10 @@ async def test_the_block_for_trl_gives_the_trainer_rewards_and_the_page_explains
     assert [name for name in trainer.metrics if f"`{name}`" not in PAGE] == []
 
 
+def art_group(trajectories: Iterable[Trajectory]) -> Group:
+    return Group(trajectories=list(trajectories))
+
+
 async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
     endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -75,8 +82,7 @@ async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
         return trajectory(said(f"{model} {scenario} {next(numbers)}"))
 
     numbers, stub = count(), ModuleType("art")
-    group = lambda trajectories: Group(trajectories=list(trajectories))  # noqa: E731 - ART's class takes an iterable
-    stub.__dict__.update(TrajectoryGroup=group, gather_trajectory_groups=gather_trajectory_groups)
+    stub.__dict__.update(TrajectoryGroup=art_group, gather_trajectory_groups=gather_trajectory_groups)
     monkeypatch.setitem(sys.modules, "art", stub)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
@@ -85,3 +91,20 @@ async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
     (scored,) = names["groups"]
     assert sum(t.reward for t in scored.trajectories) == pytest.approx(4)
     assert "costs/judge/tournament" in scored.metrics
+
+
+async def test_the_module_for_slime_holds_the_function_that_the_options_name(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (block,) = [block for block in BLOCKS if "group_rm" in block]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    names: dict[str, Any] = {}
+    await executed(block.replace("max_cost=50", PRICED), names)
+    path, log = re.findall(r"--custom-(?:rm|rollout-log-function)-path (\S+)", PAGE)
+    assert path == "my_rewards.rm"
+    samples = group(0, "Why?", "one", "another")
+    assert sum(await names["rm"](object(), samples)) == 1
+    logged: dict[str, Any] = {}
+    assert pkgutil.resolve_name(log)(0, object(), samples, logged, 1.5) is False
+    assert [name for name in logged if f"`{name}`" not in PAGE] == []

@@ -11,7 +11,7 @@ from harness.api import RankMessagesSettings, SharedJudging, ranked_messages, sh
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
 from harness.core.settings_sources import check_names, load
 from harness.core.wording import from_python
-from harness.integrations.judged_group import JudgedGroup, Spending
+from harness.integrations.judged_group import JudgedGroup, Purchases
 
 Member = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A trajectory of a group: chat messages, or an object with `messages` and perhaps a `reward`."""
@@ -93,7 +93,7 @@ class GroupJudge:
         self._shared = self._closing = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
-        spending = Spending()
+        spending = Purchases()
         try:
             ranked = await ranked_messages(
                 group,
@@ -115,7 +115,7 @@ class GroupJudge:
         return JudgedGroup(tuple(rewards), explanations, spending, ranked.ranking)
 
 
-def _failed(members: int, why: str, spending: Spending) -> JudgedGroup:
+def _failed(members: int, why: str, spending: Purchases) -> JudgedGroup:
     why = on_a_line(why)
     logging.getLogger("arena-harness").warning("a group of %d trajectories has no rewards: %s", members, why)
     return JudgedGroup(None, (why,) * members, spending)

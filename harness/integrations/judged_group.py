@@ -1,14 +1,16 @@
 """What came of a group of a training, and the figures of several groups for the trainer's log."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
 from harness.core.records import Usage
 
+_SUMS = {"judge/calls", "judge/reused", "judge/usd"}
 
-class Spending(Silent):
+
+class Purchases(Silent):
     """Adds up what the verdicts of one group took, failed ones too."""
 
     def __init__(self) -> None:
@@ -30,7 +32,7 @@ class JudgedGroup:
     rewards: tuple[float, ...] | None
     explanations: tuple[str, ...]
     """Of each trajectory its matches in words; of a group that failed, why it failed."""
-    spending: Spending
+    spending: Purchases
     ranking: GroupRanking | None = None
 
 
@@ -53,6 +55,13 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
         "judge/usd": sum(prices) if len(prices) == len(judged) else None,
     }
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def joined_figures(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the figures of several groups as those of one step: sums of what was bought, else means."""
+    names = dict.fromkeys(name for of_group in figures for name in of_group)
+    values = {name: [of_group[name] for of_group in figures if name in of_group] for name in names}
+    return {name: sum(each) / (1 if name in _SUMS else len(each)) for name, each in values.items()}
 
 
 def _share(marks: Sequence[bool]) -> float | None:
