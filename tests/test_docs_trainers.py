@@ -18,6 +18,8 @@ from tests.fake_endpoint import FakeEndpoint
 from tests.integrations.conftest import TrlTrainer
 from tests.integrations.test_art import Group, Trajectory, said, trajectory
 from tests.integrations.test_slime import group
+from tests.integrations.test_tinker import problem
+from tests.integrations.test_tinker import trajectory as spoken
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -108,3 +110,20 @@ async def test_the_module_for_slime_holds_the_function_that_the_options_name(
     logged: dict[str, Any] = {}
     assert pkgutil.resolve_name(log)(0, object(), samples, logged, 1.5) is False
     assert [name for name in logged if f"`{name}`" not in PAGE] == []
+
+
+async def test_the_block_for_tinker_makes_a_builder_that_compares_its_group(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (block,) = [block for block in BLOCKS if "compute_group_rewards" in block]
+    stub = ModuleType("tinker_cookbook.rl.problem_env")
+    stub.__dict__.update(ProblemGroupBuilder=object)
+    monkeypatch.setitem(sys.modules, "tinker_cookbook", ModuleType("tinker_cookbook"))
+    monkeypatch.setitem(sys.modules, "tinker_cookbook.rl", ModuleType("tinker_cookbook.rl"))
+    monkeypatch.setitem(sys.modules, "tinker_cookbook.rl.problem_env", stub)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    names: dict[str, Any] = {}
+    await executed(block.replace("max_cost=50", PRICED), names)
+    judged = await names["Builder"]().compute_group_rewards([spoken("one"), spoken("another")], [problem()] * 2)
+    assert sum(reward for reward, _ in judged) == 1
