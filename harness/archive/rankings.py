@@ -1,10 +1,11 @@
 """Rankings files, read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from harness.archive.lines import line_number
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankingHead
 from harness.core.rankings import GroupRanking
@@ -25,11 +26,22 @@ class RankingFile:
     """Its file, whatever its header says of itself; None for one that was not read from a file."""
     incomplete: int = 0
     """How many of the groups are not ranked in full; 0 too for one that was not read from a file."""
+    provisional: Collection[str] = ()
+    """The queries whose groups were ranked before all were in, and not since (`GroupRanking.provisional`)."""
 
     def of(self, query: Query | str) -> GroupRanking | None:
         """Return the ranking of the group of a query, or of the query with that id; or None."""
         at = self._places.get(query if isinstance(query, str) else query.id)
         return None if at is None else self.groups[at]
+
+    def stored(self, query: str) -> GroupRanking:
+        """Return the ranking of the group of a query that is one of `queries`. Raises KeyError for another."""
+        return self.groups[self._places[query]]
+
+    def line_of(self, query: str) -> int | None:
+        """Return the number, from 1, of the line that holds the ranking of a query's group; None without a file."""
+        groups = self.groups
+        return line_number(*groups.places[self._places[query]]) if isinstance(groups, ResultsOnDisk) else None
 
     def passed_through(self, change: _Change) -> "RankingFile":
         """Return the same ranking with each group changed; one on disk is changed when it is read."""
@@ -38,13 +50,20 @@ class RankingFile:
         return replace(self, groups=changed)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def queries(self) -> Sequence[str]:
+        """The ids of the queries of its groups, in their order."""
         groups = self.groups
-        names = groups.queries if isinstance(groups, ResultsOnDisk) else [group.query for group in groups]
-        return {name: at for at, name in enumerate(names)}
+        return groups.queries if isinstance(groups, ResultsOnDisk) else [group.query for group in groups]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.queries)}
 
 
 def read_ranking(path: Path) -> RankingFile | None:
     """Return the ranking in a file, or None for one without a header: torn before that was whole, or repaired."""
     file = read_results(path, _RANKING)
-    return file and RankingFile(file.head, file.results, file.finished, path, file.incomplete)
+    if file is None:
+        return None
+    provisional = frozenset(mark.query for mark in file.marks if mark.provisional)
+    return RankingFile(file.head, file.results, file.finished, path, file.incomplete, provisional)

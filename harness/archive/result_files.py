@@ -86,35 +86,42 @@ class ResultType(Generic[Head, Mark, T]):
 
 
 @dataclass(frozen=True)
-class ResultFile(Generic[Head, T]):
-    """A file of results: its header, the results, how many of them are open, and whether its footer is there."""
+class ResultFile(Generic[Head, Mark, T]):
+    """A file of results: its header, the results, what each says of itself, and whether its footer is there."""
 
     head: Head
     results: ResultsOnDisk[T]
-    incomplete: int
+    marks: Sequence[Mark]
     finished: bool
 
+    @property
+    def incomplete(self) -> int:
+        """How many of the results are open."""
+        return sum(mark.is_open for mark in self.marks)
 
-def read_results(path: Path, lines: ResultType[Head, Mark, T]) -> ResultFile[Head, T] | None:
-    """Return the results in a file, or None for one without a header: torn before that was whole, or repaired."""
+
+def read_results(path: Path, lines: ResultType[Head, Mark, T]) -> ResultFile[Head, Mark, T] | None:
+    """Return the results in a file, or None for one without a header: torn before that was whole, or repaired.
+
+    Of several lines of one query the last counts.
+    """
     head: Head | None = None
-    places: list[RecordPlace] = []
-    queries: list[str] = []
-    finished, incomplete = False, 0
+    places: dict[str, RecordPlace] = {}
+    marks: dict[str, Mark] = {}
+    finished = False
     for located in read_lines(path):
         kind = located.members["kind"]
         if kind == lines.head.kind:
             head = read_record(located, lines.head)
         elif kind == lines.line.kind:
             mark = read_record(located, lines.mark)
-            places.append(located.place)
-            queries.append(mark.query)
-            incomplete += mark.is_open
+            places[mark.query] = located.place
+            marks[mark.query] = mark
         else:
             read_record(located, lines.footer)
             finished = True
-    results = ResultsOnDisk(places, queries, lines.line)
-    return None if head is None else ResultFile(head, results, incomplete, finished)
+    results = ResultsOnDisk(list(places.values()), list(places), lines.line)
+    return None if head is None else ResultFile(head, results, list(marks.values()), finished)
 
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:

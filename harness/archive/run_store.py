@@ -17,10 +17,13 @@ from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 
 
 class RankingWriter(ResultWriter[RankingHead, GroupRanking]):
-    """Writes a ranking: a line a group."""
+    """Writes a ranking: a line a group; of a group that is provisional first a second line is to come."""
 
     kind = "group"
     counted = "groups"
+
+    def _counts(self, result: GroupRanking) -> bool:
+        return not result.provisional
 
 
 class RunStore(FolderStore[RunReader]):

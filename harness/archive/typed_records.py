@@ -104,6 +104,7 @@ class RankedQuery(Record):
 
     query: str
     status: Literal["complete", "incomplete"]
+    provisional: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -51,6 +51,8 @@ class _RunCheck(FolderCheck):
         self._parts_of = parts_of
         self._queries = set[str]()
         self._rollouts = dict[str, set[int]]()
+        self._provisional = set[str]()
+        """Queries of the file that is looked at whose last line so far is provisional."""
 
     def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
         """Check one record and what it refers to. Raises ArchiveDamaged."""
@@ -61,10 +63,17 @@ class _RunCheck(FolderCheck):
                 self._add_rollout(read_record(located, ROLLOUT))
             case "rankings", "header":
                 recorded_settings(read_record(located, RANKING_HEAD).settings, located)
+                self._provisional.clear()
             case "rankings", "group":
-                self._check_group(read_record(located, RANKED_GROUP))
+                group = read_record(located, RANKED_GROUP)
+                counted["provisional"] += group.provisional
+                (self._provisional.add if group.provisional else self._provisional.discard)(group.query)
+                self._check_group(group)
             case "rankings", "footer":
-                check_count(read_record(located, FOOTER).groups, counted["group"], "groups")
+                final = counted["group"] - counted["provisional"]
+                check_count(read_record(located, FOOTER).groups, final, "groups")
+                if self._provisional:
+                    raise ArchiveDamaged(f"query {min(self._provisional)!r} is provisional, and the ranking complete")
             case _:
                 raise unknown_kind(located)
 

@@ -42,8 +42,8 @@ def print_run(
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
         console.print(
-            f"this ranking has {ranked} of {queries} in full: {stopped or 'it was cut short, or is under way'}; "
-            f"`{command('resume')}` does the rest"
+            f"this ranking has {ranked} of {queries} in full{', places provisional' if ranking.provisional else ''}: "
+            f"{stopped or 'it was cut short, or is under way'}; `{command('resume')}` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")

@@ -43,7 +43,7 @@ class Ranked(Record):
     reward: float | None = None
     advantage: float | None = None
     uncertainty: float | None = None
-    """Posterior standard deviation: of `score` where a fit ranks (margins, bt), else of `margin`."""
+    """Posterior standard deviation: of `score` where a fit ranks (margins, bt, pooled), else of `margin`."""
     margin: float | None = None
     """The `margins` estimate over the same calls: score points above the group's mean."""
     p_best: float | None = None
@@ -75,6 +75,8 @@ class GroupRanking(Record):
     estimator: str
     status: Literal["complete", "incomplete"]
     signal: Signal
+    provisional: bool = False
+    """Whether it is told anew once the judge is learnt from all groups of the ranking (`pooled`)."""
     matches: tuple[Match, ...] = ()
     rollouts: tuple[Ranked, ...] = ()
     failed_verdicts: tuple[str, ...] = ()
@@ -91,12 +93,12 @@ class GroupRanking(Record):
     notes: tuple[str, ...] = ()
     reward_from: Literal["rank", "score"] = "rank"
     first_side: float | None = None
-    """What standing first is worth in this group, in score points, by the `margins` fit; with its posterior sd."""
+    """What standing first is worth in this group, in score points, by `margins` or `pooled`; with its posterior sd."""
     first_side_sd: float | None = None
     sigma: float | None = None
     """Noise of one call's margin, in score points."""
     reliability: float | None = None
-    """1 - mean posterior variance / variance of the margins, not below 0; `signal` is weak where it is low."""
+    """1 - mean posterior variance / variance of that fit's estimates, at least 0; `signal` is weak where it is low."""
     verdicts: tuple[str, ...] = ()
     """Keys of the listwise verdicts it rests on; a match names its own."""
     absent_verdicts: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from harness.core.setting import Setting
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
-EstimatorName = Literal["tiers", "wins", "margins", "bt"]
+EstimatorName = Literal["tiers", "wins", "margins", "bt", "pooled"]
 OrderPolicy = Literal["both", "balanced", "single"]
 """The orders in which a match is judged: both; one, with the sides balanced; or always `a` first."""
 RewardFrom = Literal["rank", "score"]

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+import anyio.lowlevel
+
 from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.progress import Progress
@@ -85,16 +87,30 @@ async def open_ranking(
 ) -> AsyncGenerator[OpenRanking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
     head = _head(plan, store, cache, surroundings)
-    async with open_ranker(plan, cache, surroundings) as ranker:
+    several = size.queries != 1 or plan.settings.judge_when == "tied"  # classes of one query teach each other's judge
+    async with open_ranker(plan, cache, surroundings, one_of_many=several) as ranker:
         calls = JudgeCalls(surroundings.progress, ranker, size, cache.free)
         calls.tell()
         writer = store.open_ranking(head)
         try:
             yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, plan.judge_may_fail)
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked):
+                if ranker.provisional:
+                    await _settle(store.reader, head.id, ranker, writer)
                 writer.finish()
         finally:
             writer.close()
+
+
+async def _settle(reader: RunReader, ranking_id: str, ranker: Ranker, writer: _Writer) -> None:
+    """Write the rankings that count, now that all groups are in: each after its provisional one."""
+    if ranking_id not in {head.id for head in reader.heads()}:
+        return  # without a group there is no file
+    ranking = reader.ranking(ranking_id)
+    for group in ranker.settled(ranking.queries, ranking.stored):
+        await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
+        if group.query in ranking.provisional:
+            writer.add(group)
 
 
 def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings) -> RankingHead:

@@ -116,9 +116,14 @@ async def open_engine(
 
 
 @asynccontextmanager
-async def open_ranker(plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings) -> AsyncGenerator[Ranker]:
-    """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end."""
-    rules = rules_of(plan.settings, plan.judge.counter, plan.rendering)
+async def open_ranker(
+    plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings, *, one_of_many: bool = False
+) -> AsyncGenerator[Ranker]:
+    """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end.
+
+    With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
+    """
+    rules = replace(rules_of(plan.settings, plan.judge.counter, plan.rendering), one_of_many=one_of_many)
     async with open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, surroundings) as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 

@@ -5,7 +5,7 @@ A ranking is played again by the very code that made it, on the verdicts that it
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -17,8 +17,12 @@ from harness.core.records import Group
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.recorded_jury import recorded_jury
 from harness.rollouts import parts
-from harness.tournament import METHODS, TournamentRanker, rules_of
+from harness.tournament import METHODS, TournamentRanker, learnt_from_all, rules_of, told_by
 from harness.transcripts import ESTIMATE, is_at_hand, is_rendering
+
+_OF_ROUNDING = 1e-6
+_OF_A_SEARCH = 1e-3
+"""How far places may be from those of another machine, where a search for the most probable judge is behind them."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +93,28 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if not is_rendering(rendering):
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
-    for line, stored in enumerate(ranking.groups, 2):
+    rules = replace(rules_of(settings, counter, rendering), one_of_many=True)
+    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.provisional else None
+    for stored in ranking.groups:
         group = _ranked_group(reader, stored)
         if group is None:
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        ranker = TournamentRanker(recorded_jury(verdicts, settings), rules_of(settings, counter, rendering))
-        again = anyio.run(rank_part, ranker, group, settings)
-        if [_place(r) for r in again.rollouts] != [_place(r) for r in stored.rollouts]:
+        again = anyio.run(rank_part, TournamentRanker(recorded_jury(verdicts, settings), rules), group, settings)
+        if judge and not stored.provisional:
+            (again,) = told_by(judge, [again], rules)
+        if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
+            line = ranking.line_of(stored.query)
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
+
+
+def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) -> bool:
+    places, stored_places = ([_place(r) for r in ranking.rollouts] for ranking in (again, stored))
+    return len(places) == len(stored_places) and all(
+        (a is None) == (b is None) and (a is None or b is None or abs(a - b) <= tolerance)
+        for pair in zip(places, stored_places, strict=True)
+        for a, b in zip(*pair, strict=True)
+    )
 
 
 def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
@@ -112,5 +129,4 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
 
 
 def _place(ranked: Ranked) -> tuple[float | None, ...]:
-    numbers = (ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score)
-    return tuple(None if number is None else round(number, 6) for number in numbers)
+    return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score

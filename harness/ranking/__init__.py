@@ -10,7 +10,8 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
-    from harness.ranking.conclusions import Conclusion, Rule, conclude
+    from harness.ranking.comparisons import Comparisons, Fit
+    from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude
     from harness.ranking.curve.designs import CurveDesign, designs
     from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, frontier, plays_for, verdict_curve
     from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
     from harness.ranking.pair_probability import pair_estimate, probabilities_above
+    from harness.ranking.pooled import LearntJudge, fit_by, learnt_from
     from harness.ranking.profile import calls_of_judge, learn_profile
     from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
@@ -53,13 +55,14 @@ if TYPE_CHECKING:
     from harness.ranking.rewards import advantages, place
     from harness.ranking.score_table import RankedScores, rank_scores
     from harness.ranking.single_call import single_call_right, single_call_right_sd
-    from harness.ranking.topology import Pairing, Played, Topology, exact
+    from harness.ranking.topology import Pairing, Played, Topology, exact, standings_of
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "bracket": "seeded_order",
-            "conclusions": "Conclusion Rule conclude",
+            "comparisons": "Comparisons Fit",
+            "conclusions": "Conclusion Rule comparisons_of conclude",
             "curve.designs": "CurveDesign designs",
             "curve.points": "KEEP CurvePoint VerdictCurve frontier plays_for verdict_curve",
             "curve.verdict_table": "VerdictTable holds_every_pair verdict_scores",
@@ -77,6 +80,7 @@ else:
             "kendall": "tau_b",
             "many_tables": "rank_many",
             "profile": "calls_of_judge learn_profile",
+            "pooled": "LearntJudge fit_by learnt_from",
             "query_figures": "QueryFigure",
             "pair_probability": "pair_estimate probabilities_above",
             "ranks": "average_ranks",
@@ -85,7 +89,7 @@ else:
             "rewards": "advantages place",
             "score_table": "RankedScores rank_scores",
             "single_call": "single_call_right single_call_right_sd",
-            "topology": "Pairing Played Topology exact",
+            "topology": "Pairing Played Topology exact standings_of",
         },
     )
 
@@ -95,17 +99,20 @@ __all__ = [
     "TOPOLOGIES",
     "WITHIN",
     "Choice",
+    "Comparisons",
     "Conclusion",
     "CurveDesign",
     "CurvePoint",
     "Cyclic",
     "EarlyStop",
     "Entry",
+    "Fit",
     "GivenPairs",
     "JudgeCall",
     "JudgedQueries",
     "JudgedQuery",
     "JudgingFigures",
+    "LearntJudge",
     "Pairing",
     "Played",
     "Preference",
@@ -127,16 +134,19 @@ __all__ = [
     "calls_of_judge",
     "choose",
     "classes_of",
+    "comparisons_of",
     "conclude",
     "describe_design",
     "designs",
     "exact",
+    "fit_by",
     "frontier",
     "holds_every_pair",
     "judge_calls",
     "judging_figures",
     "kappa",
     "learn_profile",
+    "learnt_from",
     "make_topology",
     "match_margins",
     "mean_agreement",
@@ -153,6 +163,7 @@ __all__ = [
     "single_call_right",
     "single_call_right_sd",
     "stack_classes",
+    "standings_of",
     "tally",
     "tau_b",
     "verdict_curve",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.rankings import Match, Ranked, Signal
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.estimators import ESTIMATORS, Estimate, Evidence, by_fit, rounded
+from harness.ranking.estimators import ESTIMATORS, OF_A_GROUP, Estimate, Evidence, rounded
 from harness.ranking.margins import fit_margins
 from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import Placed, place
@@ -33,7 +33,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A group's ranks and signal. `fit` is that of the margins, None without an entrant."""
+    """A group's ranks and signal. `fit`, of `pooled` or else `margins`, tells of the judge; None without entrant."""
 
     ranked: Mapping[int, Ranked]
     signal: Signal
@@ -66,54 +66,53 @@ def conclude(
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
-    `tiers` and `wins` rank when all was played (`finished`), `margins` and `bt` when calls connect all entrants. Ranks
-    are None otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all
-    entrants share one rank. With rewards from the score, the failed get the lowest score less 1. A `fit` of this group
-    that rests on other groups too (`pooled`) ranks in the place of the rule's estimator.
+    `tiers` and `wins` rank when all was played (`finished`), the fits when calls connect all entrants. Ranks are None
+    otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all entrants
+    share one rank. With rewards from the score, the failed get the lowest score less 1. `fit` is what `pooled` makes of
+    this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches)
-    estimate = _estimate(evidence, rule, fit) if evidence else Estimate({})
+    evidence = _evidence(standings, matches, fit)
+    estimate = ESTIMATORS[rule.estimator](evidence) if evidence else Estimate({})
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
     judged = bool(matches) or len(standings) < 2
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
     values = estimate.scores if rule.reward == "score" else None
     places = place(estimate.sort_keys, failed_last, tied=tied, values=values) if rankable else {}
-    margins = evidence.margins if evidence else None
+    of_judge = estimate.fit if rule.estimator == "pooled" else evidence and evidence.margins
     return Conclusion(
         ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
-        signal=_signal(fit or margins, len(failed_last), tied=tied),
-        fit=margins,
+        signal=_signal(of_judge, len(failed_last), tied=tied),
+        fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
-
-
-def _estimate(evidence: Evidence, rule: Rule, fit: Fit | None) -> Estimate:
-    return by_fit(evidence, fit) if fit else ESTIMATORS[rule.estimator](evidence)
 
 
 def ranks_by_estimator(
     standings: Sequence[Standing], matches: Sequence[Match]
 ) -> dict[EstimatorName, dict[int, float]]:
-    """Return, for every estimator, the ranks of a tournament's entrants, 0 best; all tied where it cannot rank them."""
+    """Return the ranks of a tournament's entrants, 0 best, by each estimator that needs no other group.
+
+    All are tied where it cannot rank them.
+    """
     evidence = _evidence(standings, matches)
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
     ranks = dict[EstimatorName, dict[int, float]]()
-    for name, estimator in ESTIMATORS.items() if evidence else ():
-        estimate = estimator(evidence) if evidence else Estimate({})
+    for name in OF_A_GROUP if evidence else ():
+        estimate = ESTIMATORS[name](evidence) if evidence else Estimate({})
         level = tied or (estimate.fit is not None and not estimate.fit.connected)
         places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.sort_keys)
         ranks[name] = {entrant: float(rank) for entrant, rank in places.items()}
     return ranks
 
 
-def _evidence(standings: Sequence[Standing], matches: Sequence[Match]) -> Evidence | None:
+def _evidence(standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
         return None
     calls = comparisons_of([s.entrant for s in standings], matches)
-    return Evidence(standings, matches, calls, fit_margins(calls))
+    return Evidence(standings, matches, calls, fit_margins(calls), pooled)
 
 
 def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:

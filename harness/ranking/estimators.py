@@ -13,6 +13,7 @@ from harness.core.rankings import Match
 from harness.core.settings import EstimatorName
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.pooled import fit_pooled
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing, exact
 from harness.ranking.wins import win_shares
@@ -28,6 +29,8 @@ class Evidence:
     """The judged calls behind the matches, each once."""
     margins: Fit
     """The `margins` fit of the calls; every ranking holds it, whatever its estimator."""
+    pooled: Fit | None = None
+    """The `pooled` fit of the calls, if the judge was learnt from other groups, too."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,21 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
     return Estimate({s.entrant: exact(m) for s, m in zip(evidence.standings, modes, strict=True)}, fit=fit)
 
 
+def _by_pooled(evidence: Evidence) -> Estimate:
+    """Rank by the fit that the other groups are in, too; a group alone goes by what is known of judges in general."""
+    return by_fit(evidence, evidence.pooled or fit_pooled([evidence.calls])[0])
+
+
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
     "tiers": _by_tiers,
     "wins": _by_wins,
     "margins": lambda evidence: by_fit(evidence, evidence.margins),
     "bt": lambda evidence: by_fit(evidence, fit_bt(evidence.calls)),
+    "pooled": _by_pooled,
 }
 """Every estimator by the name that users give it."""
+OF_A_GROUP: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")
+"""Those that need no other group than the one that they rank."""
 
 
 def rounded(values: Any, digits: int) -> list[float]:

@@ -1,7 +1,6 @@
 """Ranking many tables of pairwise scores at once, each as its calls stand, so that the judge is learnt from all."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from harness.core.errors import UsageError, quoted
 from harness.core.judge_profile import JudgeProfile
@@ -20,7 +19,7 @@ from harness.ranking.score_table import (
     ranked_scores,
 )
 from harness.ranking.table_play import ScorePair, play_table
-from harness.ranking.topology import Standing, exact
+from harness.ranking.topology import standings_of
 
 ScoreTable = Mapping[tuple[int, int], ScorePair]
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
@@ -49,9 +48,11 @@ def rank_many(
     if estimator == "pooled":
         prior = lent(profile) if profile else WEAK
         fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior)
-    rule = Rule("margins" if estimator == "pooled" else estimator)  # pyright: ignore[reportArgumentType] - checked above
+    rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
-        ranked_scores(conclude(_standings(matches, n), matches, rule=rule, fit=fit), matches, n, "given", estimator)
+        ranked_scores(
+            conclude(standings_of(range(n), matches), matches, rule=rule, fit=fit), matches, n, "given", estimator
+        )
         for (matches, n), fit in zip(played, fits, strict=True)
     ]
 
@@ -65,11 +66,3 @@ def _as_matches(table: ScoreTable, place: int) -> tuple[tuple[Match, ...], int]:
     pairs = [(a, b) for a, b in scores if a < b or (b, a) not in scores]
     in_orders = {(a, b): ((a, b), (b, a)) if (b, a) in scores else ((a, b),) for a, b in pairs}
     return play_table(GivenPairs(pairs, in_orders), lambda i, j: scores[i, j]), n
-
-
-def _standings(matches: Sequence[Match], n: int) -> list[Standing]:
-    points: list[list[Fraction]] = [[] for _ in range(n)]
-    for match in matches:
-        points[match.a].append(exact(match.score_a))
-        points[match.b].append(exact(match.score_b))
-    return [Standing(entrant, 0, tuple(of), None) for entrant, of in enumerate(points)]

@@ -39,7 +39,20 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     the degrees of freedom, 2 / Var[log trace of the covariance], as a chi-square with that variance has them.
     """
     pool = pool_sums(groups)
-    judge = learn_judge(pool, prior)
+    return _fits_by(learn_judge(pool, prior), pool, groups)
+
+
+def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
+    """Return the judge as the calls of these groups show them."""
+    return learn_judge(pool_sums(groups), prior)
+
+
+def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
+    """Return the fit of each group under a judge who is learnt already, from these groups or from others."""
+    return _fits_by(judge, pool_sums(groups), groups)
+
+
+def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comparisons]) -> list[Fit]:
     fits: dict[int, Fit] = {}
     for sums in pool:
         fits |= _fits(sums, groups, judge)

@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Protocol
 
+from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy
 
 
@@ -48,6 +49,15 @@ class Standing:
     def mean(self) -> Fraction:
         """V of ArenaRL: the mean of the points, so that a bye neither helps nor harms; 0 without points."""
         return sum(self.points, Fraction()) / len(self.points) if self.points else Fraction()
+
+
+def standings_of(entrants: Sequence[int], matches: Sequence[Match]) -> list[Standing]:
+    """Return what matches say of the entrants where no topology does: their points; no rounds, no seeds."""
+    points: dict[int, list[Fraction]] = {entrant: [] for entrant in entrants}
+    for match in matches:
+        points[match.a].append(exact(match.score_a))
+        points[match.b].append(exact(match.score_b))
+    return [Standing(entrant, 0, tuple(of), None) for entrant, of in points.items()]
 
 
 class Topology(Protocol):

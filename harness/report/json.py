@@ -43,6 +43,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         "estimator": ranking.estimator,
         "status": ranking.status,
         "signal": ranking.signal,
+        "provisional": ranking.provisional,
         "judged": ranking.judged,
         "reused": ranking.reused,
         "reward_from": ranking.reward_from,

@@ -7,6 +7,7 @@ from harness.tournament.cross import CrossPair, play_cross, shared_task
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.pooling import learnt_from_all, told_by
 from harness.tournament.ranker import METHODS, AnyRubric, Ranker
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "Rules",
     "TournamentRanker",
     "clipped",
+    "learnt_from_all",
     "play_cross",
     "rules_of",
     "scale_notes",
     "score_list",
     "shared_task",
+    "told_by",
 ]

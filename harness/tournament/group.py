@@ -36,6 +36,18 @@ class Rules:
     """How the scores of several jurors become one."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
+    one_of_many: bool = False
+    """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether a group's ranking is told anew once all groups are in."""
+        return self.one_of_many and self.estimator == "pooled"
+
+    @property
+    def estimator_now(self) -> EstimatorName:
+        """What ranks a group by itself: until `pooled` has learnt the judge that is `margins`, which takes no time."""
+        return "margins" if self.provisional else self.estimator
 
     def rng(self, query: Query) -> random.Random:
         """Return the chance of one query's ranking: the same for the same seed and query."""

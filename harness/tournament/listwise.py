@@ -1,6 +1,6 @@
 """Ranking by lists: a listwise judge scores a whole group at once, and the scores rank the rollouts. No tournament."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -71,11 +71,16 @@ class ListwiseRanker:
     topology = TOPOLOGY
     estimator = ESTIMATOR
     adaptive = False
+    provisional = False
 
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
         low, high = ListwiseMethod().call_bounds(self.rules, n)
         return low * len(self.jury), high * len(self.jury)
+
+    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+        """Yield the rankings as they are: each counts as soon as its group is in."""
+        return map(provisional, queries)
 
     async def __call__(self, group: Group) -> GroupRanking:
         """Return the group's ranking; see rank_list."""

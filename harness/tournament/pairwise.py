@@ -1,6 +1,6 @@
 """Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -40,7 +40,9 @@ from harness.ranking import (
 )
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
 from harness.tournament.group_jury import GroupJury
+from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament, play
+from harness.tournament.pooling import settled
 
 
 class PairwiseMethod:
@@ -105,6 +107,15 @@ class TournamentRanker:
         """What turns matches into scores."""
         return self.rules.estimator
 
+    @property
+    def provisional(self) -> bool:
+        """Whether its rankings count only once `settled` has told them anew."""
+        return self.rules.provisional
+
+    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+        """Yield the rankings of the queries, told anew with the judge learnt from all of them."""
+        return settled(queries, provisional, self.rules)
+
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
         low, high = PairwiseMethod().call_bounds(self.rules, n)
@@ -150,7 +161,6 @@ def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: R
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
     conclusion = _conclude(tournament, rules)
-    noise = _noise(conclusion)
     return GroupRanking(
         query=group.query.id,
         topology=topologies[0].name if topologies else rules.topology,
@@ -167,12 +177,10 @@ def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: R
         judge_usd=ledger.price_usd,
         notes=(*_notes(group, tournament, conclusion, rules), *jurors_missing(absent, ledger.bought), *cuts(texts)),
         reward_from=rules.reward,
-        first_side=noise.first_side,
-        first_side_sd=noise.first_side_sd,
-        sigma=noise.sigma,
-        reliability=noise.reliability,
         absent_verdicts=absent,
         agreement=_agreement(matches, ledger),
+        provisional=rules.provisional,
+        **judge_noise(conclusion)._asdict(),
     )
 
 
@@ -201,7 +209,7 @@ def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
     alone = len(topologies) == 1
     if not topologies or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
-    rule = Rule(rules.estimator, rules.reward)
+    rule = Rule(rules.estimator_now, rules.reward)
     conclusions = [
         conclude(
             topology.standings(),
@@ -230,29 +238,6 @@ def _places(group: Group, conclusion: Conclusion) -> tuple[Ranked, ...]:
 
 def _spared(topologies: Sequence[Topology]) -> int:
     return sum(topology.spared for topology in topologies if isinstance(topology, EarlyStop))
-
-
-@dataclass(frozen=True)
-class _JudgeNoise:
-    """What the margins tell of the judge, as a GroupRanking has it."""
-
-    first_side: float | None = None
-    first_side_sd: float | None = None
-    sigma: float | None = None
-    reliability: float | None = None
-
-
-def _noise(conclusion: Conclusion) -> _JudgeNoise:
-    """Return what the margins tell of the judge; nothing where no call was made."""
-    fit = conclusion.fit
-    if fit is None or not fit.calls:
-        return _JudgeNoise()
-    return _JudgeNoise(
-        first_side=round(fit.first_side, 6),
-        first_side_sd=round(fit.first_side_sd, 6),
-        sigma=round(fit.sigma or 0.0, 6),
-        reliability=round(fit.reliability, 6),
-    )
 
 
 def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:

@@ -1,6 +1,6 @@
 """Ways of judging, by the name that --judge takes. A further way is a file beside this one, and a line in METHODS."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from harness.core.rankings import GroupRanking
@@ -25,6 +25,11 @@ class Ranker(Protocol):
         ...
 
     @property
+    def provisional(self) -> bool:
+        """Whether its rankings count only once `settled` has told them anew."""
+        ...
+
+    @property
     def adaptive(self) -> bool:
         """Whether verdicts decide which calls follow, so that a group's calls can only be bounded beforehand."""
         ...
@@ -35,6 +40,10 @@ class Ranker(Protocol):
 
     async def __call__(self, group: Group) -> GroupRanking:
         """Judge and rank a group. Verdicts that cannot be had leave the ranking incomplete; raises Refused."""
+        ...
+
+    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+        """Yield the rankings of the queries that count, once all groups are in; `provisional` has those of before."""
         ...
 
 

@@ -49,6 +49,7 @@ def described_run(reader: RunReader, ranking: RankingFile) -> ExportedRun:
         rubric=ranking.head.rubric,
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
+        provisional=bool(ranking.provisional),
         signals={name: count for name in ("ok", "weak", "none") if (count := summary.signals[name])},
         figures=[(f"{q.judge}: {f.label}" if several else f.label, f.value) for q in qualities for f in q.figures],
         warnings=[warning for quality in qualities for warning in quality.warnings],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.settings import EstimatorName
 from harness.ranking.curve.designs import CurveDesign
 from harness.ranking.curve.verdict_table import VerdictTable, held_out, play_design
-from harness.ranking.estimators import ESTIMATORS
+from harness.ranking.estimators import OF_A_GROUP
 from harness.ranking.judge_stats.preferences import count_right
 from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
 
@@ -15,7 +15,6 @@ KEEP = 0.9
 _WORK = 4200
 """Pairs of all groups, times how often each design is played: 150 groups of 8."""
 _MOST, _LEAST = 12, 1
-_NAMES: tuple[EstimatorName, ...] = tuple(ESTIMATORS)
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,13 @@ def verdict_curve(
     A table whose truth prefers nothing takes no part. None without a table that takes part.
     """
     keys: list[tuple[CurveDesign, EstimatorName]] = [
-        (design, estimator) for design in designs for estimator in ESTIMATORS
+        (design, estimator) for design in designs for estimator in OF_A_GROUP
     ]
     rows = [row for at, table in enumerate(tables) if (row := _row(table, designs, (abs(seed), at, plays), held=held))]
     if not rows or not keys:
         return None
     taus = [[row[0][at] for row in rows] for at in range(len(keys))]
-    calls = [sum(row[1][at // len(_NAMES)] for row in rows) / len(rows) for at in range(len(keys))]
+    calls = [sum(row[1][at // len(OF_A_GROUP)] for row in rows) / len(rows) for at in range(len(keys))]
     means = [sum(column) / len(column) for column in taus]
     most = max(range(len(keys)), key=lambda at: (round(calls[at], 9), means[at]))
     points = [_point(*keys[at], calls[at], taus[at], taus[most]) for at in range(len(keys))]
@@ -93,7 +92,7 @@ def _row(
     seed, at, plays = drawing
     taus, calls = list[float](), list[float]()
     for design in designs:
-        sums: dict[EstimatorName, float] = dict.fromkeys(_NAMES, 0.0)
+        sums: dict[EstimatorName, float] = dict.fromkeys(OF_A_GROUP, 0.0)
         used = counted = 0
         for play in range(plays):
             played = play_design(table, design, seed, at, play)
@@ -102,7 +101,7 @@ def _row(
             counts = {name: count_right(truth, ranks) for name, ranks in played.ranks.items()}
             if all(of for _, of in counts.values()):
                 counted += 1
-                for name in _NAMES:
+                for name in OF_A_GROUP:
                     right, of = counts[name]
                     sums[name] += 2 * right / of - 1
         if not counted:

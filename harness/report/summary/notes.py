@@ -11,11 +11,15 @@ _NOISE: dict[str, str] = {
     "none": "this ranking is noise: no two scores in its matches differ, so all that was judged shares one rank",
     "weak": "this ranking is noise, or close to it: the scores do not tell these rollouts apart (signal weak)",
 }
+PROVISIONAL = (
+    "provisional: pooled learns the judge from all groups, and these places may change once all are in; until then the "
+    "margins of this group alone rank it"
+)
 
 
 def notes(group: Group, ranking: GroupRanking) -> list[str]:
     """Return what has to be known of a group before its ranks are believed."""
-    lines = list(ranking.notes)
+    lines = [*([PROVISIONAL] if ranking.provisional else []), *ranking.notes]
     if anchor_is_greedy(group) is False:
         lines.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
     lines += [

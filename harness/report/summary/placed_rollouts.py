@@ -7,7 +7,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.report.text import probability
 
-_SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit"}
+_SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}
 """What the estimators' scores are, by estimator."""
 
 

@@ -22,6 +22,8 @@ class RankingLine:
     """Whether it came to its end; else it was cut short, or is under way."""
     complete: int
     """Queries that are ranked in full."""
+    provisional: int
+    """Queries whose places may change once all groups are in."""
     queries: int
     """Queries of the run."""
     calls: int
@@ -60,6 +62,7 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
         estimator=design_of(ranking, "estimator"),
         finished=ranking.finished,
         complete=len(ranking.groups) - ranking.incomplete,
+        provisional=len(ranking.provisional),
         queries=queries,
         calls=calls,
         judged=judged,

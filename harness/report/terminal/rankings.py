@@ -39,7 +39,7 @@ def _row(line: RankingLine) -> TableRow:
             on_one_line(line.rubric),
             visible_name(line.topology),
             visible_name(line.estimator),
-            f"{line.complete} of {line.queries}",
+            f"{line.complete} of {line.queries}{', provisional' if line.provisional else ''}",
             *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
     )

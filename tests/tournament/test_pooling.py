@@ -1,0 +1,98 @@
+"""`pooled` in a ranking: groups are provisional until all are in, and then what `rank_many` makes of their calls."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.rankings import GroupRanking
+from harness.core.records import Rollout
+from harness.ranking import rank_many
+from harness.tournament.group import Rules
+from harness.tournament.pairwise import rank_group
+from harness.tournament.pooling import settled
+from tests.builders import ScriptedJudge, a_group, a_rollout
+from tests.judging.scripted import a_jury
+from tests.tournament.test_pairwise import by_chance
+
+POOLED = Rules(estimator="pooled", one_of_many=True, topology="round_robin")
+
+
+def ranked(query: str, rollouts: Sequence[Rollout], rules: Rules, seed: int, fails: float = 0.0) -> GroupRanking:
+    jury = a_jury(ScriptedJudge(by_chance(seed, fails)))
+    ranking = anyio.run(lambda: rank_group(a_group(rollouts), jury, rules, random.Random(seed)))
+    return ranking.model_copy(update={"query": query})
+
+
+def told(rankings: Sequence[GroupRanking], rules: Rules = POOLED) -> list[GroupRanking]:
+    by_query = {ranking.query: ranking for ranking in rankings}
+    return list(settled(list(by_query), by_query.__getitem__, rules))
+
+
+def table(ranking: GroupRanking) -> dict[tuple[int, int], tuple[float, float]]:
+    orders = ((m.a, m.b, first, scores) for m in ranking.matches for first, scores in zip(m.shown_first, m.scores))  # noqa: B905
+    return {(first, b if first == a else a): scores for a, b, first, scores in orders}
+
+
+@given(
+    st.integers(0, 999), st.sampled_from(["arena", "round_robin", "cyclic", "swiss"]), st.sampled_from(["both", None])
+)
+@settings(max_examples=12, deadline=None)
+def test_groups_of_any_size_and_topology_get_what_rank_many_makes_of_their_calls(seed: int, topology: Any, order: Any):
+    rules, rng = replace(POOLED, topology=topology, order=order), random.Random(seed)
+    groups = [[a_rollout(i) for i in range(rng.randint(2, 6))] for _ in range(70)]
+    before = [ranked(f"q{at:03}", rollouts, rules, seed + at) for at, rollouts in enumerate(groups)]
+    assert all(ranking.provisional for ranking in before)
+    after = told(before)
+    assert not any(ranking.provisional for ranking in after)
+    for ranking, expected in zip(after, rank_many([table(r) for r in before]), strict=True):
+        assert [r.rank for r in ranking.rollouts] == list(expected.ranks)
+        assert [r.score for r in ranking.rollouts] == pytest.approx(list(expected.scores), abs=1e-6)
+        assert [r.uncertainty for r in ranking.rollouts] == pytest.approx(list(expected.uncertainty), abs=1e-5)
+        assert [r.p_best for r in ranking.rollouts] == pytest.approx(list(expected.p_best), abs=1e-3)
+    backwards = told(before[::-1])[::-1]
+    assert [r.model_copy(update={"estimator": ""}) for r in backwards] == [
+        r.model_copy(update={"estimator": ""}) for r in after
+    ]
+
+
+def test_failed_rollouts_stay_last_and_those_of_another_reward_stay_in_their_class():
+    rules = replace(POOLED, judge_when="tied")
+    verified = [1.0, 0.0, 1.0, 0.0]
+    rollouts = [a_rollout(i).model_copy(update={"verified": v}) for i, v in enumerate(verified)]
+    rollouts += [a_rollout(4, failed="max_turns"), a_rollout(5, failed="api")]
+    before = [ranked(name, rollouts, rules, seed) for seed, name in enumerate("abcd")]
+    for ranking in told(before, rules):
+        ranks = [r.rank for r in ranking.rollouts]
+        assert sorted(r for r in (ranks[0], ranks[2]) if r is not None) in ([0, 1], [0.5, 0.5])
+        assert (ranks[4], ranks[5]) == (4, None)
+        assert [r.verified for r in ranking.rollouts] == [*verified, None, None]
+        assert ranking.signal == "ok"
+    plain = [ranked(name, [*rollouts[:3], rollouts[4]], POOLED, seed) for seed, name in enumerate("ab")]
+    assert [ranking.rollouts[3].rank for ranking in told(plain)] == [3, 3]
+
+
+def test_verdicts_that_are_missing_leave_out_what_they_do_not_connect_and_nothing_else():
+    rules = replace(POOLED, topology="cyclic", order="balanced")
+    before = [ranked(f"q{s}", [a_rollout(i) for i in range(4)], rules, s, fails=0.5) for s in range(30)]
+    after = told(before, rules)
+    unranked = [ranking for ranking in after if ranking.rollouts[0].rank is None]
+    assert 0 < len(unranked) < 30
+    assert [r.rollouts[0].rank is None for r in after] == [r.rollouts[0].rank is None for r in before]
+    assert [r.status for r in after] == [r.status for r in before]
+    assert [r.notes for r in after] == [r.notes for r in before]
+
+
+def test_groups_of_one_rollout_or_of_none_pass_through():
+    alone = ranked("one", [a_rollout(0)], POOLED, 0)
+    nobody = ranked("none", [a_rollout(0, failed="api")], POOLED, 0)
+    several = ranked("some", [a_rollout(i) for i in range(3)], POOLED, 0)
+    one, none, some = told([alone, nobody, several])
+    assert ([r.rank for r in one.rollouts], [r.rank for r in none.rollouts]) == ([0], [None])
+    assert all(r.rank is not None for r in some.rollouts)
+    assert told([nobody])[0].rollouts == nobody.rollouts
