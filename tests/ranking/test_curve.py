@@ -21,7 +21,7 @@ from harness.ranking import (
     verdict_scores,
 )
 from harness.ranking.curve.verdict_table import held_out, play_design
-from harness.ranking.estimators import ESTIMATORS
+from harness.ranking.estimators import OF_A_GROUP
 
 SIZES = st.integers(2, 9)
 SEEDS = st.integers(0, 10**6)
@@ -58,7 +58,7 @@ def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_
         low, high = calls_bounds(design.topology, n, design.order, design.budget(n))
         assert low <= len(played.orders) <= high
         assert played.orders <= table.scores.keys()
-        assert set(played.ranks) == set(ESTIMATORS)
+        assert set(played.ranks) == set(OF_A_GROUP)
         assert all(set(ranks) == set(table.entrants) for ranks in played.ranks.values())
         assert play_design(table, design, seed) == played
 
