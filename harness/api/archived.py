@@ -184,7 +184,7 @@ class Run:
 
     def write_page(self, ranking: str | None = None, path: Path | None = None) -> Path:
         """Write the page of a ranking, by default to `run.page`, and return its path."""
-        write_page(self._reader, self._as_kept(ranking), path or self.page)
+        write_page(self._reader, self._as_kept(ranking), path or self.page, anew=True)
         return path or self.page
 
     @from_python()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from harness.archive.memory_store import MemoryStore
     from harness.archive.missing import MissingWork, last_unfinished, missing_of, redacted_of
+    from harness.archive.page_folder import PageFolder, opened_pages, page_name, remove_pages
     from harness.archive.rankings import RankingFile
     from harness.archive.read_store import ReadStore
     from harness.archive.reader import RunReader
@@ -57,6 +58,7 @@ else:
             "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
             "missing": "MissingWork last_unfinished missing_of redacted_of",
+            "page_folder": "PageFolder opened_pages page_name remove_pages",
             "rankings": "RankingFile",
             "read_store": "ReadStore",
             "reader": "RunReader",
@@ -90,6 +92,7 @@ __all__ = [
     "FolderReader",
     "MemoryStore",
     "MissingWork",
+    "PageFolder",
     "RankingFile",
     "RankingHead",
     "ReadStore",
@@ -117,8 +120,11 @@ __all__ = [
     "missing_of",
     "move_aside",
     "new_run_id",
+    "opened_pages",
+    "page_name",
     "recorded_settings",
     "redacted_of",
+    "remove_pages",
     "schema_of",
     "schemas",
     "state_of",

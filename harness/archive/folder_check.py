@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.archive.blobs import blob_name
-from harness.archive.layout import ASIDE, LOCK, PAGE
+from harness.archive.layout import ASIDE, LOCK, PAGE, PAGES
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
 from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.run_files import PART, files_in, open_file, strange_things
@@ -140,8 +140,8 @@ def reason_of(exc: Exception, path: Path, line: int | None = None) -> str:
 def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) -> Iterator[Finding]:
     """Yield what is neither a plain file nor a plain folder, but the file that is written once."""
     try:
-        for path, reason, is_folder in strange_things(folder, (*segments, ASIDE), (LOCK, PAGE)):
-            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART
+        for path, reason, is_folder in strange_things(folder, (*segments, ASIDE, PAGES), (LOCK, PAGE)):
+            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART or path.parent.name == PAGES
             if path != info_file:
                 yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
     except ArchiveDamaged as exc:

@@ -20,6 +20,8 @@ ASIDE = "damaged"
 """The folder of a run into which a repair moves damaged lines."""
 LOCK = "run.lock"
 PAGE = "report.html"
+PAGES = "report"
+"""The folder with a page a query, beside the page of a run of many queries."""
 LABELS = "labels.jsonl"
 """Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
 _KINDS: dict[str, Literal["run", "comparison"]] = {RUN_FILE: "run", COMPARISON_FILE: "comparison"}

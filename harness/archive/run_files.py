@@ -70,7 +70,7 @@ def files_in(folder: Path) -> dict[Path, int]:
     Raises ArchiveDamaged if FOLDER is not a plain folder, or one of its files of records not a plain file.
     """
     try:
-        with _readable(folder), _folder(folder) as descriptor, os.scandir(descriptor) as entries:
+        with _readable(folder), folder_below(folder) as descriptor, os.scandir(descriptor) as entries:
             named = sorted((e for e in entries if e.name.endswith(RECORDS)), key=lambda e: e.name)
             return {folder / e.name: _plain(folder / e.name, e.stat(follow_symlinks=False)).st_size for e in named}
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def files_in(folder: Path) -> dict[Path, int]:
 
 def open_file(path: Path) -> IO[bytes]:
     """Open RUN/FOLDER/NAME for reading. Raises ArchiveDamaged if it cannot be read or is not a plain file."""
-    with _readable(path, missing=True), _folder(path.parent) as folder:
+    with _readable(path, missing=True), folder_below(path.parent) as folder:
         return os.fdopen(_opened(folder, path, os.O_RDONLY), "rb", _BUFFER)
 
 
@@ -99,7 +99,7 @@ def create_file(path: Path) -> FileIO:
 
     Raises FileExistsError if anything of that name is there, ArchiveDamaged if FOLDER is not a plain folder.
     """
-    with _folder(path.parent, make=True) as folder:
+    with folder_below(path.parent, make=True) as folder:
         file = FileIO(os.open(path.name, _NEW, 0o600, dir_fd=folder), "wb")
         os.fsync(folder)
     return file
@@ -120,7 +120,7 @@ def create_beside(path: Path) -> IO[bytes]:
 def replaced_file(path: Path) -> Generator[IO[bytes]]:
     """Put what the block writes in the place of RUN/FOLDER/NAME when the block ends well; if not, nothing changes."""
     part = path.with_suffix(PART)
-    with _folder(path.parent) as folder:
+    with folder_below(path.parent) as folder:
         _remove(folder, part)
         try:
             with os.fdopen(os.open(part.name, _NEW, 0o600, dir_fd=folder), "wb") as file:
@@ -162,7 +162,7 @@ def remove_strange(run: Path, path: Path) -> None:
 
     Two processes that do this at once do not remove the plain file that one of them then makes.
     """
-    with run_folder(run) if path.parent == run else _folder(path.parent) as folder:
+    with run_folder(run) if path.parent == run else folder_below(path.parent) as folder:
         if _is_strange(folder, path.name):
             fcntl.flock(folder, fcntl.LOCK_EX)
             if _is_strange(folder, path.name):
@@ -196,7 +196,7 @@ def strange_things(run: Path, folders: Iterable[str], files: Iterable[str]) -> I
         wanted = dict.fromkeys(folders, stat.S_IFDIR) | dict.fromkeys(files, stat.S_IFREG)
         yield from _strange_in(descriptor, run, wanted.get)
         for folder in folders:
-            with suppress(FileNotFoundError, ArchiveDamaged), _folder(run / folder) as below:
+            with suppress(FileNotFoundError, ArchiveDamaged), folder_below(run / folder) as below:
                 yield from _strange_in(below, run / folder, _wanted_record)
 
 
@@ -217,7 +217,8 @@ def run_folder(run: Path) -> Generator[int]:
 
 
 @contextmanager
-def _folder(path: Path, *, make: bool = False) -> Generator[int]:
+def folder_below(path: Path, *, make: bool = False) -> Generator[int]:
+    """Open RUN/FOLDER, and `make` it (0700) if it is not there. Raises OSError, ArchiveDamaged for another thing."""
     with run_folder(path.parent) as run:
         if make:
             with suppress(FileExistsError):

@@ -45,7 +45,7 @@ def report(
     if markdown or csv:
         raise UsageError(f"{'--markdown' if markdown else '--csv'} writes a comparison, and {reader.info.id} is a run")
     page = reader.folder / "report.html"
-    write_page(reader, reader.ranking(ranking), page)
+    write_page(reader, reader.ranking(ranking), page, anew=True)
     say(str(page))
 
 

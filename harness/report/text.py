@@ -57,6 +57,13 @@ def fixed(number: float | None, decimals: int = 2) -> str:
     return "" if number is None else f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
 
+def mark(value: float | None) -> str:
+    """Return a mark: whole as a judge gives it, with one decimal as a mean, a dash for None."""
+    if value is None:
+        return "\N{EN DASH}"
+    return fixed(value, 1) if isinstance(value, float) else str(value)
+
+
 def signed(number: float | None, decimals: int = 2) -> str:
     """Return a number with its sign, also a plus; nothing for None."""
     return "" if number is None else f"{number:+.{decimals}f}".replace("-", "\N{MINUS SIGN}")

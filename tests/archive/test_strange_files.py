@@ -210,9 +210,9 @@ def test_a_new_run_is_resumed_past_a_linked_lock(room: Room, run: Path) -> None:
 
 
 @pytest.mark.usefixtures("canary")
-@pytest.mark.parametrize("name", ["run.lock", "report.html", "damaged"])
+@pytest.mark.parametrize("name", ["run.lock", "report.html", "damaged", "report"])
 def test_what_no_command_replaces_is_damage_that_no_repair_mends(name: str, room: Room, run: Path) -> None:
-    if name == "damaged":
+    if name in {"damaged", "report"}:
         (run / name).symlink_to(room.outside / "folder")
     else:
         (run / name).unlink(missing_ok=True)
@@ -224,7 +224,7 @@ def test_what_no_command_replaces_is_damage_that_no_repair_mends(name: str, room
             assert outcome.code == 5
             assert f"{run.name}/{name}: a " in outcome.out_text
             assert "by hand" in outcome.out_text
-    if name == "report.html":
+    if name in {"report.html", "report"}:
         assert ended(room, "report", run.name).code == 5
     if name == "run.lock":
         assert ended(room, *RESCORE, run.name).code == 5

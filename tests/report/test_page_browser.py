@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.archive import page_name
 from harness.report.html.comparison.page import write_comparison_page
 from harness.report.html.run.page import write_page
 from tests.comparisons_by_hand import make, stored
@@ -64,7 +65,7 @@ def pages(tmp_path_factory, evil) -> dict[str, Path]:
         "evil": evil,
         "thirteen": build(folder / "a", crowd(13)),
         "one": build(folder / "b", crowd(1), offline=True),
-        "many": build(folder / "c", *(hostile(3) for _ in range(4)), *(crowd(3) for _ in range(48))),
+        "many": build(folder / "c", *(hostile(3) for _ in range(2)), *(crowd(3, query=f"Q{i}?") for i in range(10))),
     }
     for name, archive in built.items():
         write_page(archive.reader, archive.ranking, folder / f"{name}.html")
@@ -76,16 +77,20 @@ def pages(tmp_path_factory, evil) -> dict[str, Path]:
     for name, made in comparisons.items():
         with stored(folder / name, made) as reader:
             write_comparison_page(reader, made.comparison, folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in (*built, *comparisons)}
+    written = {name: folder / f"{name}.html" for name in (*built, *comparisons)}
+    return written | {"one of many": folder / "many" / page_name("query-0")}
 
 
+PAGES = ["evil", "thirteen", "one", "many", "one of many", "evil comparison", "comparison", "four sides"]
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
-@pytest.mark.parametrize("name", ["evil", "thirteen", "one", "many", "evil comparison", "comparison", "four sides"])
+@pytest.mark.parametrize(
+    "name", ["evil", "thirteen", "one", "many", "one of many", "evil comparison", "comparison", "four sides"]
+)
 def test_it_fits_the_window_asks_for_nothing_and_runs_nothing(name, width, scheme, pages, visit):
     seen = visit(pages[name], width, scheme)
     for script in ("0", OPEN_ALL):  # as it opens, and with everything unfolded
@@ -134,6 +139,67 @@ def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
             assert centre == pytest.approx(sum(left[i * step : (i + 1) * step]) / step, abs=1.0)
 
 
+def shown_rows(page) -> list[str]:
+    return [row.locator("td").first.text_content() for row in page.locator("table.index tbody tr:visible").all()]
+
+
+def test_the_index_is_filtered_and_sorted_by_keyboard(pages, visit):
+    seen = visit(pages["many"], 1280)
+    page = seen.page
+    every = [str(n) for n in range(1, 13)]
+    assert shown_rows(page) == every
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.type("q3?")
+    assert shown_rows(page) == ["6"]
+    assert page.locator("output").text_content() == "1 of 12 queries"
+    for _ in range(4):
+        page.keyboard.press("Backspace")
+    assert shown_rows(page)[-1] == "12"
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    assert len(shown_rows(page)) == page.locator("tr[data-signal=ok]").count()
+    page.locator("form.filter button[type=reset]").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('output').value == '12 of 12 queries'")
+    page.locator("th button").first.focus()
+    page.keyboard.press("Space")
+    assert shown_rows(page) == every[::-1]
+    assert page.locator("th[aria-sort=descending]").count() == 1
+    page.locator("th button", has_text="Score").focus()
+    page.keyboard.press("Enter")
+    scores = [
+        float(row.get_attribute("data-v")) for row in page.locator("tbody td:nth-child(4):not([data-v=''])").all()
+    ]
+    assert scores == sorted(scores, reverse=True)
+    assert page.evaluate("window.pwned") is None
+    assert seen.complaints == []
+
+
+def test_on_a_phone_the_index_is_sorted_by_a_list(pages, visit):
+    page = visit(pages["many"], 375).page
+    page.locator("select.order").select_option("0-")
+    rows = page.locator("table.index tbody tr")
+    assert "Q9?" in rows.first.text_content()
+
+
+def test_without_scripts_all_rows_can_be_read_and_no_control_stands_there_in_vain(pages, visit):
+    seen = visit(pages["many"], 1280, scripts=False)
+    assert len(shown_rows(seen.page)) == 12
+    assert not seen.page.locator("form.filter").is_visible()
+    assert seen.complaints == []
+
+
+def test_a_changed_byte_of_the_script_is_refused_by_the_browser(pages, visit, tmp_path):
+    source = pages["many"].read_text("utf-8")
+    changed = tmp_path / "changed.html"
+    changed.write_text(source.replace('"use strict";', '"use Strict";'), "utf-8")
+    seen = visit(changed, 1280)
+    assert [("Content Security Policy" in text and "sha256" in text) for text in seen.complaints] == [True]
+    assert len(shown_rows(seen.page)) == 12
+    assert not seen.page.locator("form.filter").is_visible()
+
+
 WORST_CONTRAST = """() => {
   const channel = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
   const light = css => {
@@ -161,7 +227,7 @@ WORST_CONTRAST = """() => {
 
 
 def test_text_has_contrast_enough_to_read(pages, visit):
-    for name in ("evil", "comparison"):
+    for name in ("evil", "many", "comparison"):
         for scheme in ("light", "dark"):
             worst, where = visit(pages[name], 1280, scheme).page.evaluate(WORST_CONTRAST)
             assert worst >= 4.5, where

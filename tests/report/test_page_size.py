@@ -18,26 +18,6 @@ def test_an_unfinished_ranking_says_so_and_owes_the_queries_it_has_not_come_to(t
     assert "This ranking has not come to this query yet." in text
 
 
-def test_up_to_three_queries_stand_one_after_the_other_and_more_are_summed_up_and_folded(tmp_path):
-    few = page_of(build(tmp_path / "few", *(crowd(2, query=f"Question {i}?") for i in range(3))))
-    assert few.count("details", "one") == 0
-    many = page_of(build(tmp_path / "many", *(crowd(3, query=f"Question {i}?") for i in range(4))))
-    assert many.count("details", "one") == 4
-    assert many.count("table", "index") == 0
-    assert "Samples above the anchor" in many.text()
-    assert "Agent runs 12 none failed" in many.text()
-
-
-def test_above_fifty_queries_an_index_names_all_and_the_first_fifty_are_shown(tmp_path):
-    built = build(tmp_path, *(crowd(2, query=f"Question {i}?") for i in range(52)))
-    page = page_of(built)
-    assert page.count("details", "one") == 50
-    assert page.count("table", "index") == 1
-    assert "Question 51?" in page.text()
-    assert f"harness show {built.reader.info.id} --query ID" in page.text()
-    assert {link[1:] for link in page.links()} <= set(page.ids())
-
-
 def test_long_texts_are_cut_and_the_cut_is_marked(tmp_path):
     step = Step(kind="tool", reasoning="Short thought.", tool_name="read", tool_output="word " * 200_000)
     page = page_of(

@@ -1,6 +1,6 @@
 """Figures with their names: of the run, of one query, of many together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -41,8 +41,24 @@ def run_facts(reader: RunReader, ranking: RankingFile, summary: RankingSummary) 
         *(_design_fact(topology, estimator, str(order or "")) for topology, estimator in summary.designs),
         Fact("Run", info.id, date(info.created_at)),
         Fact("Ranking", head.id, date(head.created_at)),
-        Fact("Made with", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
+        Fact("Made with", _versions(info.versions)),
     ]
+
+
+def query_page_facts(reader: RunReader, ranking: RankingFile) -> list[Fact]:
+    """Return the particulars on the page of one query: those that another ranking of the same verdicts shares."""
+    info, head = reader.info, ranking.head
+    return [
+        Fact("Agent", info.agent, info.agent_file or ""),
+        Fact("Judge", str(head.judge.get("identity") or head.judge.get("model"))),
+        Fact("Rubric", head.rubric),
+        Fact("Run", info.id, date(info.created_at)),
+        Fact("Made with", _versions(info.versions)),
+    ]
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _design_fact(topology: str, estimator: str, order: str) -> Fact:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
@@ -35,7 +34,7 @@ def marks_matrix(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -
     dimensions = tuple(dict.fromkeys(name for of_one in marks.values() for name in of_one))
     if not dimensions:
         return None
-    means = {index: {name: Fraction(sum(m), len(m)) for name, m in of_one.items()} for index, of_one in marks.items()}
+    means = {index: {name: sum(m) / len(m) for name, m in of_one.items()} for index, of_one in marks.items()}
     columns = {name: [of_one[name] for of_one in means.values() if name in of_one] for name in dimensions}
     placed = [p.rollout.index for p in placed_rollouts(group, ranking) if p.rollout.index in means]
     rows = ((index, tuple(_mark(means[index].get(name), columns[name]) for name in dimensions)) for index in placed)
@@ -55,8 +54,8 @@ def _marks_by_rollout(ranking: GroupRanking, verdicts: VerdictLookup) -> Mapping
     return marks
 
 
-def _mark(mean: Fraction | None, column: Sequence[Fraction]) -> MeanMark | None:
+def _mark(mean: float | None, column: Sequence[float]) -> MeanMark | None:
     if mean is None:
         return None
     differ = min(column) < max(column)
-    return MeanMark(float(mean), best=differ and mean == max(column), worst=differ and mean == min(column))
+    return MeanMark(mean, best=differ and mean == max(column), worst=differ and mean == min(column))

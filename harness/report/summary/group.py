@@ -69,6 +69,9 @@ class QueryLine:
     score: float | None
     """Of the first of them, and what it is a score of."""
     score_name: str
+    scores: tuple[float, ...]
+    """Of all rollouts that have one, best place first."""
+    anchor_score: float | None
     p_best: float | None
     flips: tuple[int, int]
     """Matches that flipped, and matches that could."""
@@ -175,6 +178,8 @@ def _query_line(number: int, group: Group, ranking: GroupRanking, totals: _Total
         by_tie=_by_tie(placed, ranking),
         score=placed[0].ranked.score if placed else None,
         score_name=score_name(ranking),
+        scores=tuple(p.ranked.score for p in placed if p.ranked.score is not None),
+        anchor_score=next((p.ranked.score for p in placed if p.rollout.role == "anchor"), None),
         p_best=placed[0].ranked.p_best if placed else None,
         flips=(judge.flips, judge.both_orders),
         tokens=sum_reported((agents.tokens, judge.tokens)),

@@ -9,7 +9,7 @@ from tests.fuzz.attacks import Attack, Room, some
 from tests.fuzz.commands import Values, lines_reading
 
 _FOLDERS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "damaged")
-_FILES = ("run.json", "run.lock", "report.html", "index.sqlite", "notes")
+_FILES = ("run.json", "run.lock", "report.html", "report", "index.sqlite", "notes")
 _THINGS = ("link", "link to outside", "dead link", "link to itself", "device", "FIFO", "folder")
 _HOLE = 300_000_000
 """More than a line may have; the frame copies these bytes before each attack."""

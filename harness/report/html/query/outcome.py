@@ -36,7 +36,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Spending:
+class QuerySpending:
     """What one query took: its rollouts, and the verdicts that its ranking rests on or waits for."""
 
     agents: AgentFigures
@@ -44,7 +44,7 @@ class Spending:
     failed_verdicts: int
 
 
-def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent: Spending) -> Outcome:
+def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent: QuerySpending) -> Outcome:
     """Return what a ranking came to."""
     places = first_places(group, ranking, verdicts)
     placed = with_a_rank(group, ranking)
@@ -121,7 +121,7 @@ def _score_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking
     return figures
 
 
-def _spent_figures(spent: Spending) -> list[Fact]:
+def _spent_figures(spent: QuerySpending) -> list[Fact]:
     agents, failed = spent.agents, spent.agents.failed.total()
     parts = f"agent {dollars(agents.usd)}, verdicts {dollars(spent.verdicts_usd)}"
     what_failed = [counted(failed, "rollout")] if failed else []

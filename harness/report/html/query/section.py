@@ -11,7 +11,7 @@ from harness.core.sums import sum_if_known
 from harness.report.html.excerpts import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.query.failed_verdicts import FailedVerdict, failed_verdicts, failures_by_key
-from harness.report.html.query.outcome import Outcome, Spending, outcome
+from harness.report.html.query.outcome import Outcome, QuerySpending, outcome
 from harness.report.html.query.rollout_cards import RolloutCard, rollout_cards
 from harness.report.html.query.seeding import SeedLabel, seeding_lines, seeding_scale
 from harness.report.html.query.standings import StandingsLine, standings
@@ -61,7 +61,7 @@ class QuerySection:
 
 
 class SectionMaker:
-    """Makes the sections of one ranking's queries, each by itself."""
+    """Makes the sections of a ranking's queries, each by itself."""
 
     def __init__(self, reader: RunReader, ranking: RankingFile, groups: Iterable[GroupRanking], runs: int) -> None:
         """Take what sections share. `runs` rollouts stand on one page: the more, the less room each path has.
@@ -78,7 +78,7 @@ class SectionMaker:
         group = group_of(self._reader, query, ranking)
         verdicts = cache(self._reader.verdict)
         summary = summarize_group(number, group, ranking, verdicts, self._reader.scored)
-        spent = Spending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
+        spent = QuerySpending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
         bracket = draw_bracket(group, ranking)
         matches = list(detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
@@ -106,6 +106,11 @@ class SectionMaker:
             explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )
+
+    def failures_of(self, ranking: GroupRanking) -> list[str]:
+        """Name the failures of the verdicts that a group had to do without."""
+        failures = (self._failures.get(key) for key in ranking.failed_verdicts)
+        return [f"{failure.key} {failure.started_at}" for failure in failures if failure]
 
     def _verdicts_usd(self, ranking: GroupRanking) -> float | None:
         """Return what the verdicts of a ranking cost when they were bought, failed ones too."""

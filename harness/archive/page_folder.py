@@ -1,0 +1,143 @@
+"""The pages of a run's queries: plain files in one folder beside the run's own page, written when they change.
+
+A page may come from a stranger, as all of a run may. So a page is left as it is only if it has just the text that
+would be written, or if this machine remembers that it wrote the file, and the file has not been touched since.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harness.archive.index_cache import usual_caches
+from harness.archive.page_memory import WrittenPage, remember_pages, remembered_pages
+from harness.archive.run_files import folder_below
+from harness.core.errors import ArchiveDamaged, CannotWrite
+
+_NAME_LENGTH = 60
+_OURS = re.compile(r"\.?[A-Za-z0-9_-]{1,80}-[0-9a-f]{12}\.html(\.[0-9a-f]{8})?")
+"""A page of a query, or what a killed process left of one."""
+
+
+def page_name(query: str) -> str:
+    """Return the file name of a query's page: safe whatever the query's id is, and another one for each id."""
+    safe = re.sub(r"[^A-Za-z0-9_]+", "-", query[: 4 * _NAME_LENGTH])[:_NAME_LENGTH].strip("-") or "query"
+    return f"{safe}-{hashlib.sha256(query.encode()).hexdigest()[:12]}.html"
+
+
+class PageFolder:
+    """The folder RUN/report, open for writing."""
+
+    def __init__(self, path: Path, descriptor: int, memory: Path | None, *, remember: bool) -> None:
+        """Take the open folder, and the file in which this machine remembers what it wrote there.
+
+        Without `remember`, what was written earlier does not count, and each page is compared with its text.
+        """
+        self._path = path
+        self._folder = descriptor
+        self._memory = memory
+        self._earlier = remembered_pages(memory) if remember else {}
+        self._pages: dict[str, WrittenPage] = {}
+
+    def keeps(self, name: str, made_of: str) -> bool:
+        """Keep a page that this machine wrote of the same, and that is untouched; tell whether it could."""
+        made, state = self._earlier.get(name, ("", None))
+        kept = made == made_of and state is not None and self._state(name) == state
+        if kept and state:
+            self._pages[name] = (made, state)
+        return kept
+
+    def write(self, name: str, made_of: str, text: str) -> bool:
+        """Write a page (0600), whole or not at all, unless its text is there; tell whether it was written.
+
+        It is not synced: after a crash it can be made again. What stood there is replaced, and not followed if it was
+        a link. Raises CannotWrite, ArchiveDamaged if a folder stands there.
+        """
+        content = text.encode()
+        if changed := self._content(name, len(content)) != content:
+            self._replace(name, content)
+        if state := self._state(name):
+            self._pages[name] = (made_of, state)
+        return changed
+
+    def close(self) -> None:
+        """Remove the pages that were neither written nor kept, and remember the others."""
+        with os.scandir(self._folder) as entries:
+            names = [entry.name for entry in entries]
+        for name in names:
+            if name not in self._pages and _OURS.fullmatch(name):
+                with suppress(OSError):  # a folder of that name is somebody's own
+                    os.unlink(name, dir_fd=self._folder)
+        if self._memory and self._pages != self._earlier:
+            remember_pages(self._memory, self._pages)
+
+    def _state(self, name: str) -> tuple[int, int, int, int] | None:
+        """Return what shows that a plain file is untouched; None for anything else."""
+        try:
+            status = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+    def _content(self, name: str, size: int) -> bytes | None:
+        """Return what a plain file of just this size holds; None for anything else."""
+        if (state := self._state(name)) is None or state[1] != size:
+            return None
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(size + 1)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        part = f".{name}.{secrets.token_hex(4)}"
+        try:
+            try:
+                new = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder)
+                with os.fdopen(new, "wb") as file:
+                    file.write(content)
+                os.rename(part, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(part, dir_fd=self._folder)
+                raise
+        except IsADirectoryError:
+            raise ArchiveDamaged(f"{self._path / name}: a folder stands where a file should be; remove it") from None
+        except OSError as exc:
+            raise CannotWrite(f"cannot write {self._path / name}: {exc.strerror}") from exc
+
+
+@contextmanager
+def opened_pages(path: Path, *, remember: bool, caches: Path | None = None) -> Generator[PageFolder]:
+    """Open the folder RUN/report, and make it (0700) if it is not there; tidy it when the block ends well.
+
+    What was written is remembered in `caches`, by default the user's own. Raises CannotWrite; ArchiveDamaged if
+    anything but a plain folder stands there.
+    """
+    caches = caches or usual_caches()
+    memory = caches / "pages" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json" if caches else None
+    try:
+        with folder_below(path, make=True) as descriptor:
+            pages = PageFolder(path, descriptor, memory, remember=remember)
+            yield pages
+            pages.close()
+    except OSError as exc:
+        raise CannotWrite(f"cannot write to {path}: {exc.strerror}") from exc
+
+
+def remove_pages(path: Path) -> None:
+    """Remove the pages of queries in RUN/report, and the folder if nothing else is in it.
+
+    Raises ArchiveDamaged if anything but a plain folder stands there.
+    """
+    with suppress(FileNotFoundError), folder_below(path) as descriptor:
+        PageFolder(path, descriptor, None, remember=False).close()
+    with suppress(OSError):
+        path.rmdir()
