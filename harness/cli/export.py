@@ -23,8 +23,9 @@ _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
     (("pairs", "per_query", "sure", "least_margin"), ("dpo", "openai-preference")),
     (("final_answer",), ("dpo",)),
     (("style",), ("sft",)),
-    (("mixed", "include_anchor", "include_failed"), ("groups", "art")),
-    (("no_weak", "include_flagged", "include_cut"), tuple(name for name in EXPORT_FORMATS if name != "csv")),
+    (("mixed", "include_anchor"), ("groups", "art")),
+    (("include_failed",), ("groups", "art", "atif")),
+    (("no_weak", "include_flagged", "include_cut"), tuple(n for n in EXPORT_FORMATS if n not in {"atif", "csv"})),
 )
 """Options, and the formats that have a use for them."""
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
@@ -59,7 +60,7 @@ _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0]
 @click.option("--mixed", is_flag=True, help="groups, art: take groups in which several models spoke.")
 @click.option("--no-weak", is_flag=True, help="Leave out groups whose signal is weak.")
 @click.option("--include-anchor", is_flag=True, help="groups, art: take the anchor, which is off-policy.")
-@click.option("--include-failed", is_flag=True, help="groups, art: take failed rollouts that have a rank.")
+@click.option("--include-failed", is_flag=True, help="groups, art: take failed rollouts that have a rank; atif: all.")
 @click.option("--include-flagged", is_flag=True, help="Take rollouts in which the harness found a fault.")
 @click.option("--include-cut", is_flag=True, help="Take rollouts whose answer the judge did not see whole.")
 @click.option("--split", metavar="NAME=SHARE,...", help="Split by query, e.g. train=0.9,test=0.1. [default: train=1]")
@@ -86,7 +87,8 @@ def export(
     """Write ranked rollouts as training data, with a data card that counts what was left out and why.
 
     groups: a group a line, with rewards and advantages. sft: the best of each query. dpo: pairs for TRL.
-    openai-preference: pairs for OpenAI. art: groups for ART. csv: a rollout a row. No model is asked.
+    openai-preference: pairs for OpenAI. art: groups for ART. atif: a trajectory a
+    rollout, for Harbor, of any run. csv: a rollout a row. No model is asked.
     """
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
+    from harness.formats.training.atif_trajectory import atif_lines
     from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
     from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
+    from harness.formats.training.line_faults import FAULTS_OF, line_faults
     from harness.formats.training.line_makers import LINES_OF
     from harness.formats.training.losses import Losses
-    from harness.formats.training.openai_rules import FEWEST_LINES, faults_of_preference, file_faults
+    from harness.formats.training.openai_rules import FEWEST_LINES
+    from harness.formats.training.records import TrainingLine
     from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES, ExportRules, Included
     from harness.formats.training.split import WHOLE, read_split, split_of
     from harness.formats.training.table import heading, table_rows
@@ -34,11 +37,14 @@ else:
             "labelled_pairs": "Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
             "queries": "Asked queries_of query_from read_queries",
+            "training.atif_trajectory": "atif_lines",
             "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
             "training.card": "CardContent ExportedFile ExportedRun card_text",
+            "training.line_faults": "FAULTS_OF line_faults",
             "training.line_makers": "LINES_OF",
             "training.losses": "Losses",
-            "training.openai_rules": "FEWEST_LINES faults_of_preference file_faults",
+            "training.openai_rules": "FEWEST_LINES",
+            "training.records": "TrainingLine",
             "training.rules": "EXPORT_FORMATS PAIR_CHOICES SFT_STYLES ExportRules Included",
             "training.split": "WHOLE read_split split_of",
             "training.table": "heading table_rows",
@@ -50,6 +56,7 @@ else:
 
 __all__ = [
     "EXPORT_FORMATS",
+    "FAULTS_OF",
     "FEWEST_LINES",
     "FORMATS",
     "LINES_OF",
@@ -69,15 +76,16 @@ __all__ = [
     "Losses",
     "RankedGroup",
     "TokenCounts",
+    "TrainingLine",
     "Turn",
     "TurnsOf",
+    "atif_lines",
     "candidates",
     "card_text",
     "checked_messages",
-    "faults_of_preference",
-    "file_faults",
     "group_may_go_in",
     "heading",
+    "line_faults",
     "pairs_in_text",
     "queries_of",
     "query_from",

@@ -73,7 +73,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         def run(line: str) -> str:
             asked = len(endpoint.requests)
             assert not app.main(line.split(), standalone_mode=False, obj=environ)
-            assert line.startswith("run") or len(endpoint.requests) == asked
+            assert line.startswith(("run", "rescore --judge-model j")) or len(endpoint.requests) == asked
             captured = capsys.readouterr()
             run.err = captured.err  # pyright: ignore[reportFunctionMemberAccess]
             return captured.out
@@ -283,6 +283,23 @@ def test_runs_imported_without_messages_say_that_their_calls_are_not_recorded(
     assert "left out: 3 rollouts: imported: no calls are recorded" in capsys.readouterr().err
     command("export --format csv -o out --allow-offline")
     assert len(Path("out/train.csv").read_text("utf-8").splitlines()) == 4
+
+
+def test_trajectories_for_harbor_need_no_ranking_and_hold_the_reward_of_one(command: Command):
+    command("run Why? --agent plain.py:agent -n 2 --model m --topology none -q")
+    out = json.loads(command("export --format atif -o bare --json"))
+    assert (out["files"][0]["lines"], out["runs"][0]["ranking"]) == (2, "none")
+    bare = lines_of("bare/train.jsonl")
+    assert [[step["source"] for step in line["steps"]] for line in bare] == [["system", "user", "agent"]] * 2
+    assert all("reward" not in line["extra"] for line in bare)
+    command("rescore --judge-model j --topology arena -q")
+    command("export --format atif -o ranked")
+    assert {line["extra"]["reward"] for line in lines_of("ranked/train.jsonl")} == {0.0, 1.0}
+    command("run Why? --offline -n 2 -q")
+    with pytest.raises(UsageError, match="--allow-offline"):
+        command("export --format atif -o out")
+    with pytest.raises(UsageError, match="--no-weak is for"):
+        command("export --format atif -o out --no-weak --allow-offline")
 
 
 def test_python_exports_what_the_command_exports(plain: Command):

@@ -12,10 +12,11 @@ from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.sequences import sequences_of
 from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
+from harness.formats.training.line_faults import line_faults
 from harness.formats.training.line_makers import LINES_OF
 from harness.formats.training.losses import LeftOut, Losses
 from harness.formats.training.messages import openai_messages, trl_messages
-from harness.formats.training.openai_rules import faults_of_example, faults_of_preference, file_faults
+from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
 from harness.formats.training.pairs import chosen_pairs, preference_pairs
 from harness.formats.training.records import dpo_records, group_records, sft_records
 from harness.formats.training.rules import ExportFormat, ExportRules
@@ -319,11 +320,9 @@ def test_openais_rules_speak_with_file_and_line():
         [],
     ]
     lines = [json.dumps(good), *map(json.dumps, broken), "{"]
-    faults = list(file_faults(lines, "train.jsonl", faults_of_preference))
+    faults = list(line_faults(lines, "train.jsonl", faults_of_preference))
     assert {fault.split(": ")[0] for fault in faults} == {f"train.jsonl:{n}" for n in range(2, 12)}
     assert any("train.jsonl:4: input.messages ends with the assistant" in fault for fault in faults)
-    (few,) = file_faults([json.dumps(good)] * 9, "train.jsonl", faults_of_preference)
-    assert few == "train.jsonl: 9 lines; OpenAI takes files of at least 10"
     weights = [{"messages": [USER, said("x", weight=w)]} for w in (0, 2)]
     assert [list(faults_of_example(record)) for record in weights] == [
         ["no message of the assistant has weight 1"],

@@ -65,6 +65,7 @@ _WHAT = {
     "dpo": "A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
     "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
     "art": "A group a line, for ART's `TrajectoryGroup`. An entry with `finish_reason` is a Choice.",
+    "atif": "A rollout a line, as a trajectory of ATIF-v1.8, which Harbor reads. Nothing is left out for its rank.",
     "csv": "A rollout a row. Nothing is left out, so failed and unranked rollouts have empty cells.",
 }
 
@@ -107,7 +108,7 @@ def _file_cells(file: ExportedFile) -> tuple[object, ...]:
 def _rules(content: CardContent) -> Iterator[str]:
     rules = content.rules
     yield "split by a hash of the query's id: " + ", ".join(f"{name} {part:g}" for name, part in content.split.items())
-    if rules.format == "csv":
+    if rules.format in {"csv", "atif"}:
         return
     yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
     yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")

@@ -60,12 +60,24 @@ _ART_GROUP: Mapping[str, DatasetsType] = {
         }
     ]
 }
+_ATIF: Mapping[str, DatasetsType] = {
+    "schema_version": "string",
+    "trajectory_id": "string",
+    "session_id": "string",
+    "agent": "json",
+    "steps": _OBJECTS,
+    "notes": "string",
+    "final_metrics": "json",
+    "extra": "json",
+    "subagent_trajectories": _OBJECTS,
+}
 _COLUMNS: Mapping[ExportFormat, Mapping[str, DatasetsType]] = {
     "groups": _GROUP,
     "sft": _TALK,
     "dpo": _PAIR,
     "openai-preference": _OPENAI_PAIR,
     "art": _ART_GROUP,
+    "atif": _ATIF,
 }
 
 

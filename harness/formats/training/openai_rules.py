@@ -1,10 +1,9 @@
-"""OpenAI's published rules for files of preferences and of supervised examples, checked by file and line.
+"""OpenAI's published rules for the lines of preferences and of supervised examples.
 
 Source: https://platform.openai.com/docs/guides/direct-preference-optimization and .../guides/supervised-fine-tuning.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 FEWEST_LINES = 10
@@ -12,20 +11,6 @@ FEWEST_LINES = 10
 _ROLES = {"system", "user", "assistant", "tool"}
 _KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal"}
 _PREFERENCE = {"input", "preferred_output", "non_preferred_output"}
-
-
-def file_faults(lines: Iterable[str], name: str, faults: Callable[[Any], Iterator[str]]) -> Iterator[str]:
-    """Yield `file:line: what` for each fault of a JSONL file, and one for a file of too few lines."""
-    number = 0
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-        except ValueError as exc:
-            yield f"{name}:{number}: not JSON: {exc}"
-        else:
-            yield from (f"{name}:{number}: {fault}" for fault in faults(record))
-    if number < FEWEST_LINES:
-        yield f"{name}: {number} lines; OpenAI takes files of at least {FEWEST_LINES}"
 
 
 def faults_of_preference(record: Any) -> Iterator[str]:

@@ -8,11 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RunReader
+from harness.archive import RankingFile, RunReader
 from harness.core.errors import CannotWrite, UsageError
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
 from harness.formats import (
+    FAULTS_OF,
     FEWEST_LINES,
     LINES_OF,
     WHOLE,
@@ -23,18 +24,26 @@ from harness.formats import (
     Losses,
     RankedGroup,
     TokenCounts,
+    TrainingLine,
     TurnsOf,
+    atif_lines,
     candidates,
     card_text,
-    faults_of_preference,
-    file_faults,
     group_may_go_in,
     heading,
+    line_faults,
     split_of,
     table_rows,
 )
 from harness.pipeline.exporting.files import ExportFiles
-from harness.pipeline.exporting.source import chosen_ranking, described_run, groups_in, ranked_groups_of, turns_from
+from harness.pipeline.exporting.source import (
+    chosen_ranking,
+    described_run,
+    groups_in,
+    groups_of,
+    ranking_if_any,
+    turns_from,
+)
 
 SOURCES = "sources.jsonl"
 _TOOLS_IN_REPLY = (
@@ -96,30 +105,40 @@ def export_runs(
     """
     if options.ranking and len(folders) > 1:
         raise UsageError("--ranking names the ranking of one run; name one run with it")
-    runs = [_described(folder, options) for folder in folders]
-    total, done, state = sum(groups_in(folder, options.ranking) for folder in folders), 0, _State()
+    runs, counts = zip(*(_described(folder, options) for folder in folders), strict=True)
+    total, done, state = sum(counts), 0, _State()
     with ExportFiles(to, force=options.force) as files:
         for folder in folders:
             for _ in _written_groups(folder, files, options, state):
                 done += 1
                 on_group(done, total)
         if not state.files:
-            return ExportResult((), tuple(runs), state.losses, ())
+            return ExportResult((), runs, state.losses, ())
         return _finished(files, options, state, runs)
 
 
-def _described(folder: Path, options: ExportOptions) -> ExportedRun:
+def _described(folder: Path, options: ExportOptions) -> tuple[ExportedRun, int]:
+    """Return what the card says of a run, and how many groups of it are exported."""
     with RunReader(folder) as reader:
-        return described_run(reader, chosen_ranking(reader, options.ranking, allow_offline=options.allow_offline))
+        ranking = _ranking(reader, options)
+        return described_run(reader, ranking), groups_in(reader, ranking, unranked=_takes_unranked(options))
+
+
+def _takes_unranked(options: ExportOptions) -> bool:
+    return options.rules.format == "atif"
+
+
+def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
+    choose = ranking_if_any if _takes_unranked(options) else chosen_ranking
+    return choose(reader, options.ranking, allow_offline=options.allow_offline)
 
 
 def _written_groups(folder: Path, files: ExportFiles, options: ExportOptions, state: _State) -> Iterator[None]:
     """Write the groups of a run, one at a time."""
     with RunReader(folder) as reader:
-        ranking = chosen_ranking(reader, options.ranking, allow_offline=options.allow_offline)
-        turns_of = turns_from(reader)
-        for group in ranked_groups_of(reader, ranking):
-            records = _RecordHashes(group, ranking.head.id)
+        ranking, turns_of = _ranking(reader, options), turns_from(reader)
+        for group in groups_of(reader, ranking, unranked=_takes_unranked(options)):
+            records = _RecordHashes(group, ranking.head.id if ranking else "none")
             for text, rollouts in _texts(group, options.rules, state, turns_of):
                 _write(files, options, state, records, text, rollouts)
             yield
@@ -131,9 +150,8 @@ def _texts(
     """Yield the lines of a group, each with its line break and the rollouts behind it."""
     if rules.format == "csv":
         yield from ((row, (index,)) for row, index in table_rows(group))
-    elif group_may_go_in(group, rules, state.losses):
-        choices = candidates(group, rules, state.losses, turns_of)
-        for line in LINES_OF[rules.format](group, choices, rules, state.losses):
+    else:
+        for line in _lines(group, rules, state, turns_of):
             text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
             if (hashed := sha256(text.encode()).digest()[:16]) in state.seen:
                 state.losses.add("line", "the same as a line before")
@@ -144,6 +162,14 @@ def _texts(
             for name, times in Counter(line.lost).items():
                 state.losses.add("part of a line", name, times)
             yield text, line.rollouts
+
+
+def _lines(group: RankedGroup, rules: ExportRules, state: _State, turns_of: TurnsOf) -> Iterator[TrainingLine]:
+    if rules.format == "atif":
+        yield from atif_lines(group, rules, state.losses, turns_of)
+    elif group_may_go_in(group, rules, state.losses):
+        choices = candidates(group, rules, state.losses, turns_of)
+        yield from LINES_OF[rules.format](group, choices, rules, state.losses)
 
 
 def _write(
@@ -196,20 +222,14 @@ def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: S
 
 
 def _notes(files: ExportFiles, options: ExportOptions, written: Sequence[ExportedFile]) -> Iterator[str]:
-    """Yield what a user should know of the files. Raises CannotWrite for a line that OpenAI would refuse."""
+    """Yield what a user should know of the files. Raises CannotWrite for a line that its consumer would refuse."""
     empty = [name for name in options.split if name not in {file.split for file in written}]
     if empty:
         yield f"no line fell to {', '.join(empty)}"
     rules = options.rules
-    if rules.format == "openai-preference":
-        for file in written:
-            for fault in file_faults(files.lines(file.name), file.name, faults_of_preference):
-                if not fault.startswith(f"{file.name}: "):
-                    raise CannotWrite(f"nothing was written: {fault}")
-                yield fault
-    elif rules.format == "sft" and rules.style == "openai":
-        yield from (
-            f"{file.name}: {file.lines} lines; OpenAI takes files of at least {FEWEST_LINES}"
-            for file in written
-            if file.lines < FEWEST_LINES
-        )
+    for file in written:
+        if faults := FAULTS_OF.get(rules.format):
+            for fault in line_faults(files.lines(file.name), file.name, faults):
+                raise CannotWrite(f"nothing was written: {fault}")
+        if file.lines < FEWEST_LINES and (rules.format == "openai-preference" or rules.style == "openai"):
+            yield f"{file.name}: {file.lines} lines; OpenAI takes files of at least {FEWEST_LINES}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import NothingRankable, UsageError
@@ -28,16 +27,44 @@ def chosen_ranking(reader: RunReader, ranking_id: str | None, *, allow_offline: 
     if ranking.head.settings.get("topology") == "none":
         how = call("rescore", reader.info.id, topology="arena")
         raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
-    if is_offline(reader, ranking) and not allow_offline:
+    _refuse_offline(reader, ranking, allow_offline=allow_offline)
+    return ranking
+
+
+def ranking_if_any(reader: RunReader, ranking_id: str | None, *, allow_offline: bool) -> RankingFile | None:
+    """Return the ranking to export beside what needs none. Raises UsageError for an offline run."""
+    ranking = reader.ranking(ranking_id) if ranking_id or reader.newest_head() else None
+    ranking = None if ranking and ranking.head.settings.get("topology") == "none" else ranking
+    _refuse_offline(reader, ranking, allow_offline=allow_offline)
+    return ranking
+
+
+def _refuse_offline(reader: RunReader, ranking: RankingFile | None, *, allow_offline: bool) -> None:
+    if _is_offline(reader, ranking) and not allow_offline:
         raise UsageError(
             f"run {reader.info.id} is a self-test on the embedded offline parts, and teaches nothing; "
             "--allow-offline exports it all the same"
         )
-    return ranking
 
 
-def described_run(reader: RunReader, ranking: RankingFile) -> ExportedRun:
+def _is_offline(reader: RunReader, ranking: RankingFile | None) -> bool:
+    return is_offline(reader, ranking) if ranking else reader.info.agent_offline
+
+
+def described_run(reader: RunReader, ranking: RankingFile | None) -> ExportedRun:
     """Return what the card says of a run."""
+    if ranking is None:
+        return ExportedRun(
+            id=reader.info.id,
+            ranking="none",
+            agent=reader.info.agent,
+            judge="none",
+            rubric="none",
+            offline=_is_offline(reader, None),
+            finished=True,
+            signals={},
+            figures=(),
+        )
     summary = summarize(reader, ranking)
     qualities = judge_qualities(reader, ranking, summary)
     several = len(qualities) > 1
@@ -56,15 +83,20 @@ def described_run(reader: RunReader, ranking: RankingFile) -> ExportedRun:
     )
 
 
-def ranked_groups_of(reader: RunReader, ranking: RankingFile) -> Iterator[RankedGroup]:
-    """Yield the ranked groups of a run in the order of its queries. Raises ArchiveDamaged."""
-    both_orders = ranking.head.settings.get("order") == "both"
+def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool) -> Iterator[RankedGroup]:
+    """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
+    both_orders = ranking is not None and ranking.head.settings.get("order") == "both"
     for name in list(reader.index.queries):
-        ranked = ranking.of(name)
-        if ranked and (query := reader.query(name)):
-            group = group_of(reader, query, ranked)
+        ranked = ranking.of(name) if ranking else None
+        if not (ranked or unranked) or not (query := reader.query(name)):
+            continue
+        if ranking and ranked:
             flagged, cut = _marked(reader, ranked)
+            group = group_of(reader, query, ranked)
             yield RankedGroup(reader.info.id, group, ranked, _judge(ranking), both_orders, flagged, cut)
+        else:
+            nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
+            yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
 
 
 def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
@@ -91,10 +123,9 @@ def _tokens(reader: RunReader, rollout: Rollout) -> Sequence[SampledTokens | Non
     return unpack_tokens(reader.blobs.get(rollout.sampled_tokens), where)
 
 
-def groups_in(folder: Path, ranking_id: str | None) -> int:
-    """Return how many groups a run's ranking holds."""
-    with RunReader(folder) as reader:
-        return len(reader.ranking(ranking_id).groups)
+def groups_in(reader: RunReader, ranking: RankingFile | None, *, unranked: bool) -> int:
+    """Return how many groups `groups_of` yields."""
+    return len(ranking.groups if ranking and not unranked else reader.index.queries)
 
 
 def _judge(ranking: RankingFile) -> str:
