@@ -1,9 +1,11 @@
 """Runs that the consumers' tests export: a plain agent, and one with parallel calls, a nested agent and a handoff."""
 
 import os
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,15 @@ def _agents() -> Callable[[Seen], Say]:
         return Say(calls=calls) if not seen.tool_outputs else Say(calls=(("transfer_to_other", {}),))
 
     return script
+
+
+@pytest.fixture(autouse=True, scope="session")
+def transformers_as_it_is() -> None:
+    """Undo what importing ART does to transformers, which calls what ART puts there with other arguments."""
+    masks: Any = sys.modules.get("transformers.masking_utils")
+    patch: Any = sys.modules.get("art.transformers.patches")
+    if masks and patch:
+        masks._preprocess_mask_arguments = patch._preprocess_mask_arguments
 
 
 @pytest.fixture(scope="session")

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
+WORDS = "Number look up assistant user system tool call"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
-def tiny_tokenizer(template: str = "qwen3") -> Any:
-    """Return a tokenizer whose tokens are bytes and a few words, with one of TRL's own chat templates."""
+def tiny_tokenizer(template: str = "qwen3", *, text: str = WORDS, tokens: int = 300) -> Any:
+    """Return a tokenizer whose tokens are bytes and what `text` repeats, with one of TRL's own chat templates."""
     tokenizers: Any = pytest.importorskip("tokenizers")
     transformers: Any = pytest.importorskip("transformers")
     trl: Any = pytest.importorskip("trl")
     made = tokenizers.ByteLevelBPETokenizer()
-    made.train_from_iterator(["Number look up assistant user system tool call"], vocab_size=300, special_tokens=SPECIAL)
+    made.train_from_iterator([text], vocab_size=tokens, special_tokens=SPECIAL)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=made._tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
