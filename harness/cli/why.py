@@ -29,6 +29,9 @@ _LONGEST_NUMBER = 4
     "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
 )
 @click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
+@click.option(
+    "--html", type=options.FILE, metavar="FILE", help="Write the page of these two, with both paths, to send round."
+)
 @options.setting_option("runs_dir")
 @options.json_option
 @options.wide_option
@@ -40,6 +43,7 @@ def why(
     b: str | None,
     query: str | None,
     ranking: str | None,
+    html: Path | None,
     runs_dir: Path | None,
     *,
     as_json: bool,
@@ -52,14 +56,21 @@ def why(
     """
     from harness.cli.archived_run import find_query, open_run
     from harness.cli.console import stdout
-    from harness.cli.output import print_json
+    from harness.cli.new_files import check_writable, write_new
+    from harness.cli.output import print_json, say
     from harness.report import explain_pair, find_pair, judged_ranking, pair_lines
 
+    check_writable(html)
     run, numbers = _run_and_numbers(run, a, b)
     reader = open_run(run, runs_dir, environ)
     chosen = judged_ranking(reader, ranking)
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
     explanation = _with_meeting(reader, chosen, explain_pair(reader, chosen, pair), environ)
+    if html:
+        from harness.report import pair_page
+
+        write_new(html, pair_page(reader, chosen, pair, explanation), force=True)
+        say(f"the page of these two: {html}", err=True)
     if as_json:
         print_json(explanation.as_json())
     else:

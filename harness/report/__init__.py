@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.report.curve_records import curve_csv, curve_json
     from harness.report.html.comparison.page import write_comparison_page
     from harness.report.html.curve.curve_svg import curve_svg
+    from harness.report.html.pair.page import pair_page
     from harness.report.html.run.page import write_page
     from harness.report.json import judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
@@ -60,6 +61,7 @@ else:
             "junit": "junit_refusal junit_xml",
             "html.comparison.page": "write_comparison_page",
             "html.run.page": "write_page",
+            "html.pair.page": "pair_page",
             "json": "judges_json quality_json run_json share_json",
             "learnt_judges": "judge_profiles profile_json profile_words",
             "judge_quality": "first_wins_meaning judge_qualities share_words",
@@ -145,6 +147,7 @@ __all__ = [
     "open_reasons",
     "overview",
     "pair_lines",
+    "pair_page",
     "pair_table",
     "pair_table_lines",
     "parts_line",

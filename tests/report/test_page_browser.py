@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive import page_name
+from harness.report import explain_pair, find_pair, pair_page
 from harness.report.html.comparison.page import write_comparison_page
 from harness.report.html.run.page import write_page
 from tests.comparisons_by_hand import make, stored
@@ -77,7 +78,12 @@ def pages(tmp_path_factory, evil) -> dict[str, Path]:
     for name, made in comparisons.items():
         with stored(folder / name, made) as reader:
             write_comparison_page(reader, made.comparison, folder / f"{name}.html")
-    written = {name: folder / f"{name}.html" for name in (*built, *comparisons)}
+    for name, pair in {"evil pair": (2, 3), "pair": (1, 4)}.items():
+        archive = built["evil" if "evil" in name else "thirteen"]
+        chosen = find_pair(archive.reader, archive.ranking, next(archive.reader.queries()), *pair)
+        why = explain_pair(archive.reader, archive.ranking, chosen)
+        (folder / f"{name}.html").write_text(pair_page(archive.reader, archive.ranking, chosen, why), "utf-8")
+    written = {name: folder / f"{name}.html" for name in ("evil pair", "pair", *built, *comparisons)}
     return written | {"one of many": folder / "many" / page_name("query-0")}
 
 
@@ -89,7 +95,19 @@ WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize(
-    "name", ["evil", "thirteen", "one", "many", "one of many", "evil comparison", "comparison", "four sides"]
+    "name",
+    [
+        "evil pair",
+        "pair",
+        "evil",
+        "thirteen",
+        "one",
+        "many",
+        "one of many",
+        "evil comparison",
+        "comparison",
+        "four sides",
+    ],
 )
 def test_it_fits_the_window_asks_for_nothing_and_runs_nothing(name, width, scheme, pages, visit):
     seen = visit(pages[name], width, scheme)
@@ -227,7 +245,7 @@ WORST_CONTRAST = """() => {
 
 
 def test_text_has_contrast_enough_to_read(pages, visit):
-    for name in ("evil", "many", "comparison"):
+    for name in ("evil", "many", "comparison", "evil pair", "pair"):
         for scheme in ("light", "dark"):
             worst, where = visit(pages[name], 1280, scheme).page.evaluate(WORST_CONTRAST)
             assert worst >= 4.5, where

@@ -1,0 +1,118 @@
+"""The page of a pair, drawn from a group's records and the explanation of the pair."""
+
+from dataclasses import dataclass
+
+from harness.archive import RankingFile, RunReader
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Rollout
+from harness.report.html.excerpts import ExcerptText, PageRoom, excerpt
+from harness.report.html.facts import Fact
+from harness.report.html.pair.step_rows import step_rows
+from harness.report.html.pair.word_diff import Pieces, word_diff
+from harness.report.summary.bracket import draw_bracket
+from harness.report.summary.match_details import MatchDetails, detail_matches
+from harness.report.summary.pair_table import cycles_sentence
+from harness.report.summary.ranking_line import judge_of
+from harness.report.summary.why import sentences
+from harness.report.summary.why.explanation import ChosenPair
+from harness.report.summary.why.pair_records import DimensionLead, PairExplanation, PairSide
+from harness.report.text import as_sentence, date
+
+_ROOM = PageRoom(together=120_000, least=1_000, most=60_000)
+"""Characters of both paths; each answer has as many again."""
+
+
+@dataclass(frozen=True)
+class ShownSide:
+    """One of the two as the page shows it."""
+
+    side: PairSide
+    name: str
+    answer: ExcerptText
+    pieces: Pieces
+    """The answer, in pieces: marked is what stands in it alone."""
+    said: str | None
+    """What the judge said of it, in a sentence, where no match below has all that was said."""
+
+
+@dataclass(frozen=True)
+class LeadBar:
+    """A dimension's difference as a bar: `share` of the greatest one, below 0 towards A."""
+
+    lead: DimensionLead
+    share: float
+
+
+def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: PairExplanation) -> str:
+    """Return the page of two rollouts: the same archive gives the same text. It names no path of this machine.
+
+    Raises ArchiveDamaged.
+    """
+    from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
+
+    rollouts = {r.index: r for r in pair.group.rollouts}
+    both = rollouts[pair.a], rollouts[pair.b]
+    shown = excerpt(both[0].trajectory, _ROOM.each(2)), excerpt(both[1].trajectory, _ROOM.each(2))
+    pieces = word_diff(shown[0].answer.shown, shown[1].answer.shown)
+    return page_template("pair/page.html.j2").render(
+        why=why,
+        title=as_sentence(sentences.standing_sentence(why)),
+        sentences=[as_sentence(s) for s in (sentences.lead_sentence(why), sentences.matches_sentence(why)) if s],
+        sides=[_side(at, why, shown[at].answer, pieces) for at in (0, 1)],
+        compared=pieces is not None,
+        answers_equal=pieces is not None and not any(own for side in pieces for _, own in side),
+        matches=_matches(reader, pair),
+        bars=_bars(why),
+        cycles=as_sentence(cycles_sentence(why.cycles)) if why.cycles else "",
+        parting=as_sentence(sentences.parting_sentence(why)),
+        rows=step_rows(both, shown),
+        shortened=any(each.limit is not None for each in shown),
+        offer=as_sentence(sentences.meeting_sentence(why)) if sentences.meeting_sentence(why) else "",
+        about=_provenance(reader, ranking, pair.ranking, both),
+    )
+
+
+def _side(at: int, why: PairExplanation, answer: ExcerptText, pieces: tuple[Pieces, Pieces] | None) -> ShownSide:
+    side, said = (why.a, why.b)[at], why.judge[at]
+    words = f"{said.text} (match {said.match}, against rollout {said.opponent})" if said and not why.matches else None
+    return ShownSide(
+        side=side,
+        name=sentences.side_name(side),
+        answer=answer,
+        pieces=pieces[at] if pieces else ((answer.shown, False),),
+        said=side.explanation or words,
+    )
+
+
+def _matches(reader: RunReader, pair: ChosenPair) -> list[MatchDetails]:
+    """Return the matches of the two, A on the left in each."""
+    turned = tuple(_turned(match) if match.a == pair.b else match for match in pair.ranking.matches)
+    ranking: GroupRanking = pair.ranking.model_copy(update={"matches": turned})
+    details = detail_matches(pair.group, ranking, draw_bracket(pair.group, pair.ranking), reader.verdict)
+    return [d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}]
+
+
+def _turned(match: Match) -> Match:
+    sides = {"a": match.b, "b": match.a, "score_a": match.score_b, "score_b": match.score_a}
+    return match.model_copy(update=sides)
+
+
+def _bars(why: PairExplanation) -> list[LeadBar]:
+    greatest = max((abs(lead.difference) for lead in why.dimensions), default=0.0) or 1.0
+    return [LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions]
+
+
+def _provenance(
+    reader: RunReader, ranking: RankingFile, ranked: GroupRanking, both: tuple[Rollout, Rollout]
+) -> list[Fact]:
+    head = ranking.head
+    models = dict.fromkeys(model for rollout in both for model in rollout.effective.models)
+    return [
+        Fact("Run", reader.info.id, date(reader.info.created_at)),
+        Fact("Ranking", head.id, date(head.created_at)),
+        Fact("Models", ", ".join(models) or "not told"),
+        Fact("Judge", judge_of(head)),
+        Fact("Rubric", head.rubric.partition(" ")[0]),
+        Fact("Tournament", f"{ranked.topology}, ranked by {ranked.estimator}"),
+        Fact("Made with", ", ".join(f"{name} {version}" for name, version in reader.info.versions.items())),
+    ]
