@@ -4,6 +4,7 @@ import hashlib
 import re
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -53,7 +54,8 @@ def _environment() -> Environment:
         seconds=text.seconds,
         signed=text.signed,
     )
-    environment.globals["mark_cells"] = _cells
+    functions: dict[str, Any] = {"mark_cells": _cells}
+    environment.globals.update(functions)
     return environment
 
 

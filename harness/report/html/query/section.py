@@ -21,6 +21,7 @@ from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import MatchDetails, detail_matches
 from harness.report.summary.match_verdicts import MATCH_FLAGS, verdict_keys
 from harness.report.summary.notes import jury_lines, notes
+from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.placed_rollouts import score_name
 from harness.report.summary.ranking import group_of
 from harness.transcripts import TranscriptForm, recorded_form
@@ -39,6 +40,8 @@ class QuerySection:
     facts: list[Fact]
     lines: list[StandingsLine]
     matrix: MarksMatrix | None
+    pairs: PairTable | None
+    """Who beat whom; None where fewer than half of the pairs met."""
     failed: list[Rollout]
     seeding: list[SeedLabel]
     scale: tuple[int, int]
@@ -83,6 +86,7 @@ class SectionMaker:
         matches = list(detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
         lines = standings(group, ranking)
+        pairs = pair_table(group, ranking, verdicts)
         return QuerySection(
             id=f"q{number}",
             query=query,
@@ -92,6 +96,7 @@ class SectionMaker:
             facts=group_facts(summary, ranking, spent.verdicts_usd),
             lines=lines,
             matrix=marks_matrix(group, ranking, verdicts),
+            pairs=pairs if pairs.mostly_met and pairs.of > 1 else None,
             failed=[r for r in group.rollouts if r.status == "failed"],
             seeding=seeding_lines(group, ranking),
             scale=seeding_scale(ranking.matches),
