@@ -93,11 +93,13 @@ class GroupJudge:
         self._shared = self._closing = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
-        spending = Purchases()
+        purchases = Purchases()
+        if len(group) == 1 and self._settings.judge != "ruler":
+            return _failed(1, "a single trajectory has nothing to be compared with", purchases)
         try:
             ranked = await ranked_messages(
                 group,
-                progress=spending,
+                progress=purchases,
                 keep_in=shared.verdicts,
                 ceiling=shared.ceiling,
                 **options,
@@ -107,15 +109,16 @@ class GroupJudge:
         except (JudgeFailed, UsageError) as exc:
             if isinstance(exc, UsageError) and not self._has_judged:
                 raise
-            return _failed(len(group), str(exc), spending)
-        rewards = [place.reward for place in ranked.places if place.reward is not None]
+            return _failed(len(group), str(exc), purchases)
+        by_score = self._settings.reward == "score"
+        rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
         if len(rewards) < len(group):
-            return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", spending)
+            return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", purchases)
         explanations = tuple(place.explanation for place in ranked.places)
-        return JudgedGroup(tuple(rewards), explanations, spending, ranked.ranking)
+        return JudgedGroup(tuple(rewards), explanations, purchases, ranked.ranking)
 
 
-def _failed(members: int, why: str, spending: Purchases) -> JudgedGroup:
+def _failed(members: int, why: str, purchases: Purchases) -> JudgedGroup:
     why = on_a_line(why)
     logging.getLogger("arena-harness").warning("a group of %d trajectories has no rewards: %s", members, why)
-    return JudgedGroup(None, (why,) * members, spending)
+    return JudgedGroup(None, (why,) * members, purchases)

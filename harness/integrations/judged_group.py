@@ -32,7 +32,7 @@ class JudgedGroup:
     rewards: tuple[float, ...] | None
     explanations: tuple[str, ...]
     """Of each trajectory its matches in words; of a group that failed, why it failed."""
-    spending: Purchases
+    purchases: Purchases
     ranking: GroupRanking | None = None
 
 
@@ -45,12 +45,12 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
     """
     rankings = [group.ranking for group in judged if group.ranking]
     in_both_orders = [m for ranking in rankings for m in ranking.matches if len(set(m.shown_first)) == 2]
-    prices = [group.spending.usd for group in judged if group.spending.usd is not None]
+    prices = [group.purchases.usd for group in judged if group.purchases.usd is not None]
     figures = {
         "judge/flip_rate": _share([match.flipped for match in in_both_orders]),
         "judge/no_signal": _share([ranking.signal == "none" for ranking in rankings]),
         "judge/failed_groups": _share([group.rewards is None for group in judged]),
-        "judge/calls": float(sum(group.spending.calls for group in judged)),
+        "judge/calls": float(sum(group.purchases.calls for group in judged)),
         "judge/reused": float(sum(ranking.reused for ranking in rankings)),
         "judge/usd": sum(prices) if len(prices) == len(judged) else None,
     }

@@ -27,13 +27,7 @@ def group_rm(judge_model: str | Sequence[str], **options: Any) -> Callable[..., 
     return rm
 
 
-def log_rollout(
-    rollout_id: int,  # noqa: ARG001 - slime names its arguments in this order
-    args: Any,  # noqa: ARG001
-    samples: Sequence[Any],
-    metrics: dict[str, Any] | None,
-    seconds: float,  # noqa: ARG001
-) -> bool:
+def log_rollout(_id: int, _args: Any, samples: Sequence[Any], metrics: dict[str, Any] | None, _seconds: float) -> bool:
     """Add the figures of the judging to what slime logs, as its `--custom-rollout-log-function-path`."""
     if metrics is not None:
         metrics |= joined_figures(figures_in(samples))

@@ -1,5 +1,6 @@
 """The reward function that TRL calls: which completions are a group, what a failed group gets, what is logged."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -34,7 +35,7 @@ class TournamentReward:
         """Return a reward for each completion, or None for all of a group."""
         _check_version()
         chats = [chat_of(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
-        log_metric = columns.get("log_metric", _log_nothing)
+        log_metric = columns.get("log_metric", _log_to_python)
         trainer = getattr(log_metric, "__self__", None)  # the async trainer hands over one whole group, and no logging
         alone = _is_alone(trainer) if self._alone is None else self._alone
         work = partial(self._places, members=_members(trainer) or len(chats), alone=alone, log_metric=log_metric)
@@ -48,15 +49,19 @@ class TournamentReward:
         self, chats: list[Chat], *, members: int, alone: bool, log_metric: Callable[[str, float], None]
     ) -> list[_Place]:
         judged = await self.judge.judge([chats[at : at + members] for at in range(0, len(chats), members)])
-        for name, value in (figures_of(judged) | {"judge/usd_total": self.judge.spent}).items():
+        figures = figures_of(judged)
+        if "judge/usd" in figures:
+            figures["judge/usd_total"] = self.judge.spent
+        for name, value in figures.items():
             log_metric(name, value)
         unjudged = None if alone else self.judge.level
         places = [(group.rewards or (unjudged,) * len(group.explanations), group.explanations) for group in judged]
         return [place for rewards, explanations in places for place in zip(rewards, explanations, strict=True)]
 
 
-def _log_nothing(name: str, value: float) -> None:
-    """Stand in for a trainer's log."""
+def _log_to_python(name: str, value: float) -> None:
+    """Log a figure where the trainer gives nothing to log with."""
+    logging.getLogger("arena-harness").info("%s: %g", name, value)
 
 
 def _members(trainer: Any) -> int | None:

@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness.integrations import trl
-from tests.fake_endpoint import FakeEndpoint, Refuse, block
+from tests.fake_endpoint import FakeEndpoint, Refuse, block, list_judge
 from tests.integrations.conftest import TrlTrainer
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ SKY, NIGHT, GRASS = "Why is the sky blue?", "Why is it dark at night?", "Why is 
 TWO_GROUPS = {SKY: ["fair", "good", "bad"], NIGHT: ["bad", "good one", "fair"]}
 
 
-def reward(judge: FakeEndpoint, **options: Any) -> Any:
+def reward(judge: FakeEndpoint, /, **options: Any) -> Any:
     return trl.reward("j", judge_base_url=judge.base_url, **options)
 
 
@@ -92,6 +92,20 @@ async def test_the_judge_reads_each_tool_result_beside_its_call_though_trl_gives
     assert await reward(judge)(prompts=prompts, completions=completions) == [1, 0]
     path = block(judge.of_judge[0].user, "PATH_A")
     assert path.index('"sky"') < path.index("about the sky") < path.index('"sea"') < path.index("about the sea")
+
+
+async def test_with_ruler_the_rewards_are_the_judges_scores_and_one_alone_has_one_only_then(judge: FakeEndpoint):
+    judge.judge = list_judge(lambda text: {"good": 0.9, "fair": 0.8, "bad": 0.1}[text])
+    trainer = TrlTrainer()
+    by_score = reward(judge, judge="ruler", reward="score")
+    assert await trainer.rewards(by_score, {SKY: ["fair", "bad", "good"]}) == [0.8, 0.1, 0.9]
+    assert trainer.extra["judge"] == ["said: fair", "said: bad", "said: good"]
+    assert "judge/usd" not in trainer.metrics
+    assert "judge/usd_total" not in trainer.metrics
+    assert await trainer.rewards(reward(judge, judge="ruler"), {SKY: ["fair", "bad", "good"]}) == [0.5, 0, 1]
+    one = TrlTrainer(num_generations=1)
+    assert await one.rewards(by_score, {SKY: ["fair"]}) == [0.8]
+    assert await one.rewards(reward(judge), {SKY: ["fair"]}) == [None]
 
 
 async def test_the_ceiling_holds_for_the_whole_training_and_stops_it(judge: FakeEndpoint):
