@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.pair_probability import pair_estimate, probabilities_above
+    from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
     from harness.ranking.pooled import LearntJudge, fit_by, learnt_from
     from harness.ranking.profile import calls_of_judge, learn_profile
     from harness.ranking.query_figures import QueryFigure
@@ -82,7 +82,7 @@ else:
             "profile": "calls_of_judge learn_profile",
             "pooled": "LearntJudge fit_by learnt_from",
             "query_figures": "QueryFigure",
-            "pair_probability": "pair_estimate probabilities_above",
+            "pair_probability": "pair_estimate pair_of_fit probabilities_above",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -151,6 +151,7 @@ __all__ = [
     "match_margins",
     "mean_agreement",
     "pair_estimate",
+    "pair_of_fit",
     "place",
     "plays_for",
     "preferences",

@@ -40,7 +40,12 @@ def probabilities_above(matches: Sequence[Match]) -> Mapping[tuple[int, int], fl
 def pair_estimate(matches: Sequence[Match], a: int, b: int) -> PairEstimate | None:
     """Return what the same fit says of two entrants; None where no judged calls connect them, and as above."""
     entrants, fit = _fit(matches)
-    if fit is None or a not in entrants or b not in entrants:
+    return pair_of_fit(fit, entrants, a, b) if fit else None
+
+
+def pair_of_fit(fit: Fit, entrants: Sequence[int], a: int, b: int) -> PairEstimate | None:
+    """Return what a fit says of two entrants, which it numbers by their place in `entrants`; None as above."""
+    if a not in entrants or b not in entrants:
         return None
     i, j = entrants.index(a), entrants.index(b)
     connected = any(i in part and j in part for part in fit.components)

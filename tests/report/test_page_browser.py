@@ -87,28 +87,14 @@ def pages(tmp_path_factory, evil) -> dict[str, Path]:
     return written | {"one of many": folder / "many" / page_name("query-0")}
 
 
-PAGES = ["evil", "thirteen", "one", "many", "one of many", "evil comparison", "comparison", "four sides"]
+PAGES = "evil,thirteen,one,many,one of many,evil comparison,comparison,four sides,pair,evil pair".split(",")
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "evil pair",
-        "pair",
-        "evil",
-        "thirteen",
-        "one",
-        "many",
-        "one of many",
-        "evil comparison",
-        "comparison",
-        "four sides",
-    ],
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_it_fits_the_window_asks_for_nothing_and_runs_nothing(name, width, scheme, pages, visit):
     seen = visit(pages[name], width, scheme)
     for script in ("0", OPEN_ALL):  # as it opens, and with everything unfolded

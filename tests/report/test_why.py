@@ -189,6 +189,37 @@ def test_the_command_named_makes_two_meet_with_exactly_that_number_of_calls(tmp_
         assert again["ranking"] != why["ranking"]
 
 
+def test_the_command_judges_as_the_ranking_did_where_its_settings_are_not_the_run_s(tmp_path: Path) -> None:
+    changed = Runs(tmp_path / "room")
+    argv = ("run", "Tell me about Lisp.", "--offline", "-n", "5", "-q", "--topology", "anchor", "--order", "single")
+    assert changed(*argv).code == 0
+    for change, calls in (
+        (("--judge-repeats", "2"), 2),
+        (("--order", "both"), 1),  # the other order of the pair is bought already
+        (("--rubric", "research"), 1),
+        (("--judge-model", "offline-features", "--judge-label", "mine"), 1),
+        ((), 0),
+    ):
+        assert changed("rescore", *change, "-q").code == 0
+        why = changed.json("why", "1", "2")
+        before = len(verdicts_of(changed.newest()))
+        assert changed(*shlex.split(why["meet"]["command"])[1:], "-q").code == 0
+        assert (why["meet"]["calls"], len(verdicts_of(changed.newest())) - before) == (calls, calls)
+        assert len(changed.json("why", "1", "2")["matches"]) == 1
+
+
+def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how_sure(tmp_path: Path) -> None:
+    pooled = Runs(tmp_path / "room")
+    (pooled.room.work / "q.jsonl").write_text('{"id": "one", "query": "Lisp?"}\n{"id": "two", "query": "Rome?"}\n')
+    argv = ("run", "--queries", "q.jsonl", "--offline", "-n", "4", "-q", "--topology", "round_robin")
+    assert pooled(*argv, "--estimator", "pooled").code == 0
+    for query in ("one", "two"):
+        why = pooled.json("why", "0", "2", "--query", query)
+        assert why["difference"] == pytest.approx(why["a"]["score"] - why["b"]["score"], abs=2e-6)
+        assert why["sd"] > 0
+        assert (why["p_above"] > 0.5) == (why["difference"] > 0)
+
+
 def test_what_two_of_many_queries_take_to_meet_is_only_their_own_calls(tmp_path: Path) -> None:
     many = Runs(tmp_path / "room")
     (many.room.work / "q.jsonl").write_text('{"id": "one/1", "query": "Lisp?"}\n{"id": "two", "query": "Rome?"}\n')

@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
-from harness.ranking import pair_estimate
+from harness.ranking import pair_estimate, pair_of_fit
 from harness.report.summary.flags import rollout_flags
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, score_of
 from harness.report.summary.pair_table import JudgedPair, judged_pairs, sided_scores, win_cycles
@@ -26,6 +26,7 @@ from harness.report.summary.why.pair_records import (
     PairSide,
 )
 from harness.report.summary.why.paths import first_parting
+from harness.report.summary.why.pooled_fit import pooled_fit
 
 _DIGITS = 6
 
@@ -90,7 +91,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
     a, b = _sides(pair)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
-    difference, sd, p_above = _difference(pair, a, b)
+    difference, sd, p_above = _difference(ranking, pair, a, b)
     paths = {r.index: r.trajectory.path for r in group.rollouts}
     pairs = judged_pairs(ranked.matches, verdicts)
     return PairExplanation(
@@ -138,8 +139,12 @@ def _side(placed: PlacedRollout, group: Sequence[PlacedRollout]) -> PairSide:
     )
 
 
-def _difference(pair: ChosenPair, a: PairSide, b: PairSide) -> tuple[float | None, float | None, float | None]:
-    estimate = pair_estimate(pair.ranking.matches, pair.a, pair.b)
+def _difference(
+    ranking: RankingFile, pair: ChosenPair, a: PairSide, b: PairSide
+) -> tuple[float | None, float | None, float | None]:
+    """Return A less B, its standard deviation and the probability that A is above, as far as anything tells."""
+    pooled = pooled_fit(ranking, pair.ranking)
+    estimate = pair_of_fit(*pooled, pair.a, pair.b) if pooled else pair_estimate(pair.ranking.matches, pair.a, pair.b)
     if estimate:
         figures = (estimate.difference, estimate.sd, estimate.p_above)
         return round(figures[0], _DIGITS) + 0.0, round(figures[1], _DIGITS), round(figures[2], _DIGITS)

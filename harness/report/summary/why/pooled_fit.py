@@ -1,0 +1,42 @@
+"""The fit of a group that `pooled` ranked: the judge is learnt again from the groups of the ranking, as it was then."""
+
+from collections.abc import Sequence
+
+from harness.archive import RankingFile
+from harness.core.rankings import GroupRanking
+from harness.ranking import Comparisons, Fit, comparisons_of, fit_by, learnt_from
+
+_LEARNT_FROM = 2000
+"""As many groups as the ranking itself learns from (tournament/pooling.py)."""
+_ROUNDING = 1e-6
+
+
+def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> tuple[Fit, list[int]] | None:
+    """Return the fit behind a group's places, and its entrants; None where `pooled` did not make them.
+
+    Also None where the fit does not give the scores that the archive holds, as where the judge was learnt elsewhere.
+    """
+    if ranked.estimator != "pooled" or ranked.provisional or not any(match.scores for match in ranked.matches):
+        return None
+    names = sorted(group.query for group in ranking.groups)
+    spread = [names[at * len(names) // min(len(names), _LEARNT_FROM)] for at in range(min(len(names), _LEARNT_FROM))]
+    groups = [calls for name in spread if (group := ranking.of(name)) and len((calls := _calls(group)).first)]
+    entrants = _entrants(ranked)
+    (fit,) = fit_by(learnt_from(groups), [_calls(ranked)])
+    return (fit, entrants) if _gives(fit, ranked, entrants) else None
+
+
+def _entrants(ranked: GroupRanking) -> list[int]:
+    """Return who took part in the tournament: whoever did has a margin."""
+    return [r.index for r in ranked.rollouts if r.margin is not None]
+
+
+def _calls(ranked: GroupRanking) -> Comparisons:
+    return comparisons_of(_entrants(ranked), ranked.matches)
+
+
+def _gives(fit: Fit, ranked: GroupRanking, entrants: Sequence[int]) -> bool:
+    scores = {r.index: r.score for r in ranked.rollouts}
+    estimates: list[float] = fit.estimates.tolist()
+    pairs = [(scores[index], estimate) for index, estimate in zip(entrants, estimates, strict=True)]
+    return all(score is not None and abs(score - estimate) < _ROUNDING for score, estimate in pairs)
