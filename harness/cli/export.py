@@ -25,7 +25,10 @@ _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
     (("style",), ("sft",)),
     (("mixed", "include_anchor"), ("groups", "art")),
     (("include_failed",), ("groups", "art", "atif")),
-    (("no_weak", "include_flagged", "include_cut"), tuple(n for n in EXPORT_FORMATS if n not in {"atif", "csv"})),
+    (
+        ("no_weak", "include_flagged", "include_cut"),
+        tuple(n for n in EXPORT_FORMATS if n not in {"atif", "parquet", "csv"}),
+    ),
 )
 """Options, and the formats that have a use for them."""
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
@@ -88,7 +91,7 @@ def export(
 
     groups: a group a line, with rewards and advantages. sft: the best of each query. dpo: pairs for TRL.
     openai-preference: pairs for OpenAI. art: groups for ART. atif: a trajectory a
-    rollout, for Harbor, of any run. csv: a rollout a row. No model is asked.
+    rollout, for Harbor, of any run. parquet: tables. csv: a rollout a row. No model is asked.
     """
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.formats.training.line_makers import LINES_OF
     from harness.formats.training.losses import Losses
     from harness.formats.training.openai_rules import FEWEST_LINES
+    from harness.formats.training.parquet_rows import PARQUET_TABLES, parquet_rows
     from harness.formats.training.records import TrainingLine
     from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES, ExportRules, Included
     from harness.formats.training.split import WHOLE, read_split, split_of
@@ -44,6 +45,7 @@ else:
             "training.line_makers": "LINES_OF",
             "training.losses": "Losses",
             "training.openai_rules": "FEWEST_LINES",
+            "training.parquet_rows": "PARQUET_TABLES parquet_rows",
             "training.records": "TrainingLine",
             "training.rules": "EXPORT_FORMATS PAIR_CHOICES SFT_STYLES ExportRules Included",
             "training.split": "WHOLE read_split split_of",
@@ -61,6 +63,7 @@ __all__ = [
     "FORMATS",
     "LINES_OF",
     "PAIR_CHOICES",
+    "PARQUET_TABLES",
     "SFT_STYLES",
     "WHOLE",
     "Asked",
@@ -87,6 +90,7 @@ __all__ = [
     "heading",
     "line_faults",
     "pairs_in_text",
+    "parquet_rows",
     "queries_of",
     "query_from",
     "read_messages",

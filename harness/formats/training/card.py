@@ -21,6 +21,8 @@ class ExportedFile:
     split: str
     lines: int
     sha256: str
+    table: str = "default"
+    """What `datasets` calls the table that it holds, or a part of."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ _WHAT = {
     "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
     "art": "A group a line, for ART's `TrajectoryGroup`. An entry with `finish_reason` is a Choice.",
     "atif": "A rollout a line, as a trajectory of ATIF-v1.8, which Harbor reads. Nothing is left out for its rank.",
+    "parquet": "Four tables: rollouts, steps, matches and scores. Nothing is left out.",
     "csv": "A rollout a row. Nothing is left out, so failed and unranked rollouts have empty cells.",
 }
 
@@ -78,11 +81,14 @@ def card_text(content: CardContent) -> str:
 def _head(content: CardContent) -> str:
     """Return the card's head. The files' hash is in it: `datasets` keeps what it read until the head changes."""
     hashed = sha256("".join(file.sha256 for file in content.files).encode()).hexdigest()
-    files = [{"split": file.split, "path": file.name} for file in content.files]
-    config = {"config_name": "default", "description": f"files of sha256 {hashed}", "data_files": files}
+    configs: list[Mapping[str, object]] = []
+    for name in dict.fromkeys(file.table for file in content.files):
+        files = [{"split": file.split, "path": file.name} for file in content.files if file.table == name]
+        config = {"config_name": name, "description": f"files of sha256 {hashed}", "data_files": files}
+        configs.append(config | ({"default": True} if name == "rollouts" else {}))
     columns = declared_columns(content.rules)
     described = {"dataset_info": {"features": columns}} if columns else {}
-    return yaml.safe_dump({"configs": [config], **described, "tags": ["arena-harness"]}, sort_keys=False)
+    return yaml.safe_dump({"configs": configs, **described, "tags": ["arena-harness"]}, sort_keys=False)
 
 
 def _body(content: CardContent) -> Iterator[str]:
@@ -108,7 +114,7 @@ def _file_cells(file: ExportedFile) -> tuple[object, ...]:
 def _rules(content: CardContent) -> Iterator[str]:
     rules = content.rules
     yield "split by a hash of the query's id: " + ", ".join(f"{name} {part:g}" for name, part in content.split.items())
-    if rules.format in {"csv", "atif"}:
+    if rules.format in {"csv", "parquet", "atif"}:
         return
     yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
     yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")

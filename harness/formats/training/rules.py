@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "csv"]
+ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "parquet", "csv"]
 PairChoice = Literal["best-worst", "best-all", "adjacent", "all"]
 SftStyle = Literal["trl", "trl-turns", "openai"]
 Included = Literal["anchor", "failed", "flagged", "cut"]

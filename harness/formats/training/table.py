@@ -51,7 +51,7 @@ def table_rows(group: RankedGroup) -> Iterator[tuple[str, int]]:
     """Yield the line of each rollout, with its line break, and the rollout's index."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     for rollout in group.group.rollouts:
-        cells = _cells(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
+        cells = cells_of(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
         yield csv_line(cells[column] for column in COLUMNS), rollout.index
 
 
@@ -62,7 +62,8 @@ def csv_line(cells: Iterable[Any]) -> str:
     return valid_unicode(line.getvalue())
 
 
-def _cells(group: RankedGroup, rollout: Rollout, place: Ranked) -> dict[str, Any]:
+def cells_of(group: RankedGroup, rollout: Rollout, place: Ranked) -> dict[str, Any]:
+    """Return what is in each of the COLUMNS for a rollout, and more of its place."""
     query = group.group.query
     return place.model_dump() | {
         "run": group.run,

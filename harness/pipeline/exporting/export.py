@@ -36,6 +36,7 @@ from harness.formats import (
     table_rows,
 )
 from harness.pipeline.exporting.files import ExportFiles
+from harness.pipeline.exporting.parquet_files import ParquetFiles, check_pyarrow
 from harness.pipeline.exporting.source import (
     chosen_ranking,
     described_run,
@@ -105,13 +106,16 @@ def export_runs(
     """
     if options.ranking and len(folders) > 1:
         raise UsageError("--ranking names the ranking of one run; name one run with it")
+    if options.rules.format == "parquet":
+        check_pyarrow()
     runs, counts = zip(*(_described(folder, options) for folder in folders), strict=True)
     total, done, state = sum(counts), 0, _State()
-    with ExportFiles(to, force=options.force) as files:
+    with ExportFiles(to, force=options.force) as files, ParquetFiles(files) as tables:
         for folder in folders:
-            for _ in _written_groups(folder, files, options, state):
+            for _ in _written_groups(folder, files, tables, options, state):
                 done += 1
                 on_group(done, total)
+        tables.finish()
         if not state.files:
             return ExportResult((), runs, state.losses, ())
         return _finished(files, options, state, runs)
@@ -133,12 +137,16 @@ def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
     return choose(reader, options.ranking, allow_offline=options.allow_offline)
 
 
-def _written_groups(folder: Path, files: ExportFiles, options: ExportOptions, state: _State) -> Iterator[None]:
+def _written_groups(
+    folder: Path, files: ExportFiles, tables: ParquetFiles, options: ExportOptions, state: _State
+) -> Iterator[None]:
     """Write the groups of a run, one at a time."""
     with RunReader(folder) as reader:
         ranking, turns_of = _ranking(reader, options), turns_from(reader)
         for group in groups_of(reader, ranking, unranked=_takes_unranked(options)):
             records = _RecordHashes(group, ranking.head.id if ranking else "none")
+            if options.rules.format == "parquet":
+                _write_tables(group, files, tables, state, records, split_of(records.query, options.split))
             for text, rollouts in _texts(group, options.rules, state, turns_of):
                 _write(files, options, state, records, text, rollouts)
             yield
@@ -150,7 +158,7 @@ def _texts(
     """Yield the lines of a group, each with its line break and the rollouts behind it."""
     if rules.format == "csv":
         yield from ((row, (index,)) for row, index in table_rows(group))
-    else:
+    elif rules.format != "parquet":
         for line in _lines(group, rules, state, turns_of):
             text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
             if (hashed := sha256(text.encode()).digest()[:16]) in state.seen:
@@ -192,6 +200,17 @@ def _write(
     files.write(SOURCES, json.dumps({"file": name, "line": line} | records.of(rollouts)) + "\n")
 
 
+def _write_tables(
+    group: RankedGroup, files: ExportFiles, tables: ParquetFiles, state: _State, records: "_RecordHashes", split: str
+) -> None:
+    """Write the rows of a group to the tables, and what is behind those of its rollouts to the file of sources."""
+    rows = tables.write(group, split)
+    state.files |= dict.fromkeys(rows, split)
+    name, rollouts = f"{split}-rollouts.parquet", group.group.rollouts
+    for line, rollout in enumerate(rollouts, rows[name] - len(rollouts) + 1):
+        files.write(SOURCES, json.dumps({"file": name, "line": line} | records.of((rollout.index,))) + "\n")
+
+
 class _RecordHashes:
     """The records of a group that stand behind its lines."""
 
@@ -211,7 +230,7 @@ class _RecordHashes:
 def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: Sequence[ExportedRun]) -> ExportResult:
     """Check the files, write the card, and give all their names."""
     is_table = options.rules.format == "csv"
-    written = [files.written(name, state.files[name], heading=is_table) for name in sorted(state.files)]
+    written = [files.written(name, split, heading=is_table) for name, split in sorted(state.files.items())]
     notes = [*_notes(files, options, written)]
     if state.tools_in_reply:
         notes.append(f"{state.tools_in_reply} {_TOOLS_IN_REPLY}")

@@ -33,17 +33,27 @@ class ExportFiles:
 
     def write(self, name: str, text: str) -> int:
         """Add a text of one line, with its line break, to a file, and return the number of the line from 1."""
+        self.write_bytes(name, text.encode())
+        self._parts[name].lines += 1
+        return self._parts[name].lines
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Add bytes to a file, which are no line. Raises CannotWrite."""
         try:
             if name not in self._parts:
                 self._parts[name] = _PartFile(self._folder / f".{name}.{self._mark}.part")
-            return self._parts[name].write(text)
+            self._parts[name].write(data)
         except OSError as exc:
             raise _cannot_write(self._folder / name, exc) from None
+
+    def is_table(self, name: str, table: str, rows: int) -> None:
+        """Say which table a file is that was written as bytes, and how many rows it holds."""
+        self._parts[name].table, self._parts[name].lines = table, rows
 
     def written(self, name: str, split: str, *, heading: bool = False) -> ExportedFile:
         """Return what a file holds so far; a heading is no line of data."""
         part = self._parts[name]
-        return ExportedFile(name, split, part.lines - heading, part.sha256.hexdigest())
+        return ExportedFile(name, split, part.lines - heading, part.sha256.hexdigest(), part.table)
 
     def lines(self, name: str) -> Iterator[str]:
         """Yield the lines of a file as they stand there now."""
@@ -82,14 +92,12 @@ class _PartFile:
         self.path = path
         self.file: IO[bytes] = path.open("xb")
         self.lines = 0
+        self.table = "default"
         self.sha256 = hashlib.sha256()
 
-    def write(self, text: str) -> int:
-        data = text.encode()
+    def write(self, data: bytes) -> None:
         self.file.write(data)
         self.sha256.update(data)
-        self.lines += 1
-        return self.lines
 
     def finish(self) -> None:
         self.file.flush()
