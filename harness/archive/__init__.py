@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.archive.layout import (
         ASIDE,
         Archived,
+        append_label,
         find_archived,
         find_run,
         linked_runs,
@@ -54,7 +55,7 @@ else:
             "comparison_records": "ComparisonHead ComparisonInfo",
             "comparison_store": "ComparisonStore ComparisonWriter",
             "folder_reader": "FolderReader",
-            "layout": "ASIDE Archived find_archived find_run linked_runs "
+            "layout": "ASIDE Archived append_label find_archived find_run linked_runs "
             "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
             "missing": "MissingWork last_unfinished missing_of redacted_of",
@@ -103,6 +104,7 @@ __all__ = [
     "Store",
     "VerdictFolder",
     "VerdictStore",
+    "append_label",
     "attest",
     "attest_addresses",
     "attestation_of",

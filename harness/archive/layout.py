@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from harness.archive.raw_lines import LONGEST
-from harness.archive.run_files import InfoFile, read_file, runs_in
+from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.core.errors import ArchiveDamaged, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import call
 
@@ -124,6 +124,11 @@ def read_labels(folder: Path) -> str | None:
         return read_file(path, LONGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
+
+
+def append_label(folder: Path, line: str) -> None:
+    """Append a line to a run's file of labels. Raises CannotWrite, ArchiveDamaged if no plain file stands there."""
+    append_to_file(folder / LABELS, line)
 
 
 def _kind_of(folder: Path) -> Literal["run", "comparison"] | None:

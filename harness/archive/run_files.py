@@ -157,6 +157,25 @@ def write_file(path: Path, text: str) -> None:
         raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
 
 
+def append_to_file(path: Path, text: str) -> None:
+    """Append lines to RUN/NAME, made (0600) if it is not there, on the disk when this returns.
+
+    A last line without its end gets it first. Raises CannotWrite; ArchiveDamaged if no plain file stands there.
+    """
+    try:
+        with run_folder(path.parent) as run:
+            descriptor = _opened(run, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            with os.fdopen(descriptor, "ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                size = os.fstat(descriptor).st_size
+                torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+                file.write(("\n" * torn + text).encode())
+                file.flush()
+                os.fsync(descriptor)
+    except OSError as exc:
+        raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
+
+
 def remove_strange(run: Path, path: Path) -> None:
     """Remove RUN/NAME or RUN/FOLDER/NAME unless it is a plain file. Raises ArchiveDamaged for a folder.
 
@@ -243,7 +262,7 @@ def _opened(folder: int, path: Path, flags: int) -> int:
     if path.name in {"", ".."}:
         raise ArchiveDamaged(f"{path}: no name of a file")
     try:
-        descriptor = os.open(path.name, flags | _BELOW, dir_fd=folder)
+        descriptor = os.open(path.name, flags | _BELOW, 0o600, dir_fd=folder)
     except OSError:
         _plain(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False), wanted)
         raise

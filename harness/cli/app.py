@@ -34,6 +34,7 @@ _COMMANDS = {
     "schema": "schema",
     "stats": "stats",
     "judges": "judges",
+    "label": "label",
     "report": "report",
     "rank": "rank",
     "doctor": "doctor",

@@ -97,16 +97,20 @@ def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> No
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
+    from harness.pipeline import answer_labels
     from harness.report import (
+        agreement_json,
         is_offline,
         judge_profiles,
         judge_qualities,
+        label_agreement,
         profile_json,
         quality_json,
         summarize,
     )
 
     summary = summarize(reader, ranking)
+    agreement = label_agreement(reader, ranking, answer_labels(reader, None))
     profiles = {profile.judge: profile_json(profile) for profile in judge_profiles(reader, ranking)}
     return {
         "ranking": ranking.head.id,
@@ -115,6 +119,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "rubric": ranking.head.rubric,
         "groups": len(ranking.groups),
         "signals": _signals(summary),
+        "labels": agreement and agreement_json(agreement),
         "judges": [
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
@@ -123,11 +128,14 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
+    from harness.pipeline import answer_labels
     from harness.report import (
+        agreement_words,
         counted,
         is_offline,
         judge_profiles,
         judge_qualities,
+        label_agreement,
         profile_words,
         quality_lines,
         summarize,
@@ -151,6 +159,9 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
             console.print(visible_text(f"  {sentence}"), soft_wrap=True)
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+    if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
+        for sentence in agreement_words(agreement):
+            console.print(sentence, soft_wrap=True, markup=False)
 
 
 def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:

@@ -11,7 +11,7 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.formats.imported import ImportedRun
     from harness.formats.kept_turns import unpack_turns
-    from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text, read_pairs
+    from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
     from harness.formats.training.atif_trajectory import atif_lines
@@ -35,7 +35,7 @@ else:
         {
             "imported": "ImportedRun",
             "kept_turns": "unpack_turns",
-            "labelled_pairs": "Label LabelledPair pairs_in_text read_pairs",
+            "labelled_pairs": "CONTROL Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
             "queries": "Asked queries_of query_from read_queries",
             "training.atif_trajectory": "atif_lines",
@@ -57,6 +57,7 @@ else:
     )
 
 __all__ = [
+    "CONTROL",
     "EXPORT_FORMATS",
     "FAULTS_OF",
     "FEWEST_LINES",

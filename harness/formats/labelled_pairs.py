@@ -14,6 +14,8 @@ from harness.formats.preference_data import as_labelled, is_preference
 from harness.transcripts import Transcript, legible, plain_text
 
 Label = Literal["a", "b", "tie"]
+CONTROL = "control"
+"""The class of a pair that `harness label` drew at random, and did not choose for being doubtful."""
 _EXPECTED = "query, a, b and label (a, b or tie); or query, chosen and rejected"
 
 
@@ -41,6 +43,9 @@ class LabelledPair(BaseModel):
     b: str | LabelledAnswer
     label: Label
     kind: str = Field("", alias="class")
+    query_id: str | None = None
+    rollouts: tuple[int, int] | None = None
+    """Of a label that `harness label` wrote: the query's id in the run, and which rollouts `a` and `b` are."""
 
     @property
     def sides(self) -> tuple[Transcript, Transcript]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
     from harness.pipeline.import_run import import_trajectories
     from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import BlindPair, blind_pairs
     from harness.pipeline.meeting import with_meeting
     from harness.pipeline.plan import (
         JudgingPlan,
@@ -59,6 +60,7 @@ else:
             "comparing.roll_out_quote": "RollOutQuote AnySide",
             "comparing.rolling_out": "queries_asked settings_of_side",
             "label_files": "answer_labels",
+            "labelling": "BlindPair blind_pairs",
             "concurrency": "for_each",
             "costs": "ceiling_of check_prices prices_by_name",
             "cut_short": "what_is_kept",
@@ -82,6 +84,7 @@ else:
 __all__ = [
     "AgentSpec",
     "AnySide",
+    "BlindPair",
     "CompareOptions",
     "ComparisonQuote",
     "ComparisonResult",
@@ -100,6 +103,7 @@ __all__ = [
     "Validation",
     "agent_of_run",
     "answer_labels",
+    "blind_pairs",
     "ceiling_of",
     "changed_settings",
     "check_prices",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.archive import RunReader
 from harness.core.wording import option
-from harness.formats import pairs_in_text, read_pairs
+from harness.formats import CONTROL, LabelledPair, pairs_in_text, read_pairs
 from harness.report import AnswerLabel
 
 
@@ -17,4 +17,9 @@ def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
         pairs = read_pairs(path, option("labels").rstrip("="))
     else:
         pairs = pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
-    return [AnswerLabel(pair.query, pair.sides[0].answer, pair.sides[1].answer, pair.label) for pair in pairs]
+    return [_answer_label(pair) for pair in pairs]
+
+
+def _answer_label(pair: LabelledPair) -> AnswerLabel:
+    a, b = (side.answer for side in pair.sides)
+    return AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, pair.kind == CONTROL)

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from harness.report.html.curve.curve_svg import curve_svg
     from harness.report.html.pair.page import pair_page
     from harness.report.html.run.page import write_page
-    from harness.report.json import judges_json, quality_json, run_json, share_json
-    from harness.report.judge_quality import first_wins_meaning, judge_qualities, share_words
+    from harness.report.json import agreement_json, judges_json, quality_json, run_json, share_json
+    from harness.report.judge_quality import agreement_words, first_wins_meaning, judge_qualities, share_words
     from harness.report.junit import junit_refusal, junit_xml
     from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
     from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
+    from harness.report.summary.label_agreement import label_agreement
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons
     from harness.report.summary.pair_table import pair_table
@@ -62,9 +63,9 @@ else:
             "html.comparison.page": "write_comparison_page",
             "html.run.page": "write_page",
             "html.pair.page": "pair_page",
-            "json": "judges_json quality_json run_json share_json",
+            "json": "agreement_json judges_json quality_json run_json share_json",
             "learnt_judges": "judge_profiles profile_json profile_words",
-            "judge_quality": "first_wins_meaning judge_qualities share_words",
+            "judge_quality": "agreement_words first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown gate_markdown refusal_markdown",
             "comparison_csv": "matches_csv",
             "compared_judges": "compared_qualities",
@@ -74,6 +75,7 @@ else:
             "summary.truths": "AnswerLabel",
             "summary.curve": "CurveTruth judging_curve round_robin_of",
             "summary.judges": "judges_side_by_side",
+            "summary.label_agreement": "label_agreement",
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.pair_table": "pair_table",
@@ -113,6 +115,8 @@ __all__ = [
     "RunLine",
     "TableRow",
     "VerdictLookup",
+    "agreement_json",
+    "agreement_words",
     "beginning",
     "change_against_earlier",
     "change_lines",
@@ -140,6 +144,7 @@ __all__ = [
     "judging_curve",
     "junit_refusal",
     "junit_xml",
+    "label_agreement",
     "match_lines",
     "matches_csv",
     "matches_table",

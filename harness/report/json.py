@@ -12,6 +12,7 @@ from harness.report.summary.figure_record import figure_record
 from harness.report.summary.flags import RolloutFlag, rollout_flags
 from harness.report.summary.judge_choice import choice_sentence, side_notes
 from harness.report.summary.judges import JudgesSideBySide, RankedBy
+from harness.report.summary.label_agreement import LabelAgreement
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
 from harness.report.summary.placed_rollouts import PlacedRollout, placed_rollouts
@@ -146,6 +147,16 @@ def share_json(share: Share) -> dict[str, Any]:
     """Return a share with its count, its whole and its 95 % interval."""
     interval = list(share.interval) if share.whole else None
     return {"count": share.part, "of": share.whole, "share": share.value, "interval": interval}
+
+
+def agreement_json(agreement: LabelAgreement) -> dict[str, Any]:
+    """Return how far a judge agrees with labels, with those drawn at random, and with itself."""
+    return {
+        "pairs": share_json(agreement.labelled),
+        "kappa": agreement.kappa,
+        "control": share_json(agreement.control),
+        "orders": share_json(agreement.orders),
+    }
 
 
 def judges_json(side: JudgesSideBySide) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How far to believe the judge: honesty figures and what each means, in plain words."""
 
 from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from harness.archive import FolderReader, RankingFile, RunReader
 from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary.figures import Tallies, add_tallies
+from harness.report.summary.label_agreement import LabelAgreement
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
 
@@ -125,6 +127,16 @@ def share_words(s: Share, of: str) -> str:
         return f"no {of}"
     low, high = s.interval
     return f"{100 * s.value:.0f} % of {count(s.whole)} {of} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
+
+
+def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
+    """Yield how often the judge agrees with people's labels, and how often with itself."""
+    kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
+    yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pairs')}{kappa}"
+    if agreement.control.whole:
+        yield f"  of these, drawn at random: {share_words(agreement.control, 'pairs')}"
+    if agreement.orders.whole:
+        yield f"  the judge's own two orders say the same on {share_words(agreement.orders, 'pairs')}"
 
 
 def _flips(t: Tally) -> str:

@@ -17,6 +17,11 @@ class AnswerLabel:
     a: str
     b: str
     label: Literal["a", "b", "tie"]
+    query_id: str | None = None
+    rollouts: tuple[int, int] | None = None
+    """Of a label that was given in the run itself: which rollouts `a` and `b` are."""
+    is_control: bool = False
+    """The pair was drawn at random, and not for being doubtful."""
 
 
 class Truths:
