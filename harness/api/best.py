@@ -163,7 +163,7 @@ class _Work:
             ours = isinstance(error, HarnessError)
             why = str(error) if ours else f"the judge raised {type(error).__name__}: {error}"
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
-            forget_frames(error)
+            forget_frames(exc)  # pyright: ignore[reportUnknownArgumentType] - as above
             return None, why
         return ranking, why_missing(ranking, self.store, self.surroundings, self.ceiling)
 

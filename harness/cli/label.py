@@ -74,7 +74,7 @@ def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, 
     try:
         for number, pair in enumerate(pairs, 1):
             _show(pair, number, console, paths=paths)
-            said = _said()
+            said = _said(console)
             if said == "q":
                 break
             if said in _LABELS:
@@ -110,11 +110,10 @@ def _show(pair: BlindPair, number: int, console: Console, *, paths: bool) -> Non
     console.print()
 
 
-def _said() -> str:
+def _said(console: Console) -> str:
     """Return what the person typed, once that is an answer; q at the end of the input."""
     while True:
-        sys.stdout.write(_QUESTION)
-        sys.stdout.flush()
+        console.print(_QUESTION, end="")
         line = sys.stdin.readline()
         said = line.strip().lower()
         if not line or said in {*_LABELS, "s", "q"}:

@@ -7,7 +7,7 @@ frames; in a server, full collections block the loop. So what ends an exception 
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TypeVarTuple, Unpack
+from typing import TypeVarTuple, Unpack, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,10 +16,16 @@ Args = TypeVarTuple("Args")
 
 
 def forget_frames(exc: BaseException | None) -> None:
-    """Take the tracebacks away from an exception, and from those that it was raised from."""
-    while exc is not None and exc.__traceback__ is not None:
-        exc.__traceback__ = None
-        exc = exc.__cause__ or exc.__context__
+    """Take the tracebacks away from an exception, from those that it was raised from, and from those of a group."""
+    waiting, seen = [exc], set[int]()
+    while waiting:
+        if (one := waiting.pop()) is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = None
+        waiting += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
 class WithoutFrames:

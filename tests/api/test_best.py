@@ -244,24 +244,6 @@ def test_wherever_a_cancellation_strikes_no_coroutine_is_left_unawaited():
     assert [str(w.message) for w in caught if "never awaited" in str(w.message)] == []
 
 
-@pytest.mark.parametrize(
-    "script", [answering(1, judge=fair), answering(1, judge=hanging), answering(1, 1, NEVER), answering(1, judge=dead)]
-)
-def test_what_a_call_leaves_to_the_garbage_collector_is_little_whatever_was_cut_off(script: VirtualScript):
-    async def objects_in_cycles(endpoint: VirtualEndpoint) -> int:
-        options: dict[str, Any] = {"judge": "j", "base_url": endpoint.base_url, "deadline": 10} | IMPATIENT
-        await harness.best_of(AGENT, "Which?", n=6, **options)
-        gc.collect()
-        gc.disable()
-        try:
-            await harness.best_of(AGENT, "Which?", n=6, **options)
-            return gc.collect()
-        finally:
-            gc.enable()
-
-    assert served(script, objects_in_cycles) < 100 * 6
-
-
 def test_before_a_deadline_all_pairs_are_judged_at_once():
     best, seconds, endpoint = best_of(answering(1, answer_3="the best"), n=8, deadline=10)
     assert (best.answer, best.judged) == ("the best", True)
