@@ -12,7 +12,7 @@ from harness.core.unicode import valid_unicode
 from harness.formats.training.candidates import RankedGroup
 from harness.formats.training.table import COLUMNS, cells_of
 
-TableRow = Mapping[str, Any]
+ParquetRow = Mapping[str, Any]
 _INTEGERS = {"index", "steps", "input_tokens", "output_tokens"}
 _NUMBERS = set(
     "rank reward advantage score margin uncertainty p_best verified temperature price_usd duration_s".split()
@@ -72,7 +72,7 @@ PARQUET_TABLES: Mapping[str, Mapping[str, str]] = {
 """The columns of each table, by the names of Arrow's types."""
 
 
-def parquet_rows(group: RankedGroup) -> Iterator[tuple[str, TableRow]]:
+def parquet_rows(group: RankedGroup) -> Iterator[tuple[str, ParquetRow]]:
     """Yield the rows of a group, each with the name of its table."""
     for table, rows_of in _ROWS_OF.items():
         for row in rows_of(group):
@@ -80,14 +80,14 @@ def parquet_rows(group: RankedGroup) -> Iterator[tuple[str, TableRow]]:
             yield table, {key: valid_unicode(v) if isinstance(v, str) else v for key, v in named.items()}
 
 
-def _rollouts(group: RankedGroup) -> Iterator[TableRow]:
+def _rollouts(group: RankedGroup) -> Iterator[ParquetRow]:
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     for rollout in group.group.rollouts:
         cells = cells_of(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
         yield {column: cells[column] for column in COLUMNS} | {"flagged": bool(cells["flagged"])}
 
 
-def _steps(group: RankedGroup) -> Iterator[TableRow]:
+def _steps(group: RankedGroup) -> Iterator[ParquetRow]:
     columns = PARQUET_TABLES["steps"]
     for rollout in group.group.rollouts:
         for number, (step, within) in enumerate(_flat(rollout.trajectory.path), 1):
@@ -108,13 +108,13 @@ def _flat(path: tuple[Step, ...]) -> list[tuple[Step, int | None]]:
     return steps
 
 
-def _matches(group: RankedGroup) -> Iterator[TableRow]:
+def _matches(group: RankedGroup) -> Iterator[ParquetRow]:
     names = PARQUET_TABLES["matches"]
     for number, match in enumerate(group.ranked.matches, 1):
         yield {name: getattr(match, name) for name in names if name in type(match).model_fields} | {"match": number}
 
 
-def _scores(group: RankedGroup) -> Iterator[TableRow]:
+def _scores(group: RankedGroup) -> Iterator[ParquetRow]:
     for number, match in enumerate(group.ranked.matches, 1):
         for verdict, first, (ahead, behind) in zip(match.verdicts, match.shown_first, match.scores, strict=False):
             second = match.b if first == match.a else match.a
@@ -122,7 +122,7 @@ def _scores(group: RankedGroup) -> Iterator[TableRow]:
             yield {"match": number, "verdict": verdict} | sides
 
 
-_ROWS_OF: Mapping[str, Callable[[RankedGroup], Iterator[TableRow]]] = {
+_ROWS_OF: Mapping[str, Callable[[RankedGroup], Iterator[ParquetRow]]] = {
     "rollouts": _rollouts,
     "steps": _steps,
     "matches": _matches,
