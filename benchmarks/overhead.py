@@ -70,9 +70,9 @@ async def bare(base_url: str) -> None:
                 tasks.start_soon(one)
 
 
-async def captured(base_url: str, folder: Path) -> None:
-    """Roll out into a run on disk."""
-    info = RunInfo(
+def new_run() -> RunInfo:
+    """Return the information of a run that is made now."""
+    return RunInfo(
         schema_version=1,
         id=f"bench-{time.monotonic_ns()}",
         created_at=datetime.now(UTC),  # noqa: TID251
@@ -82,7 +82,11 @@ async def captured(base_url: str, folder: Path) -> None:
         offline=False,
         versions={},
     )
-    with RunStore.create(folder, info) as store:
+
+
+async def captured(base_url: str, folder: Path) -> None:
+    """Roll out into a run on disk."""
+    with RunStore.create(folder, new_run()) as store:
         await rollout(AGENT, "Go.", n=ROLLOUTS, store=store, base_url=base_url, concurrency=CONCURRENCY)
 
 

@@ -31,13 +31,16 @@ def seed_of(settings: ModelSettings) -> int | None:
 
 def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
     """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
-    if seed is None:
-        return settings
+    return settings if seed is None else with_body(settings, {**_extra_body(settings), "seed": seed})
+
+
+def with_body(settings: ModelSettings, body: dict[str, Any]) -> ModelSettings:
+    """Return settings with another extra body of their requests."""
     # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
-    seeded = object.__new__(type(settings))
-    seeded.__dict__.update(settings.__dict__)
-    seeded.extra_body = {**_extra_body(settings), "seed": seed}
-    return seeded
+    changed = object.__new__(type(settings))
+    changed.__dict__.update(settings.__dict__)
+    changed.extra_body = body
+    return changed
 
 
 def _extra_body(settings: ModelSettings) -> dict[str, Any]:

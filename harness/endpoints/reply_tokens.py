@@ -59,15 +59,16 @@ class ReplyTokens:
         ):
             if counted != len(listed):
                 return f"{len(listed)} ids where usage counts {counted} {name}"
-        if not all(type(i) is int and 0 <= i < _MOST for listed in (prompt, ids) for i in listed):
+        if not all(set(map(type, listed)) <= {int} and _within(listed) for listed in (prompt, ids)):
             return "an id that is no id"
         return SampledTokens(tuple(prompt), tuple(ids), self._told_logprobs(len(ids)))
 
     def _told_logprobs(self, count: int) -> tuple[float, ...] | None:
         """Return the logprobs, None unless there is a number for each id."""
-        if len(self._logprobs) != count or not all(map(_is_number, self._logprobs)):
+        if len(self._logprobs) != count or not set(map(type, self._logprobs)) <= {int, float}:
             return None
-        return tuple(map(float, self._logprobs))
+        logprobs = tuple(map(float, self._logprobs))
+        return logprobs if all(map(math.isfinite, logprobs)) else None
 
     def _note_prompt(self, ids: Any) -> None:
         if self._prompt is None and isinstance(ids, list):
@@ -95,5 +96,5 @@ def _dict(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float | int) and math.isfinite(value)
+def _within(ids: list[int]) -> bool:
+    return not ids or (min(ids) >= 0 and max(ids) < _MOST)

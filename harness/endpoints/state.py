@@ -12,7 +12,7 @@ from harness.endpoints.call_settings import names_set, without
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
-from harness.endpoints.token_requests import NOTHING, TokenRequests, with_body
+from harness.endpoints.token_requests import NOTHING, TokenRequests, asking_for
 
 _Reply = TypeVar("_Reply")
 Send = Callable[[ModelSettings], Awaitable[_Reply]]
@@ -85,7 +85,7 @@ class EndpointState:
             allowed = without(settings, self._refused.of(model))
             asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
             try:
-                reply = await self._gate.send(partial(send, with_body(allowed, asked)), clock)
+                reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if self.tokens.refused(exc, asked) or self._refused.learn(model, exc, names_set(allowed)):
                     continue

@@ -1,7 +1,6 @@
 """Asking a server for token ids: what is sent, and what the run learns of a server that refuses or ignores that."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 import openai
@@ -10,6 +9,7 @@ from agents import ModelSettings
 from harness.core.errors import Refused
 from harness.core.sampled_tokens import SampledTokens, TokenPolicy
 from harness.core.wording import option
+from harness.endpoints.call_settings import with_body
 
 ASKED: Mapping[str, bool] = {
     "logprobs": True,
@@ -89,11 +89,9 @@ class TokenRequests:
         self.note(f"no token ids are recorded: {why}")
 
 
-def with_body(settings: ModelSettings, fields: Mapping[str, bool]) -> ModelSettings:
+def asking_for(settings: ModelSettings, fields: Mapping[str, bool]) -> ModelSettings:
     """Return settings that put `fields` into the request's body, beside what is there and wins."""
-    if not fields:
-        return settings
-    return replace(settings, extra_body={**fields, **cast("dict[str, Any]", settings.extra_body or {})})
+    return with_body(settings, {**fields, **cast("dict[str, Any]", settings.extra_body or {})}) if fields else settings
 
 
 def asks_for_logprobs(settings: ModelSettings) -> bool:

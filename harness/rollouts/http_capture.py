@@ -26,12 +26,8 @@ class WireReply:
     model: str | None = None
     tokens: ReplyTokens | None = None
     """Collects the reply's tokens, if the call asked for them."""
-
-    @property
-    def sampled(self) -> SampledTokens | None:
-        """The reply in tokens, where they are complete."""
-        tokens = self.tokens.tokens() if self.tokens else None
-        return tokens if isinstance(tokens, SampledTokens) else None
+    sampled: SampledTokens | None = None
+    """The reply in tokens, where they were told and are complete."""
 
 
 def capture_reply(tokens: ReplyTokens | None = None) -> tuple[WireReply, Token[WireReply | None]]:

@@ -23,6 +23,7 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
+from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints import (
     Endpoint,
     EndpointState,
@@ -175,9 +176,12 @@ class RecordedModel(Model):
 
     def _hear_tokens(self, wire: WireReply) -> None:
         """Hear what tokens a reply came with. Raises Refused where they are required and there are none."""
+        if wire.tokens is None:
+            return
+        told, wire.tokens = wire.tokens.tokens(), None
+        wire.sampled = told if isinstance(told, SampledTokens) else None
         try:
-            if wire.tokens:
-                self._state.tokens.heard(wire.tokens.tokens())
+            self._state.tokens.heard(told)
         except Refused as exc:
             self._recorder.fatal = exc
             raise

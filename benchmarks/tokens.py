@@ -1,0 +1,81 @@
+"""What `tokens="auto"` costs in CPU against `off`, over HTTP, archived on disk.
+
+    python benchmarks/tokens.py [PAIRS]
+
+Both sides run the agent of overhead.py against one server in another process, which tells tokens only if it is asked:
+each prompt of some hundred tokens, each reply of some dozen, the answer of 650. They take turns (off, auto, auto, off),
+and the ratio is taken pair by pair. CPU is this process's own. Another pair goes to a server that tells no tokens.
+"""
+
+import gc
+import multiprocessing
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from looking_agent import AGENT
+from overhead import CONCURRENCY, ROLLOUTS, cpu, new_run, script
+
+from harness.api import rollout
+from harness.archive import RunStore
+from harness.core.clock import now
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fake_endpoint import FakeEndpoint
+from tests.token_server import TokenServer
+
+Told = Literal["vllm", "ignoring"]
+
+
+def serve(pipe: Any, kind: Told) -> None:
+    """Run the server until the other side hangs up."""
+    with FakeEndpoint(agent=TokenServer(script, kind)).serving() as endpoint:
+        pipe.send(endpoint.base_url)
+        pipe.recv()
+
+
+async def captured(base_url: str, folder: Path, tokens: Literal["off", "auto"]) -> None:
+    """Roll out into a run on disk."""
+    with RunStore.create(folder, new_run()) as store:
+        options: Any = {"n": ROLLOUTS, "store": store, "base_url": base_url, "concurrency": CONCURRENCY}
+        await rollout(AGENT, "Go.", tokens=tokens, **options)
+
+
+def pair(base_url: str, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of both sides, auto and off, each run twice, A B B A: the pace drifts."""
+    off = cpu(captured, base_url, folder, "off")
+    auto = cpu(captured, base_url, folder, "auto") + cpu(captured, base_url, folder, "auto")
+    return auto, off + cpu(captured, base_url, folder, "off")
+
+
+def measure(kind: Told, pairs: int) -> None:
+    """Print the ratio for a server of some kind."""
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, kind), daemon=True)
+    server.start()
+    base_url = ours.recv()
+    with tempfile.TemporaryDirectory() as folder:
+        pair(base_url, Path(folder))  # warm-up
+        gc.collect()
+        gc.freeze()
+        sides = [pair(base_url, Path(folder)) for _ in range(pairs)]
+    ours.send("done")
+    server.join()
+    ratios = sorted(auto / off for auto, off in sides)
+    each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
+    print(f"server {kind}: CPU a rollout: auto {each[0]:.1f} ms, off {each[1]:.1f} ms")
+    print(f"  ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+
+
+def main() -> None:
+    """Print the ratios."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts of four calls, started {now():%Y-%m-%d}")
+    for kind in ("vllm", "ignoring"):
+        measure(kind, pairs)
+
+
+if __name__ == "__main__":
+    main()
