@@ -1,5 +1,6 @@
 """What many calls that judge share: a folder of verdicts, and one ceiling on what all of them spend."""
 
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,33 +9,46 @@ from harness.archive import VerdictFolder
 from harness.core.settings import Settings
 from harness.core.wording import from_python
 from harness.endpoints import Ceiling
-from harness.pipeline import ceiling_of, check_prices, redactor_of, resolve_judge
+from harness.pipeline import Surroundings, ceiling_of, check_prices, redactor_of, resolve_judge
+
+
+class OpenVerdicts:
+    """A folder of verdicts that is open as long as anybody holds this."""
+
+    def __init__(self, folder: VerdictFolder) -> None:
+        """Close the folder when nobody holds this any more, or when the process ends."""
+        self.folder = folder
+        weakref.finalize(self, folder.close)
+
+
+_OPEN = weakref.WeakValueDictionary[Path, OpenVerdicts]()
+"""The folders that this process has open: a folder has one lock, and a process may judge in several places."""
 
 
 @dataclass(frozen=True)
 class SharedJudging:
     """Where verdicts are kept, if they are, and what may be spent."""
 
-    verdicts: VerdictFolder | None
+    verdicts: OpenVerdicts | None
     ceiling: Ceiling
-
-    def close(self) -> None:
-        """Close the folder of verdicts."""
-        if self.verdicts:
-            self.verdicts.close()
 
 
 def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudging:
     """Open the folder of verdicts, or make it. Keys in force, and what `settings` name, are kept out of it.
 
-    Raises UsageError for a judge that cannot be used or has no price under a ceiling; ArchiveLocked, CannotWrite and
-    ArchiveDamaged for the folder.
+    A folder that this process has open is shared. Raises UsageError for a judge that cannot be used or has no price
+    under a ceiling; ArchiveLocked, CannotWrite and ArchiveDamaged for the folder.
     """
     surroundings = surroundings_of(None)
     with from_python():
         judge = resolve_judge(settings, credentials_of(settings, surroundings), None, offline=settings.offline)
         check_prices(settings, judge)
-        ceiling = ceiling_of(settings, judge)
+        verdicts = _opened(folder.resolve(), settings, surroundings) if folder else None
+        return SharedJudging(verdicts, ceiling_of(settings, judge))
+
+
+def _opened(folder: Path, settings: Settings, surroundings: Surroundings) -> OpenVerdicts:
+    if (verdicts := _OPEN.get(folder)) is None:
         redact = redactor_of(None, settings, surroundings.environ)
-        verdicts = VerdictFolder(folder, surroundings.clock(), redact=redact) if folder else None
-    return SharedJudging(verdicts, ceiling)
+        verdicts = _OPEN[folder] = OpenVerdicts(VerdictFolder(folder, surroundings.clock(), redact=redact))
+    return verdicts

@@ -56,7 +56,7 @@ class FolderStore(Generic[ReaderT]):
         self._made_runs_dir = False
         self._at = at
         self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
-        self._lock = FileLock(folder / LOCK, mode=0o600)
+        self._lock = FileLock(folder / LOCK, mode=0o600, thread_local=False)  # another thread may close the folder
         try:
             remove_strange(folder, folder / LOCK)
             self._lock.acquire(timeout=0)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,13 +40,12 @@ class GroupJudge:
         self._folder = None if store is None else Path(store)
         self._tools = list(tools) if tools is not None else None
         self._shared: SharedJudging | None = None
-        self._closing: weakref.finalize[Any, Any] | None = None
         self._has_judged = False
         self._under_way = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: nothing that is open here."""
-        return self.__dict__ | {"_shared": None, "_closing": None, "_has_judged": False, "_under_way": 0}
+        return self.__dict__ | {"_shared": None, "_has_judged": False, "_under_way": 0}
 
     @property
     def level(self) -> float:
@@ -71,7 +69,6 @@ class GroupJudge:
         """
         if self._shared is None:
             self._shared = share_judging(self._settings, self._folder)
-            self._closing = weakref.finalize(self, self._shared.close)  # no trainer says when it is done
         self._under_way += len(groups)
         at_a_time = max(1, self._settings.judge_concurrency // max(1, self._under_way))
         options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time, "tools": self._tools or tools}
@@ -87,10 +84,8 @@ class GroupJudge:
         return [outcome for outcome in judged if isinstance(outcome, JudgedGroup)]
 
     def close(self) -> None:
-        """Close the folder of verdicts. Whoever judges again opens it again."""
-        if self._closing:
-            self._closing()
-        self._shared = self._closing = None
+        """Let go of the folder of verdicts. Whoever judges again opens it again."""
+        self._shared = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
         purchases = Purchases()
@@ -100,7 +95,7 @@ class GroupJudge:
             ranked = await ranked_messages(
                 group,
                 progress=purchases,
-                keep_in=shared.verdicts,
+                keep_in=shared.verdicts and shared.verdicts.folder,
                 ceiling=shared.ceiling,
                 **options,
             )

@@ -40,6 +40,7 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
     """Return what a trainer logs of the groups of a step. What is not known, such as a price, is left out.
 
     `judge/flip_rate` is the share of pairs, of those judged in both orders, whose orders name opposite winners;
+    `judge/reliability` and `judge/first_side` are means over groups of what a GroupRanking says under those names;
     `judge/no_signal` the share of the groups with rewards in which the judge told nobody apart; `judge/failed_groups`
     the share of groups without rewards; `judge/calls` and `judge/reused` are verdicts, `judge/usd` what they cost.
     """
@@ -48,6 +49,8 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
     prices = [group.purchases.usd for group in judged if group.purchases.usd is not None]
     figures = {
         "judge/flip_rate": _share([match.flipped for match in in_both_orders]),
+        "judge/reliability": _mean([ranking.reliability for ranking in rankings]),
+        "judge/first_side": _mean([ranking.first_side for ranking in rankings]),
         "judge/no_signal": _share([ranking.signal == "none" for ranking in rankings]),
         "judge/failed_groups": _share([group.rewards is None for group in judged]),
         "judge/calls": float(sum(group.purchases.calls for group in judged)),
@@ -66,3 +69,8 @@ def joined_figures(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _share(marks: Sequence[bool]) -> float | None:
     return sum(marks) / len(marks) if marks else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -43,6 +43,8 @@ async def test_a_group_gets_the_rewards_of_a_tournament_and_its_figures_go_to_sl
     assert logged == {
         "rollout/length": 3,
         "judge/flip_rate": 0,
+        "judge/reliability": pytest.approx(0.9, abs=0.1),
+        "judge/first_side": pytest.approx(0),
         "judge/no_signal": 0,
         "judge/failed_groups": 0,
         "judge/calls": 8,

@@ -2,12 +2,15 @@
 
 import inspect
 import pickle  # noqa: TID251 - the async trainer sends the function to another process so
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import harness
+from harness.archive import VerdictFolder
+from harness.core.clock import now
 from harness.integrations import trl
 from tests.fake_endpoint import FakeEndpoint, Refuse, block, list_judge
 from tests.integrations.conftest import TrlTrainer
@@ -30,6 +33,8 @@ async def test_each_prompt_is_a_tournament_and_its_figures_go_to_the_trainers_lo
     usd = pytest.approx(12 * (1000 * 1 + 200 * 2) / 1e6)
     assert {name: value for name, (value,) in trainer.metrics.items()} == {
         "judge/flip_rate": 0,
+        "judge/reliability": pytest.approx(0.9, abs=0.1),
+        "judge/first_side": pytest.approx(0),
         "judge/no_signal": 0,
         "judge/failed_groups": 0,
         "judge/calls": len(judge.of_judge),
@@ -154,3 +159,17 @@ async def test_a_trl_that_counts_a_missing_reward_as_0_is_refused(
     with pytest.raises(harness.UsageError, match=r"trl 1\.15\.2 .* install trl>=1\.16"):
         await TrlTrainer().rewards(reward(judge), TWO_GROUPS)
     assert not judge.requests
+
+
+async def test_functions_of_one_process_share_a_store_and_the_last_one_gives_it_back(
+    judge: FakeEndpoint, tmp_path: Path
+):
+    trainer, groups = TrlTrainer(num_generations=2), {SKY: ["good", "bad"]}
+    functions = [reward(judge, store=tmp_path / "verdicts") for _ in range(2)]
+    assert [await trainer.rewards(function, groups) for function in functions] == [[1, 0], [1, 0]]
+    assert trainer.metrics["judge/reused"] == [0, len(judge.requests)]
+    functions.pop().judge.close()
+    closing = threading.Thread(target=functions.clear)  # TRL's loop is in a thread of its own
+    closing.start()
+    closing.join()
+    VerdictFolder(tmp_path / "verdicts", now()).close()
