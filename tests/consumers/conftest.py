@@ -29,6 +29,14 @@ plain = Agent(name="plain", instructions="Answer.")
 Exported = Callable[..., Path]
 
 
+@pytest.fixture(autouse=True)
+def transformers_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what the import of ART does to transformers: with it no other test of the process can run a model."""
+    if patches := sys.modules.get("art.transformers.patches"):
+        original = patches.__dict__["_preprocess_mask_arguments"]
+        monkeypatch.setattr("transformers.masking_utils._preprocess_mask_arguments", original)
+
+
 def _number(text: str) -> int:
     return int("".join(c for c in text if c.isdigit()) or 0)
 

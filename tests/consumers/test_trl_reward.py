@@ -96,6 +96,7 @@ def test_beside_another_reward_function_a_group_without_verdicts_gets_equal_rewa
 
 def test_the_async_trainers_worker_scores_a_whole_group_with_a_function_that_was_pickled(endpoint: FakeEndpoint):
     worker: Any = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
+    pytest.importorskip("accelerate").PartialState()  # as the worker's process begins
     function = pickle.loads(pickle.dumps(reward("j", judge_base_url=endpoint.base_url)))
     endpoint.judge = by_length_but_of_grass
     loop = SimpleNamespace(
