@@ -4,8 +4,8 @@ import csv
 import json
 import os
 import shutil
-import signal
-import time
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import harness as arena
 from harness.core.errors import NothingRankable, UsageError
 from harness.pipeline.exporting import export as exporting
 from tests.cli.conftest import Command, number
-from tests.nursery import Nursery
+from tests.nursery import clean_environment
 
 
 def lines_of(path: str) -> list[Any]:
@@ -184,16 +184,26 @@ def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
     assert not Path("new").exists()
 
 
-def test_ctrl_c_ends_an_export_with_130_and_leaves_no_file(plain: Command, nursery: Nursery, tmp_path: Path):
-    (run,) = Path("runs").iterdir()
-    copies = [shutil.copytree(run, f"copies/{number}/{run.name}") for number in range(200)]
-    born = nursery.start(["export", *map(str, copies), "--format", "csv", "-o", "out"], tmp_path)
-    while not list(tmp_path.glob("out/.train.csv.*.part")):
-        time.sleep(0.002)
-    os.kill(born.pid, signal.SIGINT)
-    done = nursery.wait(born, timeout_s=60)
-    assert done.code == 130, done.err
-    assert "Traceback" not in done.err
+@pytest.mark.process
+def test_ctrl_c_ends_an_export_with_130_and_leaves_no_file(plain: Command):
+    interrupted = """
+import os, runpy, signal, sys
+from harness.pipeline.exporting.files import ExportFiles
+written = ExportFiles.write
+
+def write(self, name, text):
+    if (line := written(self, name, text)) == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    return line
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ExportFiles.write = write
+sys.argv = "harness export --format csv -o out".split()
+runpy.run_module("harness", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], env=clean_environment(), capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
     assert not Path("out").exists()
 
 
