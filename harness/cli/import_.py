@@ -18,9 +18,14 @@ from harness.core.errors import UsageError, did_you_mean, quoted
     nargs=-1,
     required=True,
     type=options.FILE,
-    help="JSONL, or JSON with one trajectory or a list of them.",
+    help="JSONL, JSON with one trajectory or a list of them, or a folder of JSONL.",
 )
-@click.option("--format", "format_", metavar="[messages|atif]", help="[default: as each trajectory shows]")
+@click.option(
+    "--format",
+    "format_",
+    metavar="FORMAT",
+    help="messages, atif, groups, sft, dpo or openai-preference. [default: as each object shows]",
+)
 @click.option("--first-is-anchor", is_flag=True, help="The first trajectory of each query is the greedy one.")
 @click.option("--name", default="imported", help="A name for the agent that made them. [default: imported]")
 @options.setting_options("redact", "runs_dir")
@@ -39,8 +44,9 @@ def import_(
     """Make a run of trajectories made elsewhere, to be ranked by rescore. No model is asked.
 
     Chat messages: an object a trajectory with `messages`, and optionally query_id, id, reward, reference, metadata.
-    ATIF: Harbor's Agent Trajectory Interchange Format. Trajectories with one query id, else those with one first user
-    message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
+    ATIF: Harbor's Agent Trajectory Interchange Format. Training data, as export writes it: groups with their rewards,
+    pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first user message,
+    form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """
     from harness import pipeline
     from harness.cli.output import print_json, say
@@ -65,6 +71,10 @@ def import_(
         print_json({"run": folder.name, "path": str(folder), "groups": groups, "not_kept": imported.unplaced})
         return
     say(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
+    if imported.places:
+        say(f"{counted(len(imported.places), 'query', 'queries')} ranked as the file says; no judge was asked")
+        say(f"\nnext: {program()} show {shlex.quote(str(folder))}")
+        return
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
     command = f"{program()} rescore {shlex.quote(str(folder))} --judge-model MODEL"

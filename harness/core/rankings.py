@@ -67,6 +67,19 @@ class Agreement(Record):
     """Rank correlation of the margins; None where one juror's are all equal, or with less than two items."""
 
 
+class ImportedLine(Record):
+    """A line of training data that was imported, and what its folder says is behind it."""
+
+    sha256: str
+    """Of the line, without its line break."""
+    run: str
+    ranking: str
+    query: str
+    rollouts: tuple[int, ...]
+    records: str
+    """The sha256 of the records of ranking and rollouts."""
+
+
 class GroupRanking(Record):
     """The ranking of one query's rollouts, one line of a rankings file."""
 
@@ -105,5 +118,13 @@ class GroupRanking(Record):
     """Keys of jurors' verdicts that failed where the other jurors' stood in."""
     agreement: tuple[Agreement, ...] = ()
     """One for each two jurors."""
+    origin: str | None = None
+    """The format that it was imported from; None for a ranking made here."""
+    judge: str | None = None
+    """Who judged an imported group, as its file says."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """The better and the worse rollout of each imported preference, in the order of the file."""
+    lines: tuple[ImportedLine, ...] = ()
+    """The lines that it was imported from, of which it is known what is behind them."""
     basis: str = ""
     """Which records of the rollouts it rests on (`Group.basis`): with others on disk it is out of date."""

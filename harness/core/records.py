@@ -124,8 +124,15 @@ class Query(Record):
     items: tuple[Mapping[str, JsonValue], ...] | None = None
     reference: str | None = None
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+    origin_id: str | None = None
+    """The id that it came with, where another imported group had it already."""
     redacted: bool = False
     """What was asked is no longer here as it was: something that must not be kept was taken out."""
+
+    @property
+    def exported_id(self) -> str:
+        """The id by which training data names it: the one that it came with."""
+        return self.origin_id or self.id
 
     def agent_input(self) -> Any:
         """Return what the SDK's runner is given: the text, or a fresh list of the items."""

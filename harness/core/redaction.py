@@ -32,7 +32,18 @@ _IDS = {
     "Cap": {"dimension"},
     "Agreement": {"jurors"},
     "Match": {"verdicts"},
-    "GroupRanking": {"query", "topology", "estimator", "failed_verdicts", "verdicts", "absent_verdicts", "basis"},
+    "GroupRanking": {
+        "query",
+        "topology",
+        "estimator",
+        "failed_verdicts",
+        "verdicts",
+        "absent_verdicts",
+        "basis",
+        "origin",
+        "judge",
+    },
+    "ImportedLine": {"sha256", "run", "ranking", "query", "records"},
     "RankingHead": {"id", "judge", "rubric", "settings"},
 }
 """Fields by which records find one another: patterns leave them alone, keys do not."""

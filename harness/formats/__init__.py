@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.formats.training.split import WHOLE, read_split, split_of
     from harness.formats.training.table import heading, table_rows
     from harness.formats.training.token_fields import TokenCounts
+    from harness.formats.training_lines.origins import SOURCES, line_hash
     from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
     from harness.formats.turns import Turn, turns_of
 else:
@@ -51,6 +52,7 @@ else:
             "training.split": "WHOLE read_split split_of",
             "training.table": "heading table_rows",
             "training.token_fields": "TokenCounts",
+            "training_lines.origins": "SOURCES line_hash",
             "trajectory_files": "FORMATS Format read_trajectories",
             "turns": "Turn turns_of",
         },
@@ -66,6 +68,7 @@ __all__ = [
     "PAIR_CHOICES",
     "PARQUET_TABLES",
     "SFT_STYLES",
+    "SOURCES",
     "WHOLE",
     "Asked",
     "CardContent",
@@ -90,6 +93,7 @@ __all__ = [
     "group_may_go_in",
     "heading",
     "line_faults",
+    "line_hash",
     "pairs_in_text",
     "parquet_rows",
     "queries_of",

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from harness.core.errors import quoted
 from harness.core.records import Step, Usage
-from harness.formats.imported import ImportedTrajectory
+from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.step_parts import content_text, function_step, join_texts, steps_without_call
 

@@ -16,6 +16,7 @@ from harness.core.errors import quoted
 from harness.core.records import BUILT_LATER
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
+from harness.formats.messages import checked_messages
 from harness.formats.turns import Message, Tool, Turn
 
 _TOKEN_KEYS = ("prompt_token_ids", "token_ids", "logprobs")
@@ -62,6 +63,18 @@ def turns_of_messages(messages: Sequence[JsonObject], conversation: Conversation
         conversation.turn(plain, begin, end, _tokens(messages[begin:end], begin + 1))
         for begin, end in masked_runs(mask)
     )
+
+
+def turns_after(
+    prompt: Sequence[JsonObject], reply: Sequence[JsonObject], conversation: Conversation
+) -> tuple[Turn, ...]:
+    """Return the turns of a reply, after a prompt of which the model said nothing. Raises ValueError."""
+    messages = checked_messages([dict(message) for message in (*prompt, *reply)])
+    shown = [{**message, "weight": 0} for message in messages[: len(prompt)]]
+    turns = turns_of_messages([*shown, *messages[len(prompt) :]], conversation)
+    if not turns:
+        raise ValueError("no message is one that the assistant said there")
+    return turns
 
 
 def masked_runs(mask: Sequence[object]) -> Iterator[tuple[int, int]]:

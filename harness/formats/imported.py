@@ -1,43 +1,16 @@
-"""A trajectory made elsewhere, whatever its format, and the run that the archive makes of many."""
+"""The run that the archive makes of trajectories from elsewhere."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, count
 
-from pydantic import Field, JsonValue, SkipValidation
-
-from harness.core.records import Effective, Failure, Query, Record, Rollout, Sampling, Step, Trajectory, Usage
+from harness.core.records import Effective, Query, Rollout, Sampling, Trajectory
+from harness.formats.imported_places import ImportedPlaces
+from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
-from harness.formats.turns import Turn
-
-
-class ImportedTrajectory(Record):
-    """One trajectory as read. What the file does not say is None."""
-
-    format: str
-    query: str
-    query_id: str | None = None
-    id: str | None = None
-    path: tuple[Step, ...] = ()
-    answer: str = ""
-    reward: float | None = None
-    reference: str | None = None
-    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
-    instructions: str | None = None
-    tool_names: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    temperature: float | None = None
-    usage: Usage = Usage()
-    price_usd: float | None = None
-    failure: Failure | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    turns: SkipValidation[tuple[Turn, ...]] = ()
-    """The messages as they came; none where a format holds steps alone."""
-    unplaced: tuple[str, ...] = ()
-    """What else stood there, and no record has a place for, each thing by its name."""
 
 
 @dataclass
@@ -58,17 +31,56 @@ class ImportedRun:
     unplaced: Counter[str] = field(default_factory=Counter[str])
     """In how many trajectories so far each thing stood that no record has a place for."""
 
+    places: dict[str, ImportedPlaces] = field(default_factory=dict[str, ImportedPlaces])
+    """What lines of training data say of their rollouts, by query id."""
+    _ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """The id of a query here, by the id there and the key of its line."""
+    _taken: set[str] = field(default_factory=set[str])
+    _indices: dict[tuple[str, object], int] = field(default_factory=dict[tuple[str, object], int])
+    """The rollouts so far that have a number or a content of their own, by query id."""
+
     def query(self, trajectory: ImportedTrajectory) -> Query | None:
         """Return a trajectory's query if it is the first of its group, else None."""
-        query = _query(trajectory)
+        query = self._query(trajectory)
         return None if query.id in self.counts else query
 
-    def rollout(self, trajectory: ImportedTrajectory) -> Rollout:
-        """Return a trajectory as the next rollout of its group."""
-        query = _query(trajectory)
-        index = self.counts.get(query.id, 0)
-        self.counts[query.id] = index + 1
+    def rollout(self, trajectory: ImportedTrajectory) -> Rollout | None:
+        """Return a trajectory as the next rollout of its group; None for one that is there already."""
+        query = self._query(trajectory)
         self.unplaced.update(set(trajectory.unplaced))
+        index, is_new = self._index(query.id, trajectory)
+        rollout = self._made(query, index, trajectory) if is_new else None
+        if trajectory.line:
+            places = self.places.setdefault(query.id, ImportedPlaces(trajectory.line))
+            places.add(index, trajectory)
+            if rollout:
+                places.add_rollout(rollout)
+        return rollout
+
+    def _query(self, trajectory: ImportedTrajectory) -> Query:
+        """Return the query of a trajectory. A group of its own whose id is taken gets another one here."""
+        query = query_from(trajectory.query, reference=trajectory.reference, id=trajectory.query_id)
+        name = query.id, trajectory.line.key if trajectory.line else ""
+        if name not in self._ids:
+            others = (f"{query.id}#{number}" for number in count(2))
+            self._ids[name] = next(each for each in chain((query.id,), others) if each not in self._taken)
+            self._taken.add(self._ids[name])
+        here = self._ids[name]
+        return query if here == query.id else query.model_copy(update={"id": here, "origin_id": query.id})
+
+    def _index(self, query: str, trajectory: ImportedTrajectory) -> tuple[int, bool]:
+        """Return the number of a rollout, and whether it is a new one."""
+        key = query, trajectory.content if trajectory.index is None else trajectory.index
+        if key[1] is not None and key in self._indices:
+            return self._indices[key], False
+        number = self.counts.get(query, 0)
+        self.counts[query] = number + 1
+        index = number if trajectory.index is None else trajectory.index
+        if key[1] is not None:
+            self._indices[key] = index
+        return index, True
+
+    def _made(self, query: Query, index: int, trajectory: ImportedTrajectory) -> Rollout:
         model = trajectory.models[0] if trajectory.models else None
         started_at = trajectory.started_at or self.at
         ended_at = trajectory.ended_at or started_at
@@ -78,7 +90,7 @@ class ImportedRun:
             index=index,
             origin=trajectory.format,
             origin_id=trajectory.id,
-            role="anchor" if self.first_is_anchor and index == 0 else "sample",
+            role=trajectory.role or ("anchor" if self.first_is_anchor and index == 0 else "sample"),
             requested=Sampling(temperature=trajectory.temperature, model=model),
             effective=Effective(uniform=False, models=trajectory.models),
             status="failed" if trajectory.failure else "ok",
@@ -94,7 +106,3 @@ class ImportedRun:
             started_at=started_at,
             duration_s=max((ended_at - started_at).total_seconds(), 0.0),
         )
-
-
-def _query(trajectory: ImportedTrajectory) -> Query:
-    return query_from(trajectory.query, reference=trajectory.reference, id=trajectory.query_id)

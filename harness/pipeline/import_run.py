@@ -3,15 +3,18 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
-from harness.archive import RunInfo, RunStore, new_run_id
+from harness.archive import RankingHead, RunInfo, RunStore, new_run_id
 from harness.core.settings import Settings, as_written
 from harness.formats import Format, ImportedRun, read_trajectories
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attested
+
+_MOST_JUDGES = 8
 
 
 def import_trajectories(
@@ -48,5 +51,27 @@ def import_trajectories(
         for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):
                 store.add_query(query)
-            store.add_rollout(importing.rollout(foreign))
+            if rollout := importing.rollout(foreign):
+                store.add_rollout(rollout)
+        if importing.places:
+            _add_ranking(store, importing, settings)
         return store.folder, importing
+
+
+def _add_ranking(store: RunStore, importing: ImportedRun, settings: Settings) -> None:
+    """Write the places that came with the rollouts as a ranking, for which no judge was asked."""
+    judges = dict.fromkeys(places.origin.judge for places in importing.places.values() if places.origin.judge)
+    head = RankingHead(
+        id=f"{importing.at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+        created_at=importing.at,
+        settings=as_written(settings),
+        judge={"model": ", ".join(islice(judges, _MOST_JUDGES)) or "imported"},
+        rubric="imported",
+    )
+    writer = store.open_ranking(head)
+    try:
+        for query, places in importing.places.items():
+            writer.add(places.ranking(query))
+        writer.finish()
+    finally:
+        writer.close()

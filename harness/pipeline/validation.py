@@ -97,7 +97,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.provisional else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)
-        if group is None:
+        if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
         again = anyio.run(rank_part, TournamentRanker(recorded_jury(verdicts, settings), rules), group, settings)

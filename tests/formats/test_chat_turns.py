@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats import Turn, read_trajectories, unpack_turns
-from harness.formats.imported import ImportedTrajectory
+from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.sequences import sequences_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.formats import ImportedRun, read_trajectories
-from harness.formats.imported import ImportedTrajectory
+from harness.formats.imported_trajectory import ImportedTrajectory
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "sky"}'}}
 CHAT: dict[str, Any] = {

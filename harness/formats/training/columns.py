@@ -20,6 +20,8 @@ _SEQUENCE: Mapping[str, DatasetsType] = {
     "messages": _OBJECTS,
     "tools": _OBJECTS,
     "message_mask": ["int64"],
+    "within": "string",
+    "output_schema": "json",
     "token_ids": ["int64"],
     "token_mask": ["int64"],
     "logprobs": ["float64"],
@@ -35,6 +37,7 @@ _GROUP: Mapping[str, DatasetsType] = {
             "reward": "float64",
             "advantage": "float64",
             "uncertainty": "float64",
+            "failed": "string",
             "sequences": [_SEQUENCE],
         }
     ],

@@ -17,6 +17,9 @@ def preference_pairs(
     group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
 ) -> Iterator[RankedPair]:
     """Yield the pairs of a group that the judging bears out; the others are counted. `choices` are best first."""
+    if group.ranked.pairs:
+        yield from _imported(group.ranked.pairs, choices, rules, losses)
+        return
     probabilities = probabilities_above(group.ranked.matches)
     sound: list[RankedPair] = []
     for pair in chosen_pairs(choices, rules.pairs):
@@ -26,6 +29,17 @@ def preference_pairs(
         else:
             sound.append(pair)
     sound.sort(key=lambda pair: -_gap(*pair))
+    if rules.per_query is not None and len(sound) > rules.per_query:
+        losses.add("pair", f"more than {rules.per_query} of a query", len(sound) - rules.per_query)
+    yield from islice(sound, rules.per_query)
+
+
+def _imported(
+    pairs: Sequence[tuple[int, int]], choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+) -> Iterator[RankedPair]:
+    """Yield imported preferences as they came: whoever made them chose the pairs, and holds that they are sound."""
+    left = {candidate.index: candidate for candidate in choices}
+    sound = [(left[better], left[worse]) for better, worse in pairs if better in left and worse in left]
     if rules.per_query is not None and len(sound) > rules.per_query:
         losses.add("pair", f"more than {rules.per_query} of a query", len(sound) - rules.per_query)
     yield from islice(sound, rules.per_query)

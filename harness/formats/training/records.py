@@ -42,13 +42,13 @@ def group_records(
         standardized = advantages([Fraction(reward) for reward in gained])
         members = sorted(zip(choices, gained, standardized, strict=True), key=lambda member: member[0].index)
         record = {
-            "query_id": group.group.query.id,
+            "query_id": group.group.query.exported_id,
             "signal": group.ranked.signal,
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
         sequences = [sequence for candidate in choices for sequence in candidate.sequences]
-        lost = tuple(name for sequence in sequences for name in lost_of(sequence))
+        lost = tuple(name for sequence in sequences for name in sequence.lost)
         indices = tuple(candidate.index for candidate, _, _ in members)
         yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
 
@@ -60,6 +60,7 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
         "reward": reward,
         "advantage": advantage,
         "uncertainty": candidate.place.uncertainty,
+        **({"failed": failure.kind} if (failure := candidate.rollout.failure) else {}),
         "sequences": [
             {
                 "agent": s.agent,
@@ -68,10 +69,17 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
                 "tools": list(s.tools),
                 "message_mask": list(s.message_mask),
                 **token_fields(s),
+                **_unusual(s.turns[-1]),
             }
             for s in candidate.sequences
         ],
     }
+
+
+def _unusual(turn: Turn) -> dict[str, Any]:
+    """Return what most sequences do not have: a call of a tool that a nested agent answers, a schema of the answer."""
+    within = {"within": turn.within} if turn.within else {}
+    return within | ({"output_schema": dict(turn.output_schema)} if turn.output_schema else {})
 
 
 def sft_records(

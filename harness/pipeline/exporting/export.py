@@ -10,12 +10,14 @@ from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import CannotWrite, UsageError
+from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
 from harness.formats import (
     FAULTS_OF,
     FEWEST_LINES,
     LINES_OF,
+    SOURCES,
     WHOLE,
     CardContent,
     ExportedFile,
@@ -32,6 +34,7 @@ from harness.formats import (
     group_may_go_in,
     heading,
     line_faults,
+    line_hash,
     split_of,
     table_rows,
 )
@@ -46,7 +49,6 @@ from harness.pipeline.exporting.source import (
     turns_from,
 )
 
-SOURCES = "sources.jsonl"
 _TOOLS_IN_REPLY = (
     "lines hold results of tools inside chosen or rejected: TRL's DPO has no mask, and trains these results as if the "
     "model had said them (--final-answer moves a shared tool exchange into the prompt)"
@@ -190,14 +192,19 @@ def _write(
 ) -> None:
     """Write a line to the file of its query's part, and what is behind it to the file of sources."""
     is_table = options.rules.format == "csv"
-    split = split_of(records.query, options.split)
+    split = split_of(records.exported_id, options.split)
     name = f"{split}.csv" if is_table else f"{split}.jsonl"
     if name not in state.files:
         state.files[name] = split
         if is_table:
             files.write(name, heading())
     line = files.write(name, text)
-    files.write(SOURCES, json.dumps({"file": name, "line": line} | records.of(rollouts)) + "\n")
+    files.write(_sources_of(name), json.dumps({"file": name, "line": line} | records.of(rollouts, text)) + "\n")
+
+
+def _sources_of(name: str) -> str:
+    """Return the name of a file's part of the sources, which are in the order of the files whatever was asked first."""
+    return f"{name}.{SOURCES}"
 
 
 def _write_tables(
@@ -208,7 +215,7 @@ def _write_tables(
     state.files |= dict.fromkeys(rows, split)
     name, rollouts = f"{split}-rollouts.parquet", group.group.rollouts
     for line, rollout in enumerate(rollouts, rows[name] - len(rollouts) + 1):
-        files.write(SOURCES, json.dumps({"file": name, "line": line} | records.of((rollout.index,))) + "\n")
+        files.write(_sources_of(name), json.dumps({"file": name, "line": line} | records.of((rollout.index,))) + "\n")
 
 
 class _RecordHashes:
@@ -216,15 +223,23 @@ class _RecordHashes:
 
     def __init__(self, group: RankedGroup, ranking: str) -> None:
         self.query = group.group.query.id
-        self._named = {"run": group.run, "ranking": ranking, "query": valid_unicode(self.query)}
+        self.exported_id = group.group.query.exported_id
+        self._named = {"run": group.run, "ranking": ranking, "query": valid_unicode(self.exported_id)}
+        self._imported: dict[str | None, ImportedLine] = {line.sha256: line for line in group.ranked.lines}
         self._ranked = to_json(group.ranked)
         self._rollouts = {rollout.index: rollout for rollout in group.group.rollouts}
 
-    def of(self, rollouts: tuple[int, ...]) -> dict[str, Any]:
-        """Return what names the records of some rollouts, with the sha256 of the ranking's record and theirs."""
+    def of(self, rollouts: tuple[int, ...], line: str | None = None) -> dict[str, Any]:
+        """Return what names the records behind a line or a row, with the sha256 of the ranking's and the rollouts'.
+
+        A line that was imported and is as it was keeps what was said of it.
+        """
+        of_line = {} if line is None else {"sha256": line_hash(line)}
+        if imported := self._imported.get(of_line.get("sha256")):
+            return imported.model_dump()
         texts = [self._ranked, *(to_json(self._rollouts[index]) for index in rollouts)]
         hashed = sha256("\n".join(texts).encode()).hexdigest()
-        return self._named | {"rollouts": rollouts, "records": hashed}
+        return of_line | self._named | {"rollouts": rollouts, "records": hashed}
 
 
 def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: Sequence[ExportedRun]) -> ExportResult:
@@ -234,6 +249,7 @@ def _finished(files: ExportFiles, options: ExportOptions, state: _State, runs: S
     notes = [*_notes(files, options, written)]
     if state.tools_in_reply:
         notes.append(f"{state.tools_in_reply} {_TOOLS_IN_REPLY}")
+    files.join([_sources_of(name) for name in sorted(state.files)], SOURCES)
     sources = files.written(SOURCES, "")
     content = CardContent(options.rules, options.split, written, runs, state.losses, notes, sources, state.tokens)
     files.commit(card_text(content))

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -60,6 +60,15 @@ class ExportFiles:
         self._parts[name].file.flush()
         with self._parts[name].path.open(encoding="utf-8") as file:
             yield from file
+
+    def join(self, names: Sequence[str], name: str) -> None:
+        """Make one file of those of several that are there; they are none of the export's afterwards."""
+        for each in (each for each in names if each in self._parts):
+            for line in self.lines(each):
+                self.write(name, line)
+            part = self._parts.pop(each)
+            part.file.close()
+            part.path.unlink()
 
     def commit(self, card: str) -> None:
         """Give all files their names, the card last. Raises CannotWrite."""

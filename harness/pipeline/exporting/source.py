@@ -92,8 +92,8 @@ def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool)
             continue
         if ranking and ranked:
             flagged, cut = _marked(reader, ranked)
-            group = group_of(reader, query, ranked)
-            yield RankedGroup(reader.info.id, group, ranked, _judge(ranking), both_orders, flagged, cut)
+            group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
+            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, flagged, cut)
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
             yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)

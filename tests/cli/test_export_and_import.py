@@ -1,0 +1,199 @@
+"""What is exported, imported and exported again is the same, and buys no verdict; what does not fit is named."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.archive import RunReader
+from harness.cli.app import app
+from harness.core.errors import UsageError
+from tests.cli.conftest import AGENT, agents, judge
+from tests.fake_endpoint import FakeEndpoint, Say
+
+Command = Callable[..., str]
+STRUCTURED = """\
+from agents import Agent
+from pydantic import BaseModel
+
+class Number(BaseModel):
+    number: int
+
+agent = Agent(name="s", instructions="Structured.", output_type=Number)
+"""
+
+
+def answers() -> Callable[[Any], Any]:
+    numbers, others = count(1), agents()
+    return lambda seen: Say(f'{{"number": {next(numbers)}}}') if seen.system == "Structured." else others(seen)
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text(AGENT)
+    Path("structured.py").write_text(STRUCTURED)
+    Path("q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+    with FakeEndpoint(answers(), judge).serving() as endpoint:
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-test-of-export", "COLUMNS": "80"}
+
+        def run(line: str) -> str:
+            asked = len(endpoint.requests)
+            assert not app.main(line.split(), standalone_mode=False, obj=environ)
+            assert line.startswith("run") or len(endpoint.requests) == asked
+            return capsys.readouterr().out
+
+        for name in ("agent", "structured"):
+            judged = "--judge-model j --topology round_robin --order both --concurrency 1 -q"
+            run(f"run --agent {name}.py:agent --queries q.txt -n 4 --model m {judged}")
+        yield run
+
+
+def data_of(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != "README.md"}
+
+
+def imported(command: Command, *files: str) -> Any:
+    return json.loads(command(f"import {' '.join(files)} --json"))
+
+
+WAYS = [
+    "--format groups --include-anchor --split train=0.5,test=0.5",
+    "--format dpo --pairs all",
+    "--format openai-preference --pairs best-all --split train=0.5,test=0.5",
+    "--format sft",
+    "--format sft --style trl-turns",
+    "--format sft --style openai",
+]
+
+
+def test_export_import_export_gives_the_same_bytes_for_no_verdict(command: Command):
+    runs = [path.name for path in Path("runs").iterdir()]
+    for number, way in enumerate(WAYS):
+        command(f"export {' '.join(runs)} {way} -o first{number}")
+        made = imported(command, f"first{number}")
+        assert made["not_kept"] == {}
+        command(f"export {made['path']} {way} -o second{number}")
+        assert data_of(f"second{number}") == data_of(f"first{number}"), way
+        assert "whole" in command(f"validate {made['path']}")
+        with RunReader(Path(made["path"])) as reader:
+            assert not list(reader.verdicts())
+            assert reader.ranking().finished
+
+
+def test_parallel_calls_nested_agents_reasoning_and_structured_output_survive(command: Command):
+    runs = [path.name for path in Path("runs").iterdir()]
+    command(f"export {' '.join(runs)} --format groups -o out")
+    lines = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
+    sequences = [s for line in lines for rollout in line["rollouts"] for s in rollout["sequences"]]
+    assert any(len(m.get("tool_calls", ())) == 3 for s in sequences for m in s["messages"])
+    assert any("within" in s for s in sequences)
+    assert any("output_schema" in s for s in sequences)
+    sequences[0]["messages"][-1]["reasoning_content"] = "I think."
+    del lines[0]["rollouts"][0]["advantage"]
+    lines[1]["rollouts"][0] |= {"failed": "max_turns", "extra": 1}
+    Path("edited.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    made = imported(command, "edited.jsonl")
+    assert made["not_kept"] == {"the key 'extra' of a rollout": 1}
+    command(f"export {made['path']} --format groups --include-failed -o again")
+    del lines[1]["rollouts"][0]["extra"]
+    again = [json.loads(line) for line in Path("again/train.jsonl").read_text("utf-8").splitlines()]
+    lines[0]["rollouts"][0]["advantage"] = again[0]["rollouts"][0]["advantage"]  # made anew of the rewards
+    assert again == lines
+    source = json.loads(Path("again/sources.jsonl").read_text("utf-8").splitlines()[0])
+    assert source["run"] == made["run"]  # no file said what was behind the edited lines
+
+
+def test_an_imported_group_is_judged_anew_by_rescore(command: Command):
+    command("export --format groups -o out")
+    made = imported(command, "out/train.jsonl")
+    command(f"show {made['path']}")
+    command(f"stats {made['path']}")
+    with RunReader(Path(made["path"])) as reader:
+        (line, *_) = Path("out/train.jsonl").read_text("utf-8").splitlines()
+        places = [(r.index, r.reward, r.advantage) for r in reader.ranking().groups[0].rollouts]
+    assert places == [(r["index"], r["reward"], r["advantage"]) for r in json.loads(line)["rollouts"]]
+    command(f"rescore {made['path']} --judge-model offline-features -q")
+    command(f"export {made['path']} --format csv -o table --allow-offline")
+
+
+def test_preferences_of_others_are_imported_and_exported(command: Command):
+    shared = [{"role": "user", "content": "Why?"}]
+    lines: list[Any] = [
+        {"prompt": "Why?", "chosen": "As.", "rejected": "No."},
+        {
+            "chosen": [*shared, {"role": "assistant", "content": "Yes."}],
+            "rejected": [*shared, {"role": "assistant", "content": "No."}],
+            "score": 1,
+        },
+    ]
+    Path("p.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    made = imported(command, "p.jsonl")
+    assert made["not_kept"] == {"the key 'score'": 2}
+    command(f"export {made['path']} --format dpo -o out")
+    out = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
+    assert [line["prompt"] for line in out] == [shared, shared]
+    assert [(line["chosen"][0]["content"], line["rejected"][0]["content"]) for line in out] == [
+        ("As.", "No."),
+        ("Yes.", "No."),
+    ]
+
+
+SEQUENCE = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}
+ROLLOUT: dict[str, Any] = {"index": 0, "role": "sample", "reward": 1.0, "sequences": [SEQUENCE]}
+GROUP: dict[str, Any] = {"query_id": "q", "signal": "ok", "judge": "j", "rollouts": [ROLLOUT]}
+
+
+def with_rollout(**more: Any) -> Any:
+    return GROUP | {"rollouts": [ROLLOUT | more]}
+
+
+def with_sequence(**more: Any) -> Any:
+    return with_rollout(sequences=[SEQUENCE | more])
+
+
+BAD: list[tuple[Any, str]] = [
+    (GROUP | {"signal": "high"}, "the signal is 'high'"),
+    (GROUP | {"rollouts": []}, "`rollouts` must be a list of rollouts"),
+    (GROUP | {"rollouts": [ROLLOUT, ROLLOUT]}, "an index of its own"),
+    (with_rollout(index=-1), "an index of its own"),
+    (with_rollout(index=True), "an index of its own"),
+    (with_rollout(index=10**400), "an index of its own"),
+    (with_rollout(role="king"), "rollout 0: the role is 'king'"),
+    (with_rollout(reward="high"), "rollout 0: reward"),
+    (with_rollout(reward=1e9), "rollout 0: `reward` is 1e.09"),
+    (with_rollout(failed="luck"), "rollout 0: `failed` is 'luck'"),
+    (with_rollout(sequences=[]), "rollout 0: `sequences` must be"),
+    (with_sequence(message_mask=[1]), "`message_mask` must be a list of 2 numbers"),
+    (with_sequence(message_mask=[0, "1"]), "`message_mask` must be a list of 2 numbers"),
+    (with_sequence(message_mask=[0, 0]), "marks no message"),
+    (with_sequence(token_ids=[1, 2]), "`token_mask` must be a list of 2 numbers"),
+    (with_sequence(token_ids=[1, 2], token_mask=[0, 0]), "marks 0 runs of tokens, `message_mask` 1"),
+    (with_sequence(token_ids=[1, 2], token_mask=[0, 1], logprobs=[1]), "`logprobs` must be a list of 2"),
+    (with_sequence(token_ids=[1, "a"], token_mask=[0, 1]), "token ids must be whole numbers"),
+    (GROUP | {"query_id": "a\u202eb"}, "holds a character that is not shown"),
+    ({"prompt": 5, "chosen": [], "rejected": []}, "`prompt` must be a text or a list of messages"),
+    ({"prompt": "x", "chosen": [], "rejected": []}, "no message is an assistant's"),
+    ({"input": {"messages": []}, "preferred_output": 5}, "`preferred_output` must be a text or a list"),
+    ({"prompt": [], "completion": [{"role": "robot"}]}, "message 1 has the role 'robot'"),
+]
+
+
+def test_a_hostile_line_is_refused_by_file_and_line_and_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for document, complaint in BAD:
+        Path("t.jsonl").write_text(f"{json.dumps(GROUP)}\n{json.dumps(document)}\n")
+        with pytest.raises(UsageError, match=rf"t\.jsonl:2: .*{complaint}"):
+            app.main(["import", "t.jsonl"], standalone_mode=False, obj={})
+    Path("t.jsonl").write_text(json.dumps(GROUP))
+    for source in ("{", '{"file": "t.jsonl", "line": "x", "sha256": 1}', '{"file": "t.jsonl", "line": 1, "sha256": 1}'):
+        Path("sources.jsonl").write_text(f"\n{source}\n")
+        with pytest.raises(UsageError, match=r"sources\.jsonl:2: "):
+            app.main(["import", "t.jsonl"], standalone_mode=False, obj={})
+    assert not Path("runs").exists()
+    Path("empty").mkdir()
+    with pytest.raises(UsageError, match="no file of JSONL in this folder"):
+        app.main(["import", "empty"], standalone_mode=False, obj={})
