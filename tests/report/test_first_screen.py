@@ -42,6 +42,15 @@ def test_a_tie_looks_like_a_tie(tmp_path):
     assert many.count("section", "winning") == 0
 
 
+def test_a_first_place_after_a_tie_is_not_called_a_win(tmp_path):
+    marks = [(6,) * 7, (6,) * 7, (4,) * 7]
+    rollouts = [RolloutSketch(marks=m, answer=f"Answer {i}.") for i, m in enumerate(marks)]
+    page = page_of(build(tmp_path, QuerySketch(rollouts)))
+    assert before_the_ranking(page).startswith("Rollout 0 is first after a tie #1 rollout 0 (anchor) stands above")
+    assert "The winning answer" not in page.text()
+    assert page.count("tr", "first") == 0
+
+
 def test_where_all_failed_nobody_won(tmp_path):
     page = page_of(build(tmp_path, QuerySketch([RolloutSketch(failure="quota"), RolloutSketch(failure="network")])))
     assert before_the_ranking(page).startswith("No winner No rollout has a place.")

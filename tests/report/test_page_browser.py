@@ -143,6 +143,18 @@ def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
             assert centre == pytest.approx(sum(left[i * step : (i + 1) * step]) / step, abs=1.0)
 
 
+@pytest.mark.parametrize("name", ["thirteen", "many", "one of many"])
+def test_print_is_complete_and_no_wider_than_paper(name, pages, visit):
+    page = visit(pages[name], 720).page
+    page.emulate_media(media="print")
+    wide, window = page.evaluate(WIDTHS)
+    assert wide <= window
+    hidden = "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.getBoundingClientRect().height)"
+    assert page.evaluate(f"{hidden}.length") == 0
+    clipped = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > innerWidth)"
+    assert page.evaluate(f"{clipped}.map(e => e.getAttribute('aria-label'))") == []
+
+
 def shown_rows(page) -> list[str]:
     return [row.locator("td").first.text_content() for row in page.locator("table.index tbody tr:visible").all()]
 
@@ -182,7 +194,7 @@ def test_the_index_is_filtered_and_sorted_by_keyboard(pages, visit):
 
 def test_on_a_phone_the_index_is_sorted_by_a_list(pages, visit):
     page = visit(pages["many"], 375).page
-    page.locator("select.order").select_option("0-")
+    page.locator("select.sorting").select_option("0-")
     rows = page.locator("table.index tbody tr")
     assert "Q9?" in rows.first.text_content()
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from harness.archive import RankingFile, page_name
+from harness.archive import RankingFile, findings, page_name
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Step
 from harness.core.user_folders import cache_folder
@@ -142,6 +142,24 @@ def test_what_stands_in_the_place_of_the_folder_or_of_a_page_is_refused_or_repla
             drawn(built)
         folder.unlink()
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("canary", "sings")]
+
+
+def test_a_run_with_pages_is_whole_and_whatever_stands_in_their_place_is_damage(tmp_path):
+    built = many(tmp_path)
+    drawn(built)
+    folder = built.folder / "report"
+    (folder / "notes").mkdir()
+
+    def damaged() -> list[tuple[Path, bool]]:
+        every = findings(built.folder, lambda _: ())
+        return [(finding.path, finding.by_hand) for finding in every if finding.kind == "damage"]
+
+    assert damaged() == []
+    (folder / "link.html").symlink_to(tmp_path)
+    assert damaged() == [(folder / "link.html", False)]
+    folder.rename(built.folder / "elsewhere")
+    folder.symlink_to(tmp_path)
+    assert damaged() == [(folder, True)]
 
 
 def test_index_and_pages_stay_small_with_thousand_word_paths(tmp_path):

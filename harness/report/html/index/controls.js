@@ -3,7 +3,7 @@
   const table = document.querySelector("table.index"), body = table.tBodies[0];
   const form = document.querySelector("form.filter");
   const words = form.querySelector("input"), picks = Array.from(form.querySelectorAll("select[name]"));
-  const order = form.querySelector("select.order"), shown = form.querySelector("output");
+  const order = form.querySelector("select.sorting"), shown = form.querySelector("output");
   const heads = Array.from(table.tHead.rows[0].cells);
   const rows = Array.from(body.rows, (row, at) => ({ row, at, text: null }));
   const textOf = (r) => (r.text ??= r.row.textContent.toLowerCase());

@@ -25,7 +25,8 @@ _SIDE_BY_SIDE = 4
 class Outcome:
     """Who won, by how much and how sure, with the answer."""
 
-    kind: Literal["won", "tie", "none"]
+    kind: Literal["won", "seeded", "tie", "none"]
+    """`seeded`: one rollout is first though its match with the second was a tie."""
     title: str
     """A few words: `Rollout 3 won`."""
     sentences: tuple[str, ...]
@@ -87,23 +88,24 @@ def _lead(dimension: str, marks: float) -> str:
     return f"{readable_name(dimension)} {signed(marks, 1)}"
 
 
-def _kind(places: FirstPlaces) -> Literal["won", "tie", "none"]:
+def _kind(places: FirstPlaces) -> Literal["won", "seeded", "tie", "none"]:
     if len(places.leaders) > 1:
         return "tie"
-    return "won" if places.leaders and places.leaders[0].status == "ok" else "none"
+    if not places.leaders or places.leaders[0].status != "ok":
+        return "none"
+    match = places.match
+    return "seeded" if match is not None and match.score_first == match.score_second else "won"
 
 
 def _title(places: FirstPlaces) -> str:
-    first, match = next(iter(places.leaders), None), places.match
+    first = next(iter(places.leaders), None)
     if first is None:
         return "No winner"
     if len(places.leaders) > 1:
         return "A tie" if len(places.leaders) == len(places.ranked) else "A tie for first place"
     if first.status != "ok":
         return "All rollouts failed"
-    if match is not None and match.score_first == match.score_second:
-        return f"Rollout {first.index} is first after a tie"
-    return f"Rollout {first.index} won"
+    return f"Rollout {first.index} {'is first after a tie' if _kind(places) == 'seeded' else 'won'}"
 
 
 def _score_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking: GroupRanking) -> list[Fact]:
