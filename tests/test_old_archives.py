@@ -57,8 +57,14 @@ class Case:
 
     def as_then(self) -> "Case":
         """Return the case with the options by which commands do to an old archive what they did."""
-        steps = ({**s, "run": [*s["run"], *THEN.get(s["run"][0], ())]} for s in self.steps)
+        steps = ({**s, "run": [*s["run"], *_as_then(s["run"])]} for s in self.steps)
         return replace(self, steps=tuple(steps)) if self.archives else self
+
+
+def _as_then(words: list[str]) -> list[str]:
+    """Return what makes a command do what it did then; a budget picked another estimator."""
+    by_margins = ["--estimator", "margins"] if "--budget" in words and "--estimator" not in words else []
+    return [*THEN.get(words[0], ()), *by_margins]
 
 
 def folder_of(archive: str) -> Path:

@@ -45,6 +45,7 @@ from harness.tournament import Ranker, TournamentRanker, rules_of
 
 OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
+_SURE = 0.95
 _LOG = logging.getLogger("arena-harness")
 
 
@@ -77,7 +78,7 @@ async def best_of(
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
-    chosen = load({**for_best(n, hurried=ends.is_set), "n": n, **settings})
+    chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
     surroundings = replace(surroundings_of(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, surroundings, store)
     (asked,) = queries_of([query])
@@ -93,18 +94,19 @@ async def best_of(
     return best_from(handed_out(group), ranking, trouble)
 
 
-def for_best(n: int, *, hurried: bool = False) -> dict[str, Any]:
+def for_best(n: int, sure: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
-    Below 16 every pair meets once, until the leader is best with probability 0.95; from 16 on double elimination
-    finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match waits for
-    another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `margins` picks.
+    Below 16 every pair meets once, until the leader is best with probability `sure` (0.95); from 16 on double
+    elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
+    waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if `sure`
+    is 1, `margins`, of which alone it can be told that no call could change the winner.
     """
     if hurried:
         design: dict[str, Any] = {"topology": "cyclic"}
     else:
-        design = {"topology": "cyclic", "sure": 0.95} if n < _DOUBLE_FROM else {"topology": "double"}
-    return design | {"estimator": "margins"}
+        design = {"topology": "cyclic", "sure": sure or _SURE} if n < _DOUBLE_FROM else {"topology": "double"}
+    return design | {"estimator": "margins" if sure == 1 else "pooled"}
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bo
     from harness.api import for_best
     from harness.core.settings_sources import load
 
-    design = for_best(n, hurried=hurried)
+    design = for_best(n, sure, hurried=hurried)
     if sure is not None and design["topology"] == "cyclic":
         design["sure"] = sure
     return load(values | {"order": None, "budget": None, "sure": None} | design)

@@ -175,7 +175,7 @@ class Settings:
     ] = "arena"
     estimator: Annotated[
         EstimatorName,
-        Setting("How matches become ranks.", default_text="tiers; margins with --budget"),
+        Setting("How matches become ranks.", default_text="tiers; pooled with --budget"),
     ] = "tiers"
     reward: Annotated[RewardFrom, Setting("Make the rewards from the rank, or from the estimator's score.")] = "rank"
     order: Annotated[

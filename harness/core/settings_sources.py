@@ -20,7 +20,7 @@ _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 _MOST_FLOAT = 1e9
 """Of seconds and dollars: more than anybody means, and less than clocks overflow at."""
-_FOR_A_BUDGET = {"topology": "cyclic", "estimator": "margins"}
+_FOR_A_BUDGET = {"topology": "cyclic", "estimator": "pooled"}
 
 
 def environment() -> Mapping[str, str]:
@@ -75,7 +75,7 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
 def load(values: Mapping[str, Any]) -> Settings:
     """Check `values` and fill in the defaults. Raises UsageError, one line, naming setting, value and bounds.
 
-    A budget without a topology picks `cyclic` and, without an estimator, `margins`: the best there is for a budget.
+    A budget without a topology picks `cyclic` and, without an estimator, `pooled`: the best there is for a budget.
     """
     check_names(values, SETTINGS)
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}

@@ -60,7 +60,7 @@ class CommonSettings(TypedDict, total=False):
     topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
     """The tournament: who meets whom. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
-    """How matches become ranks. [default: tiers; margins with budget]"""
+    """How matches become ranks. [default: tiers; pooled with budget]"""
     reward: Literal["rank", "score"]
     """Make the rewards from the rank, or from the estimator's score. [default: rank]"""
     order: Literal["both", "balanced", "single"] | None

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
+    from harness.ranking.margins import fit_margins
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
-    from harness.ranking.pooled import LearntJudge, fit_by, learnt_from
+    from harness.ranking.pooled import LearntJudge, fit_alone, fit_by, learnt_from
     from harness.ranking.profile import calls_of_judge, learn_profile
     from harness.ranking.query_figures import QueryFigure
     from harness.ranking.ranks import average_ranks
@@ -79,8 +80,9 @@ else:
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
             "many_tables": "rank_many",
+            "margins": "fit_margins",
             "profile": "calls_of_judge learn_profile",
-            "pooled": "LearntJudge fit_by learnt_from",
+            "pooled": "LearntJudge fit_alone fit_by learnt_from",
             "query_figures": "QueryFigure",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
             "ranks": "average_ranks",
@@ -139,7 +141,9 @@ __all__ = [
     "describe_design",
     "designs",
     "exact",
+    "fit_alone",
     "fit_by",
+    "fit_margins",
     "frontier",
     "holds_every_pair",
     "judge_calls",

@@ -1,11 +1,11 @@
 """Stopping early for best-of-N: the matches of `cyclic`, played until the winner is certain."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.comparisons import Comparisons, Fit, Floats
 from harness.ranking.cyclic import Cyclic
 from harness.ranking.margins import fit_margins, ridge
 from harness.ranking.topology import Pairing, Played, Standing
@@ -17,20 +17,23 @@ _TINY = 1e-9
 
 
 class EarlyStop:
-    """`cyclic`, round by round, until the leader by `margins` cannot be caught any more.
+    """`cyclic`, round by round, until the leader cannot be caught any more.
 
-    With `sure` 1 the winner is certain: whatever margins the calls left over could give, the fit of all planned calls
-    would name the same winner. With `sure` below 1 the tournament is over as soon as the leader's posterior probability
-    of being best reaches `sure`.
+    With `sure` 1 the winner by `margins` is certain: whatever the calls left over could say, the fit of all planned
+    calls would name the same winner. With `sure` below 1 the tournament is over as soon as the leader's posterior
+    probability of being best reaches `sure`, by `fit`.
     """
 
-    def __init__(self, inner: Cyclic, entrants: Sequence[int], sure: float = 1.0) -> None:
+    def __init__(
+        self, inner: Cyclic, entrants: Sequence[int], sure: float = 1.0, fit: Callable[[Comparisons], Fit] = fit_margins
+    ) -> None:
         """Wrap a `cyclic` that is not begun, with one order a match. Raises ValueError for `sure` not in (0, 1]."""
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
-        self._inner, self._sure, self._number = inner, sure, {e: i for i, e in enumerate(entrants)}
+        self._inner, self._sure, self._fit = inner, sure, fit
+        self._number = {e: i for i, e in enumerate(entrants)}
         self._plan = tuple(inner.pairings())
-        self._margins: dict[Pairing, float] = {}
+        self._scores: dict[Pairing, tuple[float, float]] = {}
         self._over = False
 
     @property
@@ -46,7 +49,7 @@ class EarlyStop:
     @property
     def spared(self) -> int:
         """The planned calls that need not be made any more; 0 until it is decided."""
-        return len(self._plan) - len(self._margins) if self._over else 0
+        return len(self._plan) - len(self._scores) if self._over else 0
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches of the first round that has any; none once the winner is decided."""
@@ -56,7 +59,7 @@ class EarlyStop:
     def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         self._inner.record(pairing, score_a, score_b)
-        self._margins[pairing] = float(score_a - score_b)
+        self._scores[pairing] = float(score_a), float(score_b)
         round_over = not any(p.round == pairing.round for p in self._inner.pairings())
         self._over = round_over and self._is_decided()
 
@@ -66,14 +69,14 @@ class EarlyStop:
 
     def _is_decided(self) -> bool:
         if self._sure < 1:
-            played = self._calls([p for p in self._plan if p in self._margins])
-            return bool(fit_margins(played).p_best().max() >= self._sure)
-        return leads_for_certain(self._calls(self._plan), np.array([p in self._margins for p in self._plan]))
+            played = self._calls([p for p in self._plan if p in self._scores])
+            return bool(self._fit(played).p_best().max() >= self._sure)
+        return leads_for_certain(self._calls(self._plan), np.array([p in self._scores for p in self._plan]))
 
     def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:
         a, b = ([self._number[getattr(p, side)] for p in pairings] for side in "ab")
-        lead = [self._margins.get(p, 0.0) for p in pairings]
-        return Comparisons.of(len(self._number), a, b, lead, [0.0] * len(lead))
+        of_a, of_b = ([self._scores.get(p, (0.0, 0.0))[side] for p in pairings] for side in (0, 1))
+        return Comparisons.of(len(self._number), a, b, of_a, of_b)
 
 
 def leads_for_certain(plan: Comparisons, made: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> bool:

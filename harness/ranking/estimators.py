@@ -13,7 +13,7 @@ from harness.core.rankings import Match
 from harness.core.settings import EstimatorName
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.pooled import fit_pooled
+from harness.ranking.pooled import fit_alone
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing, exact
 from harness.ranking.wins import win_shares
@@ -66,7 +66,7 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 
 def _by_pooled(evidence: Evidence) -> Estimate:
     """Rank by the fit that the other groups are in, too; a group alone goes by what is known of judges in general."""
-    return by_fit(evidence, evidence.pooled or fit_pooled([evidence.calls])[0])
+    return by_fit(evidence, evidence.pooled or fit_alone(evidence.calls))
 
 
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {

@@ -42,6 +42,11 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     return _fits_by(learn_judge(pool, prior), pool, groups)
 
 
+def fit_alone(group: Comparisons) -> Fit:
+    """Return the fit of one group, which goes by what is known of judges in general for the most part."""
+    return fit_pooled([group])[0]
+
+
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge as the calls of these groups show them."""
     return learn_judge(pool_sums(groups), prior)

@@ -34,6 +34,8 @@ from harness.ranking import (
     classes_of,
     conclude,
     describe_design,
+    fit_alone,
+    fit_margins,
     make_topology,
     match_margins,
     stack_classes,
@@ -201,7 +203,9 @@ def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rul
 def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng: Random) -> Topology:
     index = anchor.index if anchor and anchor.index in members else None
     topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
-    return EarlyStop(topology, members, rules.sure) if rules.sure and isinstance(topology, Cyclic) else topology
+    if rules.sure and isinstance(topology, Cyclic):
+        return EarlyStop(topology, members, rules.sure, fit_alone if rules.estimator == "pooled" else fit_margins)
+    return topology
 
 
 def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:

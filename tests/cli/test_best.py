@@ -74,7 +74,7 @@ def test_the_best_answer_alone_is_printed_and_all_runs_are_archived(harness: Har
     assert "is the best of 6 with probability" in done.err
     (folder,) = (p for p in (tmp_path / "runs").iterdir())
     (ranking,) = RunReader(folder).ranking().groups
-    assert (ranking.topology, ranking.estimator, len(ranking.rollouts)) == ("cyclic", "margins", 6)
+    assert (ranking.topology, ranking.estimator, len(ranking.rollouts)) == ("cyclic", "pooled", 6)
 
 
 def test_judging_stops_when_the_leader_is_sure_and_says_what_that_saved(harness: Harness, tmp_path: Path):

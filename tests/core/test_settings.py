@@ -89,14 +89,14 @@ def test_settings_written_down_are_the_settings_read_back() -> None:
     assert load(as_written(found)) == found
 
 
-def test_a_budget_picks_margins_unless_an_estimator_is_named_and_forgets_it_with_the_budget() -> None:
+def test_a_budget_picks_pooled_unless_an_estimator_is_named_and_forgets_it_with_the_budget() -> None:
     of_budget = as_written(load({"budget": 28}))
-    assert load({"budget": 28}).estimator == "margins"
+    assert load({"budget": 28}).estimator == "pooled"
     assert load({"budget": 28, "estimator": "wins"}).estimator == "wins"
     assert (
         load({"topology": "cyclic"}).estimator == load(changed(of_budget, {"topology": "arena"})).estimator == "tiers"
     )
-    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "margins"
+    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "pooled"
 
 
 def test_a_budget_picks_the_cyclic_design_unless_a_topology_is_named() -> None:
