@@ -5,8 +5,9 @@
 A line says, for a pool size (how many groups the judge is learnt from): Spearman's correlation with the true order; the
 share of the true qualities that lie in the stated 90 % intervals; and, of the groups whose best rollout is named with a
 probability of 95 % or more, the share in which it is the best, with its Wilson interval. `!` stands where that interval
-does not reach 95 %. Regimes are those of benchmarks/ranking.py, one of queries that differ in level, spread and noise,
-and one whose noise is a Student t of 3 degrees of freedom. No real judge is run.
+does not reach 95 %. Regimes are those of benchmarks/ranking.py; queries that differ in level, spread and noise; noise
+that is a Student t of 3 degrees of freedom; a first-side effect that is another for each pair; and a judge whose marks
+stick at the ceiling. benchmarks/reliability.py holds all stated probabilities against the truth. No real judge is run.
 """
 
 import argparse
@@ -51,23 +52,32 @@ def simulated(n: int, budget: int, groups: int, seed: int) -> Iterator[Simulated
         yield Simulated(
             regime.name, regime.gamma * drawn.quality, _comparisons(n, first, second, scores[..., 0], scores[..., 1])
         )
-    for name in ("differing", "heavy tails"):
+    for name in ("differing", "heavy tails", "biased by pair", "ceiling"):
         yield _other(name, REGIMES[1], n, first, second, groups, np.random.default_rng(seed))
 
 
 def _other(
     name: str, regime: Regime, n: int, first: Ints, second: Ints, groups: int, rng: np.random.Generator
 ) -> Simulated:
-    """Groups under a noisy judge whose queries differ, or whose noise now and then is very large."""
+    """Groups under a noisy judge who is strange in one way.
+
+    Queries differ; noise is now and then very large; standing first is worth something else for each pair; or all
+    answers are so good that marks stick at ten.
+    """
     z = rng.standard_normal((3, groups, 1))
-    differ = name == "differing"
+    differ, heavy = name == "differing", name == "heavy tails"
     spread, noise, level = (np.exp(0.5 * z[0]), np.exp(0.3 * z[1]), 1.5 * z[2]) if differ else (1.0, 1.0, 0.0)
     quality = regime.gamma * spread * rng.standard_normal((groups, n))
     a, b = quality[:, first], quality[:, second]
-    draws = rng.standard_normal((2, *a.shape)) if differ else rng.standard_t(3, (2, *a.shape)) / np.sqrt(3)
+    draws = rng.standard_t(3, (2, *a.shape)) / np.sqrt(3) if heavy else rng.standard_normal((2, *a.shape))
     margin = a - b + regime.b + noise * draws[0] * np.hypot(regime.u, np.sqrt(2) * regime.e)
+    if name == "biased by pair":
+        margin += 2 * regime.b * rng.standard_normal(a.shape)
     middle = (
-        6 + level + regime.alpha / regime.gamma * (a + b) / 2 + noise * draws[1] * np.hypot(regime.c, regime.e / 1.4)
+        (9.5 if name == "ceiling" else 6)
+        + level
+        + regime.alpha / regime.gamma * (a + b) / 2
+        + noise * draws[1] * np.hypot(regime.c, regime.e / 1.4)
     )
     sides = np.rint(10 * np.clip([middle + margin / 2, middle - margin / 2], 0, 10)) / 10
     return Simulated(name, quality, _comparisons(n, first, second, sides[0], sides[1]))

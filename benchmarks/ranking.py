@@ -33,12 +33,14 @@ from harness.ranking.arena import Arena
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.margins import fit_margins
+from harness.ranking.pooled import fit_pooled
 from harness.ranking.tiers import tiers
 from harness.ranking.wins import win_shares
 
 Scores = Array
 FULL, QUICK = 4000, 800
-ESTIMATORS = ("tiers", "wins", "margins", "bt")
+ESTIMATORS = ("tiers", "wins", "margins", "bt", "pooled")
+"""`pooled` learns the judge from all groups of a cell; benchmarks/pooled.py has smaller pools."""
 PUBLISHED = {
     ("arena afresh", "tiers"): (0.898, 0.674, 0.599),
     ("arena afresh", "margins"): (0.910, 0.697, 0.696),
@@ -150,13 +152,16 @@ def cell(design: Design, groups: Groups, regime: str, seed: int) -> list[Row]:
     """Play every group by one design; a row an estimator."""
     size, n = groups.quality.shape
     by_estimator: dict[str, list[list[float]]] = {e: [] for e in ESTIMATORS}
+    made: list[Comparisons] = []
     calls = 0
     for g in range(size):
         topology, table = design.start(n, random.Random(f"{seed}/{g}")), Table(groups.calls[g])
         play(topology, table)
         calls += len(table.made)
+        made.append(Comparisons.of(n, *(zip(*table.made, strict=True) if table.made else ((), (), (), ()))))
         for estimator, scores in estimates(topology, table, n).items():
             by_estimator[estimator].append(scores)
+    by_estimator["pooled"] = [fit.estimates.tolist() for fit in fit_pooled(made)]
     return [
         _row(regime, n, design.name, e, calls / size, np.array(s), groups.quality) for e, s in by_estimator.items() if s
     ]
@@ -233,7 +238,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure, axes = plt.subplots(len(sizes), len(REGIMES), figsize=(15, 4.5 * len(sizes)), squeeze=False)
     for line, n in zip(axes, sizes, strict=True):
         for axis, regime in zip(line, REGIMES, strict=True):
-            for estimator, marker in (*zip(ESTIMATORS, "ovs^", strict=True), ("mean", "*")):
+            for estimator, marker in (*zip(ESTIMATORS, "ovs^D", strict=True), ("mean", "*")):
                 shown = [r for r in rows if (r.n, r.regime, r.estimator) == (n, regime.name, estimator)]
                 axis.plot([r.calls for r in shown], [r.rho for r in shown], marker, label=estimator, alpha=0.7)
                 for r in shown:

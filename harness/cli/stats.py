@@ -156,7 +156,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
         for line in quality_lines(quality, console.width):
             console.print(line)
         for sentence in profile_words(profiles[quality.judge]) if quality.judge in profiles else ():
-            console.print(visible_text(f"  {sentence}"), soft_wrap=True)
+            console.print(visible_text(f"  {sentence}"))
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
