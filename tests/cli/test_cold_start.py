@@ -58,6 +58,7 @@ WITHOUT = {
     "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.judges",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
     "stats": f"{ALWAYS_HEAVY} yaml jinja2",
+    "why": f"{ALWAYS_HEAVY.removeprefix('numpy')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy
     "judges --help": f"{ALWAYS_HEAVY} yaml jinja2",
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template

@@ -141,6 +141,13 @@ def test_the_pieces_of_a_diff_are_the_whole_texts(first: str, second: str) -> No
         assert not any(own for side in pieces for _, own in side)
 
 
+def test_texts_made_to_take_long_are_not_compared() -> None:
+    words = [f"w{i}" for i in range(150)]
+    assert word_diff(" ".join(words * 60), " ".join(words[::-1] * 60)) is None
+    assert word_diff(" ".join(words * 12), " ".join([*words[:40], "new", *words[40:]] * 12)) is not None
+    assert word_diff("!" * 200_000 + "x", "?" * 200_000) is not None
+
+
 def marked(first: str, second: str) -> list[str]:
     pieces = word_diff(first, second)
     assert pieces

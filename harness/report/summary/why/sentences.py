@@ -2,7 +2,7 @@
 
 from harness.report.summary.why.pair_records import Meeting, PairExplanation, PairSide
 from harness.report.summary.why.paths import ToolCall
-from harness.report.text import counted, fixed, probability
+from harness.report.text import beginning, counted, fixed, probability
 
 _TIMES = {1: "once", 2: "twice"}
 _LEVEL = 1e-9
@@ -95,7 +95,7 @@ def parting_sentence(why: PairExplanation) -> str:
         return "both paths take the same tool calls"
     if parting.before is None:
         return "the paths part at the first tool call"
-    return f"the paths part at tool call {parting.call}, after {parting.before.tool} with the same input"
+    return f"the paths part at tool call {parting.call}, after {beginning(parting.before.tool, 80)} with the same input"
 
 
 def call_words(call: ToolCall | None) -> str:
