@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.archive import RankingFile, RankingHead, ReadStore, RunReader
 from harness.core.errors import UsageError
-from harness.core.wording import call
+from harness.core.wording import call, command
 from harness.endpoints import OPENAI_URL, Credentials
 from harness.judging import VerdictCache
 from harness.pipeline.plan import JudgingPlan, changed_settings, recorded_judge
@@ -40,11 +40,16 @@ async def with_meeting(
         plan = _plan(reader, ranking.head, changes, surroundings)
         calls = await _calls(reader, plan, why, surroundings)
     except UsageError as exc:  # such as a rubric whose text is not at hand: nobody can judge by it
-        return replace(why, unable=str(exc))
+        return replace(why, unable=_portable(str(exc)))
     if calls is None:
         return replace(why, unable=_LEFT_OUT)
-    typed, portable = (call("rescore", word, **changes).strip("`") for word in (run, reader.info.id))
-    return replace(why, meet=MeetingOffer(typed, calls, portable))
+    typed, by_id = (call("rescore", word, **changes) for word in (run, reader.info.id))
+    return replace(why, meet=MeetingOffer(typed.strip("`"), calls, _portable(by_id).strip("`")))
+
+
+def _portable(message: str) -> str:
+    """Return a message in which the harness is called by its name: the way to it is a path of this machine."""
+    return message.replace(f"`{command()} ", "`harness ")
 
 
 def _changes(reader: RunReader, head: RankingHead, why: PairExplanation) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The page of a pair: both rollouts and no other, their differences, the archive's numbers, and nothing that runs."""
 
 import re
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import strategies as st
 
 from harness.archive import RunReader
 from harness.core.records import Step
+from harness.core.sync import in_step
+from harness.core.wording import set_program
+from harness.pipeline import Surroundings, with_meeting
 from harness.report import explain_pair, find_pair, pair_page
 from harness.report.html.pair.word_diff import word_diff
 from tests.fuzz.attacks import Room
@@ -109,6 +113,26 @@ def test_two_that_never_met_are_told_apart_by_whom_both_met(tmp_path: Path) -> N
     assert "2 judge calls make them meet" in page.text("never") + page.text()
     assert "--include 2 --include 3 --topology round_robin" in page.text()
     assert str(room.top) not in page.text()
+
+
+def test_the_command_on_the_page_has_no_way_to_the_harness_of_this_machine(tmp_path: Path) -> None:
+    room = Room.make(tmp_path / "room")
+    assert attempt(("run", "Lisp?", "--offline", "-n", "3", "-q", "--topology", "anchor"), room.work, room.environ())
+
+    def drawn() -> str:
+        set_program(lambda: "/opt/secret/python -m harness")
+        with RunReader(next(room.runs.iterdir())) as reader:
+            ranking = reader.ranking()
+            pair = find_pair(reader, ranking, next(reader.queries()), 1, 2)
+            around = Surroundings({})
+            why = in_step(with_meeting)(reader, ranking, explain_pair(reader, ranking, pair), "/opt/secret/run", around)
+            assert why.meet
+            assert why.meet.command.startswith("/opt/secret/python -m harness rescore /opt/secret/run ")
+            return pair_page(reader, ranking, pair, why)
+
+    page = copy_context().run(drawn)
+    assert "/opt/secret" not in page
+    assert "harness rescore 2" in page
 
 
 def test_a_page_that_cannot_be_written_ends_with_2_and_a_damaged_run_writes_none(tmp_path: Path) -> None:
