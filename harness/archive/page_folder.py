@@ -72,8 +72,15 @@ class PageFolder:
             if name not in self._pages and _OURS.fullmatch(name):
                 with suppress(OSError):  # a folder of that name is somebody's own
                     os.unlink(name, dir_fd=self._folder)
-        if self._memory and self._pages != self._earlier:
-            remember_pages(self._memory, self._pages)
+        self._note(self._pages)
+
+    def break_off(self) -> None:
+        """Remember what was written so far, and leave all pages where they are."""
+        self._note(self._earlier | self._pages)
+
+    def _note(self, pages: dict[str, WrittenPage]) -> None:
+        if self._memory and pages != self._earlier:
+            remember_pages(self._memory, pages)
 
     def _state(self, name: str) -> tuple[int, int, int, int] | None:
         """Return what shows that a plain file is untouched; None for anything else."""
@@ -126,7 +133,11 @@ def opened_pages(path: Path, *, remember: bool, caches: Path | None = None) -> G
     try:
         with folder_below(path, make=True) as descriptor:
             pages = PageFolder(path, descriptor, memory, remember=remember)
-            yield pages
+            try:
+                yield pages
+            except BaseException:
+                pages.break_off()
+                raise
             pages.close()
     except OSError as exc:
         raise CannotWrite(f"cannot write to {path}: {exc.strerror}") from exc

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from harness.archive import RankingFile, findings, page_name
+from harness.archive import RankingFile, findings, opened_pages, page_name
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Step
 from harness.core.user_folders import cache_folder
@@ -114,6 +114,23 @@ def test_without_its_memory_the_harness_leaves_pages_alone_that_have_the_right_t
         for path in memory.iterdir():
             path.unlink() if content is None else path.write_text(content)
         assert drawn(built) == first
+
+
+def test_pages_written_before_an_interruption_are_not_drawn_again(tmp_path):
+    built = many(tmp_path)
+    folder = built.folder / "report"
+
+    def interrupted() -> None:
+        with opened_pages(folder, remember=True) as pages:
+            pages.write("a-0123456789ab.html", "of this", "text")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with opened_pages(folder, remember=True) as pages:
+        assert pages.keeps("a-0123456789ab.html", "of this")
+        assert not pages.keeps("a-0123456789ab.html", "of that")
+        assert not pages.keeps("b-0123456789ab.html", "of this")
 
 
 def test_what_stands_in_the_place_of_the_folder_or_of_a_page_is_refused_or_replaced_and_never_followed(tmp_path):
