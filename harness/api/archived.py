@@ -10,6 +10,7 @@ from harness.api.frame import frame_of
 from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.judge_profile import JudgeProfile
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
@@ -24,6 +25,7 @@ from harness.report import (
     curve_json,
     explain_pair,
     find_pair,
+    judge_profiles,
     judge_qualities,
     judged_ranking,
     judges_json,
@@ -130,6 +132,10 @@ class Run:
         of_run = self._as_kept(ranking)
         qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
         return [quality_json(quality) for quality in qualities]
+
+    def judge_profiles(self, ranking: str | None = None) -> list[JudgeProfile]:
+        """Return what the verdicts of a ranking teach of each judge; `harness.rank_many(profile=)` takes one."""
+        return judge_profiles(self._reader, self._as_kept(ranking))
 
     @from_python()
     def judges(self, labels: Path | str | None = None) -> Mapping[str, Any]:

@@ -67,3 +67,12 @@ def test_each_juror_of_an_archived_ranking_has_a_profile_and_a_listwise_judge_ha
     (ruler,) = (GOLDEN / "online-ruler").iterdir()
     with RunReader(ruler) as reader:
         assert judge_profiles(reader, reader.ranking()) == []
+
+
+def test_a_run_lends_its_judges_profiles_to_tables_of_scores() -> None:
+    (jury,) = (GOLDEN / "online-jury").iterdir()
+    profiles = harness.open(jury).judge_profiles()
+    assert [type(profile) for profile in profiles] == [harness.JudgeProfile] * len(profiles)
+    table = {(0, 1): (7.5, 6.0), (1, 2): (6.0, 6.5)}
+    (lent,), (alone,) = (harness.rank_many([table], profile=profile) for profile in (profiles[0], None))
+    assert lent.scores != alone.scores
