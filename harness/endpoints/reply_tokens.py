@@ -44,7 +44,7 @@ class ReplyTokens:
             self._logprobs += [logprob for logprob, _ in of_meta]
         else:
             self._add(ids)
-            self._logprobs += [_dict(entry).get("logprob") for entry in _list(_dict(logprobs).get("content"))]
+            self._logprobs += _each_logprob(_list(_dict(logprobs).get("content")))
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""
@@ -77,6 +77,13 @@ class ReplyTokens:
     def _add(self, ids: Any) -> None:
         if isinstance(ids, list):
             self._ids = (self._ids or []) + cast("list[Any]", ids)
+
+
+def _each_logprob(entries: list[Any]) -> list[Any]:
+    try:
+        return [entry["logprob"] for entry in entries]
+    except (TypeError, KeyError):
+        return []
 
 
 def _first(several: Any) -> Any:
