@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from harness.core.errors import quoted
 from harness.core.records import Step, Usage
+from harness.formats.atif_turns import turns_of_atif
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.step_parts import content_text, function_step, join_texts, steps_without_call
@@ -48,6 +49,7 @@ def read_atif(document: JsonObject) -> ImportedTrajectory:
         price_usd=totals.sum_of("cost_usd"),
         started_at=min(times, default=None),
         ended_at=max(times, default=None),
+        turns=turns_of_atif(document),
     )
 
 

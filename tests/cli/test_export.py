@@ -208,8 +208,9 @@ runpy.run_module("harness", run_name="__main__")
 
 
 def test_runs_imported_without_messages_say_that_their_calls_are_not_recorded(
-    command: Command, capsys: pytest.CaptureFixture[str]
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("harness.formats.atif.turns_of_atif", lambda _: ())  # as an earlier version read it
     answers = ["Because.", "Rayleigh scattering makes the sky blue.", "The sky is blue as short waves scatter more."]
     asked = {"source": "user", "message": "Why is the sky blue?"}
     said = [{"source": "agent", "message": answer} for answer in answers]

@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from harness.core.records import Step, Trajectory
+from harness.core.rankings import Ranked
+from harness.core.records import Step, Trajectory, Usage
 from harness.formats.atif import read_atif
+from harness.formats.imported import ImportedRun
+from harness.formats.kept_turns import pack_turns, unpack_turns
 from harness.formats.training.art_rules import faults_of_art_group
 from harness.formats.training.atif_rules import faults_of_trajectory
 from harness.formats.training.atif_trajectory import atif_lines, atif_trajectory
@@ -168,3 +172,34 @@ def test_the_rules_of_art_name_the_trajectory(change: dict[str, Any], fault: str
     faults = list(faults_of_art_group({"trajectories": [TRAJECTORY, TRAJECTORY | change]}))
     assert faults == [] if fault is None else "trajectories[1]" in faults[0] and fault in faults[0]
     assert list(faults_of_art_group([])) == ["a group needs two trajectories"]
+
+
+def exported_again(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a trajectory as it is exported after an import."""
+    read = read_atif(json.loads(json.dumps(record)))
+    rollout = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC)).rollout(read)
+    assert rollout
+    return atif_trajectory(rollout, unpack_turns(pack_turns(read.turns), "blob"), None)[0]
+
+
+@pytest.mark.parametrize("with_tokens", [True, False])
+def test_a_trajectory_that_is_imported_is_exported_as_it_was(with_tokens: bool):
+    tokens = SampledTokens((1, 2), (3, 4), (-0.5, -0.25)) if with_tokens else None
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    other: Message = {"role": "system", "content": "Other."}
+    image = [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+    seen: Message = {"role": "user", "content": image}
+    plain_call = {key: value for key, value in CALL.items() if key != "reasoning_content"}
+    exchange = (seen, plain_call, result("c", "y"), result("d", "two"))
+    turns = (
+        a_turn(SYSTEM, seen, CALL, tools=(tool,), tokens=tokens),
+        Turn("inner", "m", (USER,), (said("y"),), within="c", tokens=tokens),
+        a_turn(SYSTEM, *exchange, said("I go on."), tools=(tool,)),
+        replace(a_turn(other, *exchange, said("I go on."), USER, said("x")), agent="b", model="n"),
+        a_turn({"role": "user", "content": "In short"}, said("Before."), USER, said("z", reasoning_content="Hm.")),
+    )
+    rollout = a_rollout(0).model_copy(update={"price_usd": 0.5, "usage": Usage(requests=5, input=9, output=6)})
+    record, lost = atif_trajectory(rollout, turns, Ranked(index=0, rank=0.0, reward=1.0))
+    assert lost == ()
+    assert list(faults_of_trajectory(record)) == []
+    assert json.dumps(exported_again(record)) == json.dumps(record)

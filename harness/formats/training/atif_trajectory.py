@@ -52,9 +52,9 @@ def atif_trajectory(
     for call, document in zip(steps_of, nested, strict=True):
         _refer(all_steps, call, document["trajectory_id"])
     lost += [part for steps in all_steps for part in steps.lost]
-    record = _document(name, main, rollout.metadata if rollout.origin == "atif" else {})
-    record |= _totals(rollout, len(main.steps))
-    record["extra"] = dict(record.get("extra") or {}) | _extra(rollout, place)
+    imported: Mapping[str, Any] = rollout.metadata if rollout.origin == "atif" else {}
+    record = _document(name, main, imported) | _totals(rollout, len(main.steps))
+    record["extra"] = dict(imported.get("extra") or {}) | _extra(rollout, place)
     return record | ({"subagent_trajectories": nested} if nested else {}), tuple(lost)
 
 
@@ -71,7 +71,7 @@ def _document(name: str, steps: AtifSteps, imported: Mapping[str, Any] | None = 
     agent: dict[str, Any] = {"name": steps.agent or _UNKNOWN, "version": _UNKNOWN}
     agent |= {"model_name": steps.model} if steps.model else {}
     agent |= {"tool_definitions": list(steps.tools)} if steps.tools else {}
-    came_with = {key: value for key, value in (imported or {}).items() if key in {"session_id", "notes", "extra"}}
+    came_with = {key: value for key, value in (imported or {}).items() if key in {"session_id", "notes"}}
     agent |= (imported or {}).get("agent") or {}
     return {"schema_version": VERSION, "trajectory_id": name, **came_with, "agent": agent, "steps": steps.steps}
 
