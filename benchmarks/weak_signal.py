@@ -2,10 +2,13 @@
 
     python benchmarks/weak_signal.py [GROUPS]
 
-The simulated judge, every pair once in one order (`cyclic`), `margins`. "equal" groups have rollouts all equally good.
+The simulated judge, every pair once in one order (`cyclic`). "equal" groups have rollouts all equally good. The first
+table is of `margins`, a group at a time. The second is of `pooled`: which share of equal groups is called `ok` in
+a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +17,9 @@ from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking import Cyclic
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.conclusions import WEAK_BELOW
+from harness.ranking.conclusions import WEAK_BELOW, weak_below_pooled
 from harness.ranking.margins import fit_margins
+from harness.ranking.pooled import fit_pooled
 
 
 def fitted(groups: Groups) -> tuple[Array, Array]:
@@ -42,8 +46,35 @@ def row(regime: Regime, n: int, groups: int, *, equal: bool) -> str:
     return line + "".join(f"{rho:10.3f}" for rho in kinds)
 
 
+def drawn_calls(regime: Regime, n: int, groups: int, seed: int, *, equal: bool) -> list[Comparisons]:
+    """Return the calls of simulated groups."""
+    judge = replace(regime, gamma=0.0, alpha=0.0) if equal else regime
+    first, second = np.array([order for pairing in Cyclic(range(n)).pairings() for order in pairing.orders]).T
+    scores = draw(judge, groups, n, np.random.default_rng(seed), times=1).calls[:, 0, first, second]
+    return [Comparisons.of(n, first, second, of[:, 0], of[:, 1]) for of in scores]
+
+
+def ok(fits: Sequence[Fit]) -> Array:
+    """Return which of the groups have a signal of `ok` by `pooled`."""
+    return np.array([fit.reliability >= weak_below_pooled(len(fit.estimates)) for fit in fits])
+
+
+def pooled_row(regime: Regime, n: int, groups: int) -> str:
+    """Return a line of the table of `pooled`."""
+    equal = drawn_calls(regime, n, groups, 2, equal=True)
+    real = drawn_calls(regime, n, groups, 3, equal=False)
+    few, scattered = groups // 10, list[Array]()
+    fits_of_real: list[Fit] = []
+    for at in range(0, 10 * few, few):
+        fits = fit_pooled([*real, *equal[at : at + few]])
+        fits_of_real = fits[:groups]
+        scattered.append(ok(fits[groups:]))
+    shares = ok(fit_pooled(equal)).mean(), np.concatenate(scattered).mean(), 1 - ok(fits_of_real).mean()
+    return f"{n:4} {regime.name:10}".ljust(24) + "".join(f"{share:12.3f}" for share in shares)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     groups = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     print(f"{groups:,} groups a row, rng 2; weak below a reliability of {WEAK_BELOW}")
     print(f"{'   N group':24}{'weak':>8}{'rho weak':>10}{'rho else':>10}")
@@ -51,6 +82,11 @@ def main() -> None:
         for regime in REGIMES[:2]:
             for equal in (True, False):
                 print(row(regime, n, groups, equal=equal))
+    print(f"\npooled, {groups:,} groups a row")
+    print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
+    for n in (4, 8, 16):
+        for regime in REGIMES:
+            print(pooled_row(regime, n, groups))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups who
 (mean Spearman .67 against .80).
 """
 
+_WEAK_BELOW_OF_FEW = {3: 0.65, 4: 0.6, 5: 0.6}
+"""The same for `pooled` in groups of few: more of equally good rollouts seem to differ there."""
+
 _NOT_CONNECTED = "the matches do not connect all rollouts, so nothing is ranked"
 
 
@@ -80,10 +83,13 @@ def conclude(
     rankable = judged and compared
     values = estimate.scores if rule.reward == "score" else None
     places = place(estimate.sort_keys, failed_last, tied=tied, values=values) if rankable else {}
-    of_judge = estimate.fit if rule.estimator == "pooled" else evidence and evidence.margins
+    pooled = rule.estimator == "pooled"
+    of_judge = estimate.fit if pooled else evidence and evidence.margins
     return Conclusion(
         ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
-        signal=_signal(of_judge, len(failed_last), tied=tied),
+        signal=_signal(
+            of_judge, len(failed_last), weak_below_pooled(len(standings)) if pooled else WEAK_BELOW, tied=tied
+        ),
         fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
@@ -115,13 +121,21 @@ def _evidence(standings: Sequence[Standing], matches: Sequence[Match], pooled: F
     return Evidence(standings, matches, calls, fit_margins(calls), pooled)
 
 
-def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:
+def weak_below_pooled(entrants: int) -> float:
+    """Return the reliability by `pooled` below which the signal is `weak`.
+
+    At most 5 % of groups of equally good rollouts lie above, also scattered among groups that differ.
+    """
+    return _WEAK_BELOW_OF_FEW.get(entrants, WEAK_BELOW)
+
+
+def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> Signal:
     """Tell whether the group teaches anything. A failure ranked below an entrant is a signal, whatever the scores."""
     if fit is not None and failed:
         return "ok"
     if fit is None or tied:
         return "none"
-    return "weak" if fit.reliability < WEAK_BELOW else "ok"
+    return "weak" if fit.reliability < weak_below else "ok"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-from harness.ranking import rank_many
+from harness.ranking import Cyclic, rank_many
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.tournament.pooling import settled
@@ -96,3 +96,18 @@ def test_groups_of_one_rollout_or_of_none_pass_through():
     assert ([r.rank for r in one.rollouts], [r.rank for r in none.rollouts]) == ([0], [None])
     assert all(r.rank is not None for r in some.rollouts)
     assert told([nobody])[0].rollouts == nobody.rollouts
+
+
+@pytest.mark.parametrize("n", [4, 8])
+def test_of_equally_good_rollouts_scattered_among_others_at_most_one_in_twenty_has_a_signal(n: int):
+    rng = random.Random(n)
+    pairs = [order for pairing in Cyclic(range(n)).pairings() for order in pairing.orders]
+
+    def scores(spread: float) -> dict[tuple[int, int], tuple[float, float]]:
+        level = [6 + spread * rng.gauss(0, 1) for _ in range(n)]
+        return {(i, j): (level[i] + rng.gauss(0, 0.8), level[j] + rng.gauss(0, 0.8)) for i, j in pairs}
+
+    rankings = rank_many([scores(1.0 if at % 8 else 0.0) for at in range(800)])
+    equal, real = ([r.signal == "ok" for r in rankings[start::8]] for start in (0, 1))
+    assert sum(equal) <= 0.05 * len(equal) + 2  # 100 groups: two more are chance
+    assert sum(real) >= 0.6 * len(real)
