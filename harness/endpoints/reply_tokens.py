@@ -9,6 +9,7 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 from harness.core.sampled_tokens import SampledTokens
@@ -21,6 +22,8 @@ class ReplyTokens:
 
     def __init__(self, *, keep_logprobs: bool = False) -> None:
         """Begin with nothing. With `keep_logprobs`, which the agent asked for itself, they stay in the reply, too."""
+        self.on_body: Callable[[dict[str, Any]], None] = lambda _: None
+        """Hears what is left of a whole body."""
         self._keep_logprobs = keep_logprobs
         self._prompt: list[Any] | None = None
         self._ids: list[Any] | None = None

@@ -55,6 +55,7 @@ def _rest(content: bytes, tokens: ReplyTokens) -> bytes | None:
     if not isinstance(body, dict):
         return None
     tokens.take(cast("dict[str, Any]", body))
+    tokens.on_body(cast("dict[str, Any]", body))
     return to_json(body)
 
 

@@ -4,7 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, cast
 
 from pydantic_core import from_json
 
@@ -33,6 +34,8 @@ class WireReply:
 def capture_reply(tokens: ReplyTokens | None = None) -> tuple[WireReply, Token[WireReply | None]]:
     """Begin to note what the reply of the next call says on the wire; the token ends that."""
     reply = WireReply(tokens=tokens)
+    if tokens:
+        tokens.on_body = partial(_note_body, reply)
     return reply, _captured.set(reply)
 
 
@@ -62,14 +65,18 @@ async def note_response(response: Any) -> None:
     reply = _captured.get()
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)
-    if reply is None or "json" not in response.headers.get("content-type", ""):
-        return
+    if reply is None or reply.tokens or "json" not in response.headers.get("content-type", ""):
+        return  # who takes the tokens out of a reply reads the body anyway, and tells what is in it
     try:
         body: Any = from_json(await response.aread())
     except ValueError:
         return  # the SDK reads the same body and will say what is wrong with it
     if isinstance(body, dict):
-        reply.model, reply.finish = _str(body.get("model")), _finish(body)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        _note_body(reply, cast("dict[str, Any]", body))
+
+
+def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
+    reply.model, reply.finish = _str(body.get("model")), _finish(body)
 
 
 def _finish(body: dict[str, Any]) -> Finish | None:
