@@ -100,12 +100,14 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     from harness.pipeline import answer_labels
     from harness.report import (
         agreement_json,
+        figures_json,
         is_offline,
         judge_profiles,
         judge_qualities,
         label_agreement,
         profile_json,
         quality_json,
+        ranking_figures,
         summarize,
     )
 
@@ -120,6 +122,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "groups": len(ranking.groups),
         "signals": _signals(summary),
         "labels": agreement and agreement_json(agreement),
+        "rollouts": figures_json(ranking_figures(reader, ranking), summary.agents, summary.judge),
         "judges": [
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
@@ -128,16 +131,16 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.pipeline import answer_labels
     from harness.report import (
-        agreement_words,
         counted,
+        figure_lines,
         is_offline,
         judge_profiles,
         judge_qualities,
-        label_agreement,
         profile_words,
         quality_lines,
+        ranking_figures,
+        ranking_words,
         summarize,
         visible_text,
     )
@@ -148,6 +151,9 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
         console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+    figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
+    for line in figure_lines(tuple(figures), console.width):
+        console.print(line)
     qualities = judge_qualities(reader, ranking, summary)
     profiles = {profile.judge: profile for profile in judge_profiles(reader, ranking)}
     if not qualities:
@@ -159,6 +165,13 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
             console.print(visible_text(f"  {sentence}"))
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+    _print_agreement(console, reader, ranking)
+
+
+def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
+    from harness.pipeline import answer_labels
+    from harness.report import agreement_words, label_agreement
+
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)

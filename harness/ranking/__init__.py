@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Truth,
         choose,
         judging_figures,
+        length_figure,
         rank_agreements,
         rights,
     )
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
     from harness.ranking.pooled import LearntJudge, fit_alone, fit_by, learnt_from
     from harness.ranking.profile import calls_of_judge, learn_profile
-    from harness.ranking.query_figures import QueryFigure
+    from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
@@ -74,7 +75,7 @@ else:
             "judge_stats.preferences": "Preference preferences",
             "judge_stats.side_by_side": (
                 "WITHIN Choice JudgedQueries JudgedQuery JudgingFigures RankAgreement Truth choose judging_figures "
-                "rank_agreements rights"
+                "length_figure rank_agreements rights"
             ),
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
@@ -83,7 +84,7 @@ else:
             "margins": "fit_margins",
             "profile": "calls_of_judge learn_profile",
             "pooled": "LearntJudge fit_alone fit_by learnt_from",
-            "query_figures": "QueryFigure",
+            "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
@@ -151,15 +152,19 @@ __all__ = [
     "kappa",
     "learn_profile",
     "learnt_from",
+    "length_figure",
     "make_topology",
     "match_margins",
     "mean_agreement",
+    "mean_over_queries",
+    "over_queries",
     "pair_estimate",
     "pair_of_fit",
     "place",
     "plays_for",
     "preferences",
     "probabilities_above",
+    "quotient",
     "rank_agreements",
     "rank_many",
     "rank_scores",

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from harness.report.html.curve.curve_svg import curve_svg
     from harness.report.html.pair.page import pair_page
     from harness.report.html.run.page import write_page
-    from harness.report.json import agreement_json, judges_json, quality_json, run_json, share_json
+    from harness.report.json import agreement_json, figures_json, judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import agreement_words, first_wins_meaning, judge_qualities, share_words
     from harness.report.junit import junit_refusal, junit_xml
     from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
     from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
+    from harness.report.ranking_words import ranking_words
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.label_agreement import label_agreement
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from harness.report.summary.pair_table import pair_table
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
+    from harness.report.summary.ranking_figures import ranking_figures
     from harness.report.summary.ranking_line import ranking_line
     from harness.report.summary.truths import AnswerLabel
     from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
     from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
     from harness.report.terminal.comparison import comparison_lines
     from harness.report.terminal.curve import curve_lines
-    from harness.report.terminal.judge_quality import quality_lines
+    from harness.report.terminal.judge_quality import figure_lines, quality_lines
     from harness.report.terminal.judges import side_by_side_lines
     from harness.report.terminal.layout import on_one_line, visible_text
     from harness.report.terminal.matches import match_lines, matches_table
@@ -63,7 +65,7 @@ else:
             "html.comparison.page": "write_comparison_page",
             "html.run.page": "write_page",
             "html.pair.page": "pair_page",
-            "json": "agreement_json judges_json quality_json run_json share_json",
+            "json": "agreement_json figures_json judges_json quality_json run_json share_json",
             "learnt_judges": "judge_profiles profile_json profile_words",
             "judge_quality": "agreement_words first_wins_meaning judge_qualities share_words",
             "markdown": "comparison_markdown gate_markdown refusal_markdown",
@@ -79,13 +81,15 @@ else:
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.pair_table": "pair_table",
+            "ranking_words": "ranking_words",
+            "summary.ranking_figures": "ranking_figures",
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.ranking_line": "ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
             "summary.why.explanation": "explain_pair find_pair judged_ranking",
             "summary.why.pair_records": "MeetingOffer PairExplanation",
             "terminal.comparison": "comparison_lines",
-            "terminal.judge_quality": "quality_lines",
+            "terminal.judge_quality": "figure_lines quality_lines",
             "terminal.judges": "side_by_side_lines",
             "terminal.layout": "on_one_line visible_text",
             "terminal.matches": "match_lines matches_table",
@@ -131,6 +135,8 @@ __all__ = [
     "curve_svg",
     "dollars",
     "explain_pair",
+    "figure_lines",
+    "figures_json",
     "find_pair",
     "first_wins_meaning",
     "gate_markdown",
@@ -162,7 +168,9 @@ __all__ = [
     "profile_words",
     "quality_json",
     "quality_lines",
+    "ranking_figures",
     "ranking_line",
+    "ranking_words",
     "rankings_table",
     "refusal_markdown",
     "round_robin_of",

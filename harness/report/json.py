@@ -9,6 +9,7 @@ from harness.core.records import Group
 from harness.ranking import RankAgreement, Share, Tally
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.figure_record import figure_record
+from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.flags import RolloutFlag, rollout_flags
 from harness.report.summary.judge_choice import choice_sentence, side_notes
 from harness.report.summary.judges import JudgesSideBySide, RankedBy
@@ -17,6 +18,7 @@ from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
 from harness.report.summary.placed_rollouts import PlacedRollout, placed_rollouts
 from harness.report.summary.ranking import is_offline, ranked_groups
+from harness.report.summary.ranking_figures import RankingFigures
 
 
 def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
@@ -156,6 +158,26 @@ def agreement_json(agreement: LabelAgreement) -> dict[str, Any]:
         "kappa": agreement.kappa,
         "control": share_json(agreement.control),
         "orders": share_json(agreement.orders),
+    }
+
+
+def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigures) -> dict[str, Any]:
+    """Return what a ranking shows of its rollouts. A figure has its interval over queries."""
+    return {
+        "ended_well": figure_record(figures.ended_well),
+        "answers": figure_record(figures.answers),
+        "tools": figure_record(figures.tools),
+        "one_answer": figures.one_answer,
+        "flat": dict(figures.flat),
+        "weak": figures.weak,
+        "above_anchor": figure_record(figures.above_anchor),
+        "dimensions": {each.name: share_json(each.decides) for each in figures.dimensions},
+        "never_part": [list(pair) for pair in figures.never_part],
+        "length": {name: figure_record(figure) for name, figure in figures.length.items()},
+        "took": {
+            "rollouts": {"tokens": agents.tokens, "usd": agents.usd},
+            "judging": {"tokens": judge.tokens, "usd": judge.usd, "calls": judge.calls},
+        },
     }
 
 

@@ -95,10 +95,15 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
         right={truth: figure for truth in TRUTHS if (figure := _mean_right(every, truth))},
         flips=over_queries([(t.flips.part, t.flips.whole) for t in tallies if t.flips.whole], quotient, _SHARE),
         self_noise=over_queries(noises, _noise, _AMOUNT),
-        length=over_queries([_length_sums(t) for t in tallies if t.length.answers], _correlation, _CORRELATION),
+        length=length_figure(tallies),
         calls=mean_over_queries([float(query.calls) for query in every], _AMOUNT),
         usd=mean_over_queries(costs, _AMOUNT) if len(costs) == len(every) else None,
     )
+
+
+def length_figure(tallies: Sequence[Tally]) -> QueryFigure | None:
+    """Return Spearman's correlation of score with answer length, from one tally a query; ranks within queries."""
+    return over_queries([_length_sums(t) for t in tallies if t.length.answers], _correlation, _CORRELATION)
 
 
 def rank_agreements(rankings: Sequence[JudgedQueries]) -> list[RankAgreement]:

@@ -1,13 +1,13 @@
 """How far to believe a judge: its figures, each with what it means."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.unicode import visible
-from harness.report.judge_quality import JudgeQuality
+from harness.report.judge_quality import JudgeQuality, QualityFigure
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.report.text import counted
@@ -16,10 +16,15 @@ _COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
 
 
 def quality_lines(quality: JudgeQuality, width: int) -> Iterator[Text]:
-    """Yield a judge's figures: as a table where a whole row fits into `width`, else with the meanings below them."""
+    """Yield a judge's figures under its name."""
     verdicts = f"{counted(quality.tally.verdicts, 'verdict')} on different answers"
     yield visible_text(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}", style="bold")
-    rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in quality.figures]
+    yield from figure_lines(quality.figures, width)
+
+
+def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]:
+    """Yield figures as a table where a whole row fits into `width`, else with the meanings below them."""
+    rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in figures]
     widest = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     if sum(widest) + 2 * (len(widest) - 1) <= width:
         yield from table_lines(_COLUMNS, map(TableRow, rows), width)

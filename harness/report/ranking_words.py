@@ -1,0 +1,89 @@
+"""What a ranking shows of its rollouts, in words: a figure, and what the figure says."""
+
+from collections.abc import Iterator
+
+from harness.ranking import QueryFigure
+from harness.report.judge_quality import QualityFigure
+from harness.report.summary.figures import AgentFigures, JudgeFigures
+from harness.report.summary.ranking_figures import RankingFigures
+from harness.report.text import count, counted, dollars, number_interval, percent, percent_interval
+
+_HALF = 0.5
+
+
+def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigures) -> Iterator[QualityFigure]:
+    """Yield the figures of a ranking's groups."""
+    if figures.answers and figures.ended_well and figures.tools:
+        of = f" of {number_interval(figures.ended_well, 1)}"
+        yield QualityFigure("answers", "Different answers", number_interval(figures.answers, 1) + of, _answers(figures))
+        yield QualityFigure("tools", "Different tool calls", number_interval(figures.tools, 1) + of, _tools())
+    yield QualityFigure("flat", "Advantages all zero", _flat(figures), _why_flat(figures))
+    if figures.above_anchor:
+        above = figures.above_anchor
+        yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
+    if figures.dimensions:
+        yield QualityFigure("dimensions", "Dimensions that decide", _shares(figures), _parting(figures))
+    for name, figure in figures.length.items():
+        by = f", {name}" if len(figures.length) > 1 else ""
+        yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
+    yield QualityFigure("rollouts", "Rollouts took", _took(agents.tokens, agents.usd), _failed(agents))
+    bought = f"{counted(judge.calls, 'call')} were bought for this ranking"
+    yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
+
+
+def _answers(figures: RankingFigures) -> str:
+    if not figures.one_answer:
+        return "a query, of those of its rollouts that ended well; texts are compared as the judge sees them"
+    queries = counted(figures.one_answer, "query", "queries")
+    return f"a query, of those of its rollouts that ended well; in {queries} all answers are the same"
+
+
+def _tools() -> str:
+    return "sequences of tools a query, whatever their inputs were"
+
+
+def _flat(figures: RankingFigures) -> str:
+    return f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}"
+
+
+def _why_flat(figures: RankingFigures) -> str:
+    if not figures.flat:
+        return "queries: every group gives a trainer something to learn from"
+    return "queries without a gradient: " + ", ".join(f"{why} {count(n)}" for why, n in figures.flat.items())
+
+
+def _sampling(above: QueryFigure) -> str:
+    if above.low is None or above.high is None:
+        return "of one query alone, this says nothing of others"
+    if above.low > _HALF:
+        return "a sample is more often above the anchor than below it: sampling pays"
+    if above.high < _HALF:
+        return "a sample is more often below the anchor: the temperature costs more than it gains"
+    return "a single sample is neither surely better nor surely worse than the anchor"
+
+
+def _shares(figures: RankingFigures) -> str:
+    by_share = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
+    return ", ".join(f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in by_share)
+
+
+def _parting(figures: RankingFigures) -> str:
+    of = max(dimension.decides.whole for dimension in figures.dimensions)
+    words = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
+    same = "; ".join(f"{one} and {other} never part: one would do" for one, other in figures.never_part)
+    return f"{words}; {same}" if same else words
+
+
+def _length(figure: QueryFigure) -> str:
+    if figure.low is None or figure.high is None or figure.low <= 0 <= figure.high:
+        return "no pull of length that is sure (Spearman, ranks within queries)"
+    return f"{'longer' if figure.value > 0 else 'shorter'} answers get higher scores (Spearman, ranks within queries)"
+
+
+def _took(tokens: int | None, usd: float | None) -> str:
+    return f"{'unknown' if tokens is None else count(tokens)} tokens, {'cost unknown' if usd is None else dollars(usd)}"
+
+
+def _failed(agents: AgentFigures) -> str:
+    ran, failed = counted(agents.runs, "rollout"), agents.failed.total()
+    return f"{ran}, {count(failed)} of them failed" if failed else ran

@@ -1,0 +1,77 @@
+"""What `stats` says of a ranking's rollouts, against a plain reading of the records."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from harness.archive import RankingFile, RunReader
+from harness.core.rankings import Ranked
+from harness.core.verdicts import Judged
+from harness.report import ranking_figures, ranking_words, summarize
+from tests.fuzz.attacks import Room
+
+ARCHIVES = ("online-arena", "offline-cyclic", "online-jury", "online-ruler", "offline-unjudged", "online-asked-again")
+
+
+def sign(number: float) -> int:
+    return (number > 0) - (number < 0)
+
+
+def verdicts_of(reader: RunReader, ranking: RankingFile) -> list[Judged]:
+    keys = {(group.query, key) for group in ranking.groups for match in group.matches for key in match.verdicts}
+    return [verdict for _, key in sorted(keys) if (verdict := reader.verdict(key))]
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_the_figures_are_those_of_a_plain_reading(archive: str, tmp_path: Path):
+    with RunReader(Room.make(tmp_path / "room").add_run(archive)) as reader:
+        ranking = reader.ranking()
+        figures, summary = ranking_figures(reader, ranking), summarize(reader, ranking)
+        groups = [reader.group(query) for query in reader.queries() if ranking.of(query)]
+        ended = [[r for r in group.rollouts if r.status == "ok"] for group in groups]
+        assert figures.answers
+        assert figures.answers.value * len(groups) == sum(len({r.trajectory.answer.strip() for r in e}) for e in ended)
+        assert figures.ended_well
+        assert figures.ended_well.value * len(groups) == sum(map(len, ended))
+        flat = [g for g in ranking.groups if not any(r.advantage for r in g.rollouts)]
+        assert sum(figures.flat.values()) == len(flat)
+        above, samples = summary.above_anchor
+        assert (figures.above_anchor.value if figures.above_anchor else None) == (above / samples if samples else None)
+        verdicts = verdicts_of(reader, ranking)
+        for dimension in figures.dimensions:
+            marks = [
+                (
+                    sign(v.a.dimensions[dimension.name] - v.b.dimensions[dimension.name]),
+                    sign(v.a.combined - v.b.combined),
+                )
+                for v in verdicts
+                if v.a.combined != v.b.combined
+            ]
+            assert (dimension.decides.part, dimension.decides.whole) == (sum(a == b for a, b in marks), len(marks))
+        names = [dimension.name for dimension in figures.dimensions]
+        leads = {n: [sign(v.a.dimensions[n] - v.b.dimensions[n]) for v in verdicts] for n in names}
+        alike = {(a, b) for a, b in combinations(names, 2) if leads[a] == leads[b] and any(leads[a])}
+        assert set(figures.never_part) == alike
+        assert all(f.value and f.meaning for f in ranking_words(figures, summary.agents, summary.judge))
+
+
+@pytest.mark.parametrize(
+    ("advantages", "signal", "flat", "weak"),
+    [
+        ((0.0, 0.0, 0.0), "none", {"the scores are level": 1}, 0),
+        ((None, None, None), "none", {"verdicts are missing": 1}, 0),
+        ((1.0, -1.0, 0.0), "weak", {}, 1),
+        ((1.0, -1.0, 0.0), "ok", {}, 0),
+    ],
+)
+def test_a_group_without_a_gradient_is_counted_with_its_reason(
+    advantages: tuple[float | None, ...], signal: str, flat: dict[str, int], weak: int, tmp_path: Path
+):
+    with RunReader(Room.make(tmp_path / "room").add_run("offline-arena")) as reader:
+        whole = reader.ranking()
+        (group, *_) = whole.groups
+        ranked = tuple(Ranked(index=i, advantage=a, rank=None if a is None else i) for i, a in enumerate(advantages))
+        changed = group.model_copy(update={"signal": signal, "rollouts": ranked})
+        figures = ranking_figures(reader, RankingFile(whole.head, (changed,), whole.finished))
+        assert (figures.flat, figures.weak) == (flat, weak)
