@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.report.junit import junit_refusal, junit_xml
     from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
     from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
-    from harness.report.ranking_words import ranking_words
+    from harness.report.rollout_words import ranking_words
     from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.label_agreement import label_agreement
@@ -81,7 +81,7 @@ else:
             "summary.match_verdicts": "VerdictLookup",
             "summary.notes": "open_reasons",
             "summary.pair_table": "pair_table",
-            "ranking_words": "ranking_words",
+            "rollout_words": "ranking_words",
             "summary.ranking_figures": "ranking_figures",
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.ranking_line": "ranking_line",
