@@ -7,7 +7,9 @@ from pydantic import Field, model_validator
 
 from harness.core.records import Record, digest
 
-_LogVariance = Annotated[float, Field(ge=-25, le=25)]
+LARGEST_LOG_VARIANCE = 60.0
+"""A judge without any noise of a kind is learnt as one of nearly none: the logarithm then lies far below 0."""
+_LogVariance = Annotated[float, Field(ge=-LARGEST_LOG_VARIANCE, le=LARGEST_LOG_VARIANCE)]
 _Points = Annotated[float, Field(ge=-1e6, le=1e6)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Text = Annotated[str, Field(min_length=1, max_length=2000)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.core.judge_profile import LARGEST_LOG_VARIANCE, JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
@@ -54,7 +54,11 @@ def as_profile(
 
 
 def _rounded(parameters: Parameters) -> dict[str, float]:
-    return {name: round(value, 9) for name, value in parameters._asdict().items()}
+    most = LARGEST_LOG_VARIANCE
+    return {
+        name: round(min(max(value, -most), most) if name.startswith("log_") else value, 9)
+        for name, value in parameters._asdict().items()
+    }
 
 
 def lent(profile: JudgeProfile) -> Prior:
