@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.formats.training.split import WHOLE, read_split, split_of
     from harness.formats.training.table import heading, table_rows
     from harness.formats.training.token_fields import TokenCounts
+    from harness.formats.training_lines.lines_behind import lines_behind
     from harness.formats.training_lines.origins import SOURCES, line_hash
     from harness.formats.trajectory_files import FORMATS, Format, read_trajectories
     from harness.formats.turns import Turn, turns_of
@@ -52,6 +53,7 @@ else:
             "training.split": "WHOLE read_split split_of",
             "training.table": "heading table_rows",
             "training.token_fields": "TokenCounts",
+            "training_lines.lines_behind": "lines_behind",
             "training_lines.origins": "SOURCES line_hash",
             "trajectory_files": "FORMATS Format read_trajectories",
             "turns": "Turn turns_of",
@@ -94,6 +96,7 @@ __all__ = [
     "heading",
     "line_faults",
     "line_hash",
+    "lines_behind",
     "pairs_in_text",
     "parquet_rows",
     "queries_of",

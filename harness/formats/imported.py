@@ -60,7 +60,7 @@ class ImportedRun:
     def _query(self, trajectory: ImportedTrajectory) -> Query:
         """Return the query of a trajectory. A group of its own whose id is taken gets another one here."""
         query = query_from(trajectory.query, reference=trajectory.reference, id=trajectory.query_id)
-        name = query.id, trajectory.line.key if trajectory.line else ""
+        name = query.id, trajectory.line.key if trajectory.line else trajectory.apart
         if name not in self._ids:
             others = (f"{query.id}#{number}" for number in count(2))
             self._ids[name] = next(each for each in chain((query.id,), others) if each not in self._taken)

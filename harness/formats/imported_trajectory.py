@@ -42,5 +42,7 @@ class ImportedTrajectory(Record):
     ended_at: datetime | None = None
     turns: SkipValidation[tuple[Turn, ...]] = ()
     """The messages as they came; none where a format holds steps alone."""
+    apart: str = ""
+    """The run that it was exported from: its rollouts of a query are no group with those of another run."""
     unplaced: tuple[str, ...] = ()
     """What else stood there, and no record has a place for, each thing by its name."""

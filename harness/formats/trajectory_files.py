@@ -19,7 +19,7 @@ from harness.formats.messages import read_messages
 from harness.formats.queries import query_from
 from harness.formats.training_lines.examples import is_completion, read_example
 from harness.formats.training_lines.groups import is_group, read_group
-from harness.formats.training_lines.origins import SOURCES, LineFormat, LineOrigin, sources_beside
+from harness.formats.training_lines.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
 from harness.formats.training_lines.pairs import is_openai_pair, is_trl_pair, read_openai_pair, read_trl_pair
 
 Format = Literal["messages", "atif", "groups", "sft", "dpo", "openai-preference"]
@@ -96,7 +96,7 @@ _LINE_READERS: Mapping[LineFormat, Callable[[JsonObject, LineOrigin], Iterator[I
 def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
     try:
         if name in _READERS:
-            trajectories = [_READERS[name](item.document)]
+            trajectories = [_with_source(_READERS[name](item.document), item.source)]
         else:
             form = cast("LineFormat", name)
             trajectories = list(_LINE_READERS[form](item.document, _origin(form, item)))
@@ -107,6 +107,14 @@ def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
     except UsageError as exc:
         raise UsageError(f"{item.place}: {exc}") from None
     return trajectories
+
+
+def _with_source(trajectory: ImportedTrajectory, source: ImportedLine | None) -> ImportedTrajectory:
+    """Note what is behind a line that brings no ranking, beside what else it said of itself."""
+    if source is None:
+        return trajectory
+    noted = {**trajectory.metadata, SOURCE_KEY: source.model_dump(mode="json")}
+    return trajectory.model_copy(update={"metadata": noted, "apart": source.run})
 
 
 def _origin(name: LineFormat, item: _Item) -> LineOrigin:

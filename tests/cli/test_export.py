@@ -213,7 +213,7 @@ def test_runs_imported_without_messages_say_that_their_calls_are_not_recorded(
     monkeypatch.setattr("harness.formats.atif.turns_of_atif", lambda _: ())  # as an earlier version read it
     answers = ["Because.", "Rayleigh scattering makes the sky blue.", "The sky is blue as short waves scatter more."]
     asked = {"source": "user", "message": "Why is the sky blue?"}
-    said = [{"source": "agent", "message": answer} for answer in answers]
+    said = [{"source": "agent", "message": answer, "llm_call_count": 0} for answer in answers]
     rows = [{"schema_version": "ATIF-v1.8", "steps": [asked, step]} for step in said]
     Path("made.jsonl").write_text("\n".join(map(json.dumps, rows)))
     command("import made.jsonl")

@@ -54,7 +54,9 @@ def atif_trajectory(
     lost += [part for steps in all_steps for part in steps.lost]
     imported: Mapping[str, Any] = rollout.metadata if rollout.origin == "atif" else {}
     record = _document(name, main, imported) | _totals(rollout, len(main.steps))
-    record["extra"] = dict(imported.get("extra") or {}) | _extra(rollout, place)
+    came_with = dict(imported.get("extra") or {})
+    named = came_with.get("query_id")
+    record["extra"] = came_with | _extra(rollout, place) | ({"query_id": named} if named else {})
     return record | ({"subagent_trajectories": nested} if nested else {}), tuple(lost)
 
 

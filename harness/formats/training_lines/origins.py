@@ -14,6 +14,8 @@ from harness.core.user_files import text_lines
 from harness.formats.json_values import parse_json
 
 SOURCES = "sources.jsonl"
+SOURCE_KEY = "source"
+"""Where the metadata of an imported rollout without a ranking hold what is behind its line."""
 LineFormat = Literal["groups", "sft", "dpo", "openai-preference"]
 
 

@@ -35,6 +35,7 @@ from harness.formats import (
     heading,
     line_faults,
     line_hash,
+    lines_behind,
     split_of,
     table_rows,
 )
@@ -225,7 +226,7 @@ class _RecordHashes:
         self.query = group.group.query.id
         self.exported_id = group.group.query.exported_id
         self._named = {"run": group.run, "ranking": ranking, "query": valid_unicode(self.exported_id)}
-        self._imported: dict[str | None, ImportedLine] = {line.sha256: line for line in group.ranked.lines}
+        self._imported: dict[str | None, ImportedLine] = {line.sha256: line for line in lines_behind(group)}
         self._ranked = to_json(group.ranked)
         self._rollouts = {rollout.index: rollout for rollout in group.group.rollouts}
 
