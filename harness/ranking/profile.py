@@ -47,10 +47,15 @@ def as_profile(
         groups=len(groups),
         calls=sum(len(calls.first) for calls in groups),
         parameters=JudgeParameters(**_rounded(learnt.parameters)),
-        root=tuple(tuple(round(value, 9) for value in row[: at + 1]) for at, row in enumerate(root.tolist())),
+        root=tuple(_root_row(row, at) for at, row in enumerate(root.tolist())),
         at_ends=round(share_at_ends(groups), 6),
         converged=learnt.converged,
     )
+
+
+def _root_row(row: Sequence[float], at: int) -> tuple[float, ...]:
+    """Return a row of the triangle; what is known as well as exactly keeps a width above 0."""
+    return (*(round(value, 9) for value in row[:at]), max(round(row[at], 9), 1e-9))
 
 
 def _rounded(parameters: Parameters) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 import harness
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking import rank_many
+from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled import fit_pooled, learn_judge
 from harness.ranking.pooled_model import PRIOR_SD
 from harness.ranking.pooled_sums import pool_sums
@@ -103,3 +104,10 @@ def test_what_is_no_profile_is_refused(profile: JudgeProfile, member: str, value
     changed = {**members[member], **value} if isinstance(value, dict) and value else value
     with pytest.raises(ValidationError):
         JudgeProfile.model_validate_json(json.dumps(members | {member: changed}), strict=True)
+
+
+def test_a_judge_without_any_noise_has_a_profile() -> None:
+    calls = Comparisons.of(3, [0, 1, 2], [1, 2, 0], [7.0, 6.0, 5.0], [6.0, 5.0, 7.0])
+    learnt = learn_profile([calls] * 400, NAME, RUBRIC, 2)
+    assert learnt is not None
+    assert JudgeProfile.model_validate_json(learnt.model_dump_json(), strict=True) == learnt
