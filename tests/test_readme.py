@@ -14,7 +14,13 @@ from tests.conftest import ROOT, Harness
 
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-OF_SLIME = {"--apply-chat-template", "--custom-rm-path", "--custom-rollout-log-function-path", "--group-rm"}
+OF_SLIME = {
+    "--apply-chat-template",
+    "--custom-rm-path",
+    "--custom-rollout-log-function-path",
+    "--group-rm",
+    "--reward-key",
+}
 """Options of the trainer slime, which docs/trainers.md tells how to set."""
 _VARIES = re.compile(r"\d{8}T\d{6}-search-[0-9a-f]{6}|(?:\S*python -m )?\bharness\b|\s+")
 

@@ -137,7 +137,7 @@ def _apart(why: PairExplanation, width: int) -> Iterator[Text]:
 def _judged(why: PairExplanation) -> Iterator[Text]:
     words = list(_words(why))
     if words:
-        yield Text("")
+        yield visible_text()
     for line in words:
         yield visible_text(line)
     for flag in why.flags:
