@@ -169,7 +169,9 @@ def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, 
         queries += filter(None, [importing.query(trajectory)])
         if len(queries) > 1:
             raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(trajectory.query)}")
-        rollouts.append(importing.rollout(trajectory))
+        rollouts += filter(
+            None, [importing.rollout(trajectory)]
+        )  # a trajectory without a number is never there already
     return Group(query=queries[0], rollouts=tuple(rollouts))
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness.archive import RunReader
 from harness.cli.app import app
 from harness.core.errors import Refused
-from tests.cli.test_export import judge
+from tests.cli.conftest import judge
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.token_server import TokenServer, rendered, reply_text
 

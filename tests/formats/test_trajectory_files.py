@@ -114,6 +114,7 @@ def test_atif_becomes_steps_with_what_each_call_gave(tmp_path: Path):
     assert atif.models == ("m1", "m2")
     assert (atif.usage.input, atif.usage.output, atif.usage.cached, atif.price_usd) == (1120, 124, 200, 0.5)
     rollout = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC)).rollout(atif)
+    assert rollout
     assert (rollout.started_at.hour, rollout.duration_s) == (3, 4.0)
 
 
@@ -132,7 +133,7 @@ def test_a_query_id_makes_a_group_else_the_first_user_message_does(tmp_path: Pat
     plain = {k: v for k, v in CHAT.items() if k != "query_id"}
     other = {"messages": [{"role": "user", "content": "Why not?"}, {"role": "assistant", "content": "Well."}]}
     importing = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC), first_is_anchor=True)
-    made = [importing.rollout(t) for t in read(tmp_path, CHAT, plain, other, CHAT, plain)]
+    made = [r for t in read(tmp_path, CHAT, plain, other, CHAT, plain) if (r := importing.rollout(t))]
     assert [(r.index, r.role) for r in made] == [
         (0, "anchor"),
         (0, "anchor"),
