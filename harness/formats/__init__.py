@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.formats.training.atif_trajectory import atif_lines
     from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
     from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
-    from harness.formats.training.line_faults import FAULTS_OF, line_faults
+    from harness.formats.training.line_faults import faults_by, line_faults
     from harness.formats.training.line_makers import LINES_OF
     from harness.formats.training.losses import Losses
     from harness.formats.training.openai_rules import FEWEST_LINES
@@ -43,7 +43,7 @@ else:
             "training.atif_trajectory": "atif_lines",
             "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
             "training.card": "CardContent ExportedFile ExportedRun card_text",
-            "training.line_faults": "FAULTS_OF line_faults",
+            "training.line_faults": "faults_by line_faults",
             "training.line_makers": "LINES_OF",
             "training.losses": "Losses",
             "training.openai_rules": "FEWEST_LINES",
@@ -63,7 +63,6 @@ else:
 __all__ = [
     "CONTROL",
     "EXPORT_FORMATS",
-    "FAULTS_OF",
     "FEWEST_LINES",
     "FORMATS",
     "LINES_OF",
@@ -92,6 +91,7 @@ __all__ = [
     "candidates",
     "card_text",
     "checked_messages",
+    "faults_by",
     "group_may_go_in",
     "heading",
     "line_faults",

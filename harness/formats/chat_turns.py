@@ -99,11 +99,16 @@ def plain_message(message: JsonObject, number: int) -> Message:
     return plain
 
 
+def _is_name(value: JsonValue) -> bool:
+    """Return whether a value is a text that is not empty."""
+    return isinstance(value, str) and bool(value)
+
+
 def _plain_call(call: JsonObject, number: int) -> dict[str, Any]:
     if "function" not in call:
         return dict(call)  # a custom tool's: its input is a text
     function = object_in(call, "function")
-    if not function.get("name"):
+    if not _is_name(function.get("name")):
         raise ValueError(f"message {number}: a tool call without a name")
     arguments = function.get("arguments", "{}")
     if not isinstance(arguments, str):
@@ -146,10 +151,10 @@ def offered_tools(document: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ..
         if tool.get("type", "function") != "function":
             hosted.append(str(tool.get("name") or tool["type"]))
         elif "function" in tool:
-            tools.append(dict(tool))
+            tools.append(dict(tool) if "type" in tool else {"type": "function", **tool})
         else:  # as the Responses API has them
             tools.append({"type": "function", "function": {k: v for k, v in tool.items() if k != "type"}})
-    if any(not object_in(tool, "function").get("name") for tool in tools):
+    if any(not _is_name(object_in(tool, "function").get("name")) for tool in tools):
         raise ValueError("a tool without a name")
     return tuple(tools), tuple(hosted)
 

@@ -171,6 +171,8 @@ BAD: list[tuple[Any, str]] = [
     (with_sequence(message_mask=[1]), "`message_mask` must be a list of 2 numbers"),
     (with_sequence(message_mask=[0, "1"]), "`message_mask` must be a list of 2 numbers"),
     (with_sequence(message_mask=[0, 0]), "marks no message"),
+    (with_sequence(message_mask=[1, 0]), "marks a message that is not the assistant's"),
+    (with_sequence(tools=[{"function": {"name": 5}}]), "a tool without a name"),
     (with_sequence(token_ids=[1, 2]), "`token_mask` must be a list of 2 numbers"),
     (with_sequence(token_ids=[1, 2], token_mask=[0, 0]), "marks 0 runs of tokens, `message_mask` 1"),
     (with_sequence(token_ids=[1, 2], token_mask=[0, 1], logprobs=[1]), "`logprobs` must be a list of 2"),

@@ -1,6 +1,5 @@
 """What may go into training data, which pairs, and what each consumer's rules say of a line."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.sequences import sequences_of
 from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
-from harness.formats.training.line_faults import line_faults
 from harness.formats.training.line_makers import LINES_OF
 from harness.formats.training.losses import LeftOut, Losses
 from harness.formats.training.messages import openai_messages, trl_messages
@@ -301,34 +299,6 @@ def test_messages_for_trl_and_openai():
         trl_messages([said(None, ("c", "[1]"))])
     (message,) = openai_messages([{"role": "developer", "content": "Be brief.", "reasoning_content": "x"}])
     assert message == {"role": "system", "content": "Be brief."}
-
-
-# ---- OpenAI's rules
-
-
-def test_openais_rules_speak_with_file_and_line():
-    good = {"input": {"messages": [USER]}, "preferred_output": [said("a")], "non_preferred_output": [said("b")]}
-    broken: list[Any] = [
-        good | {"more": 1},
-        good | {"preferred_output": []},
-        good | {"input": {"messages": [USER, said("a")]}},
-        good | {"input": {"messages": [USER, result("c", "x")]}},
-        good | {"non_preferred_output": [said("")]},
-        good | {"input": {"messages": [{"role": "me", "content": "x"}]}},
-        good | {"preferred_output": [{"role": "assistant", "content": "x", "reasoning_content": "y"}]},
-        good | {"input": {"messages": [USER], "tools": [{"type": "web_search"}]}},
-        [],
-    ]
-    lines = [json.dumps(good), *map(json.dumps, broken), "{"]
-    faults = list(line_faults(lines, "train.jsonl", faults_of_preference))
-    assert {fault.split(": ")[0] for fault in faults} == {f"train.jsonl:{n}" for n in range(2, 12)}
-    assert any("train.jsonl:4: input.messages ends with the assistant" in fault for fault in faults)
-    weights = [{"messages": [USER, said("x", weight=w)]} for w in (0, 2)]
-    assert [list(faults_of_example(record)) for record in weights] == [
-        ["no message of the assistant has weight 1"],
-        ["a weight is neither 0 nor 1"],
-    ]
-    assert list(faults_of_example({"messages": [USER]})) != []
 
 
 # ---- Splits

@@ -3,5 +3,6 @@
 losses: what was left out, counted · candidates: a query's rollouts that may go in · pairs: which two are compared, and
 how surely · messages: messages as each consumer takes them · records: a line of groups, sft and pairs · art: groups for
 ART · line_makers: which format is made by what · columns: what `datasets` is told of each · table: the rollouts as
-CSV · openai_rules: OpenAI's published rules · split: which file a query goes to · card: the data card.
+CSV · checks, talk_rules, group_rules, trl_rules, openai_rules, art_rules, atif_rules: what a line must hold ·
+line_faults: which format is checked by what · split: which file a query goes to · card: the data card.
 """

@@ -1,7 +1,9 @@
 """The rules of ATIF-v1.8 as the models of harbor 0.25.0 check them (harbor.models.trajectories), fault by fault."""
 
-from collections.abc import Container, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.formats.training.checks import fields_of, list_of, other_keys
 
 _KEYS = frozenset(
     "schema_version session_id trajectory_id agent steps notes final_metrics continued_trajectory_ref extra "
@@ -23,23 +25,23 @@ _METRICS = frozenset(
 
 def faults_of_trajectory(record: Any) -> Iterator[str]:
     """Yield what is wrong with a trajectory."""
-    fields = _fields(record)
-    yield from _strange(fields, _KEYS, "the trajectory")
+    fields = fields_of(record)
+    yield from other_keys(fields, _KEYS, "the trajectory")
     if not str(fields.get("schema_version")).startswith("ATIF-v1."):
         yield f"schema_version is {fields.get('schema_version')!r}"
-    agent = _fields(fields.get("agent"))
-    yield from _strange(agent, _AGENT, "agent")
+    agent = fields_of(fields.get("agent"))
+    yield from other_keys(agent, _AGENT, "agent")
     yield from (f"agent.{name} is no text" for name in ("name", "version") if not isinstance(agent.get(name), str))
-    steps = _list(fields.get("steps"))
+    steps = list_of(fields.get("steps"))
     if not steps:
         yield "steps holds no step"
-    for number, step in enumerate(map(_fields, steps), 1):
+    for number, step in enumerate(map(fields_of, steps), 1):
         yield from _step(step, number)
-    yield from _nested(_list(fields.get("subagent_trajectories")))
+    yield from _nested(list_of(fields.get("subagent_trajectories")))
 
 
 def _nested(nested: list[Any]) -> Iterator[str]:
-    names = [_fields(document).get("trajectory_id") for document in nested]
+    names = [fields_of(document).get("trajectory_id") for document in nested]
     if not all(isinstance(name, str) for name in names) or len(set(map(str, names))) < len(names):
         yield "subagent_trajectories have no trajectory_id, or two have the same"
     for place, document in enumerate(nested):
@@ -48,7 +50,7 @@ def _nested(nested: list[Any]) -> Iterator[str]:
 
 def _step(step: Mapping[str, Any], number: int) -> Iterator[str]:
     where, source = f"step {number}", step.get("source")
-    yield from _strange(step, _STEP, where)
+    yield from other_keys(step, _STEP, where)
     if step.get("step_id") != number:
         yield f"{where}: step_id is {step.get('step_id')!r}, not {number}"
     if source not in {"system", "user", "agent"}:
@@ -57,32 +59,19 @@ def _step(step: Mapping[str, Any], number: int) -> Iterator[str]:
         yield f"{where}: message is neither a text nor a list of parts"
     if source != "agent":
         yield from (f"{where}: {name} is for agents only" for name in _AGENT_ONLY if step.get(name) is not None)
-    calls = [_fields(call) for call in _list(step.get("tool_calls"))]
+    calls = [fields_of(call) for call in list_of(step.get("tool_calls"))]
     for call in calls:
-        yield from _strange(call, _CALL, f"{where}: a tool call")
+        yield from other_keys(call, _CALL, f"{where}: a tool call")
         texts = (call.get("tool_call_id"), call.get("function_name"))
         if not all(isinstance(text, str) for text in texts) or not isinstance(call.get("arguments"), dict):
             yield f"{where}: a tool call needs an id, a name, and arguments as an object"
     yield from _results(step, {str(call.get("tool_call_id")) for call in calls}, where)
-    yield from _strange(_fields(step.get("metrics")), _METRICS, f"{where}: metrics")
+    yield from other_keys(fields_of(step.get("metrics")), _METRICS, f"{where}: metrics")
 
 
 def _results(step: Mapping[str, Any], calls: set[str], where: str) -> Iterator[str]:
-    for result in map(_fields, _list(_fields(step.get("observation")).get("results"))):
-        yield from _strange(result, _RESULT, f"{where}: a result")
+    for result in map(fields_of, list_of(fields_of(step.get("observation")).get("results"))):
+        yield from other_keys(result, _RESULT, f"{where}: a result")
         source = result.get("source_call_id")
         if source is not None and source not in calls:
             yield f"{where}: a result of {source!r}, which is no call of this step"
-
-
-def _strange(fields: Mapping[str, Any], keys: Container[str], where: str) -> Iterator[str]:
-    if strange := sorted(key for key in fields if key not in keys):
-        yield f"{where} has other keys: {', '.join(strange)}"
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,11 +1,11 @@
 """Turns as the steps of an ATIF trajectory: a step a model call, with the results of its tools."""
 
-import json
 import mimetypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from harness.formats.json_values import parse_json
 from harness.formats.turns import Message, Tool, Turn
 
 AtifStep = dict[str, Any]
@@ -125,8 +125,8 @@ def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
     function = cast("dict[str, Any]", call.get("function") or call.get("custom") or {})
     text = str(function.get("arguments", function.get("input")))
     try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError):
+        arguments = parse_json(text)
+    except ValueError:
         arguments = None
     named = {"tool_call_id": str(call.get("id")), "function_name": str(function.get("name"))}
     if isinstance(arguments, dict):

@@ -1,9 +1,9 @@
 """Messages as each consumer takes them. Here arguments of tool calls are what the model wrote: text that holds JSON."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from harness.formats.json_values import parse_json
 from harness.formats.training.losses import LeftOut
 from harness.formats.turns import Message
 
@@ -57,8 +57,8 @@ def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
 
 def _as_object(arguments: Any) -> dict[str, Any]:
     try:
-        value = json.loads(arguments)
-    except (TypeError, ValueError, RecursionError):
+        value: Any = parse_json(arguments)
+    except (TypeError, ValueError):
         value = None
     if not isinstance(value, dict):
         raise LeftOut("the arguments of a tool call are no JSON object")

@@ -7,12 +7,14 @@ from typing import Any
 
 from harness.formats.sequences import TurnSequence
 from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
+from harness.formats.training.group_rules import faults_of_group
 from harness.formats.training.losses import LeftOut, Losses
 from harness.formats.training.messages import lost_for_openai, openai_messages, trl_messages, with_plain_ids
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
 from harness.formats.training.pairs import RankedPair, preference_pairs
 from harness.formats.training.rules import ExportRules
 from harness.formats.training.token_fields import NO_TOKENS, TokenCounts, token_fields
+from harness.formats.training.trl_rules import faults_of_chat, faults_of_completion, faults_of_pair
 from harness.formats.turns import Message, Turn
 from harness.ranking import advantages
 
@@ -47,6 +49,8 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
+        if not _attempted(lambda: _checked(record, faults_of_group(record), "the format"), losses):
+            return
         sequences = [sequence for candidate in choices for sequence in candidate.sequences]
         lost = tuple(name for sequence in sequences for name in sequence.lost)
         indices = tuple(candidate.index for candidate, _, _ in members)
@@ -106,21 +110,23 @@ def _trl_example(sequence: TurnSequence) -> dict[str, Any]:
             "a message of the assistant that was not said there, or lost its reasoning (--style trl-turns or openai "
             "mask it)"
         )
-    return {"messages": trl_messages(sequence.messages), **_tools(sequence.turns[-1])}
+    record = {"messages": trl_messages(sequence.messages), **_tools(sequence.turns[-1])}
+    return _checked(record, faults_of_chat(record), "TRL")
 
 
 def _trl_turn(sequence: TurnSequence) -> dict[str, Any]:
     turn = sequence.turns[-1]
     messages = trl_messages(turn.messages)
     at = len(turn.context)
-    return {"prompt": messages[:at], "completion": messages[at:], **_tools(turn)}
+    record = {"prompt": messages[:at], "completion": messages[at:], **_tools(turn)}
+    return _checked(record, faults_of_completion(record), "TRL")
 
 
 def _openai_example(sequence: TurnSequence) -> dict[str, Any]:
     masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
     messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
     record = {"messages": messages, **_tools(sequence.turns[-1])}
-    return _checked(record, faults_of_example(record))
+    return _checked(record, faults_of_example(record), "OpenAI")
 
 
 _SFT: Mapping[str, Callable[[TurnSequence], dict[str, Any]]] = {
@@ -162,7 +168,8 @@ def _dpo(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
     prompt, chosen, rejected = _compared(*sides)
     talk = trl_messages((*prompt, *chosen))
     record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
-    return record | _tools(pair[0].final.turns[-1])
+    record |= _tools(pair[0].final.turns[-1])
+    return _checked(record, faults_of_pair(record), "TRL")
 
 
 def _openai_preference(pair: RankedPair) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def _openai_preference(pair: RankedPair) -> dict[str, Any]:
         "preferred_output": openai_messages(chosen),
         "non_preferred_output": openai_messages(rejected),
     }
-    return _checked(record, faults_of_preference(record))
+    return _checked(record, faults_of_preference(record), "OpenAI")
 
 
 @dataclass(frozen=True)
@@ -219,9 +226,9 @@ def lost_of(sequence: TurnSequence) -> tuple[str, ...]:
     return (*sequence.lost, *schema)
 
 
-def _checked(record: dict[str, Any], faults: Iterator[str]) -> dict[str, Any]:
+def _checked(record: dict[str, Any], faults: Iterator[str], consumer: str) -> dict[str, Any]:
     if fault := next(faults, None):
-        raise LeftOut(f"against OpenAI's rules: {fault}")
+        raise LeftOut(f"against {consumer}'s rules: {fault}")
     return record
 
 

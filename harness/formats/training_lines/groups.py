@@ -15,6 +15,7 @@ from harness.formats.chat_turns import Conversation, masked_runs, offered_tools,
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.messages import checked_messages
+from harness.formats.training.group_rules import GROUP_KEYS, ROLLOUT_KEYS, SEQUENCE_KEYS
 from harness.formats.training_lines.origins import LineOrigin
 from harness.formats.training_lines.talk import read_of
 from harness.formats.turns import Turn
@@ -22,12 +23,6 @@ from harness.formats.turns import Turn
 _MOST = 2**53
 _HIGHEST = 1e6
 """No reward of ours is greater, and no archive takes one."""
-_GROUP_KEYS = {"query_id", "signal", "judge", "rollouts"}
-_ROLLOUT_KEYS = {"index", "role", "reward", "advantage", "uncertainty", "failed", "sequences"}
-_SEQUENCE_KEYS = {
-    *("agent", "model", "messages", "tools", "message_mask", "within", "output_schema"),
-    *("token_ids", "token_mask", "logprobs"),
-}
 
 
 def is_group(document: JsonObject) -> bool:
@@ -49,7 +44,7 @@ def read_group(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTra
         raise ValueError("each rollout needs an index of its own, a whole number from 0")
     of_line = replace(origin, signal=signal, judge=text_in(document, "judge"))
     query_id = text_in(document, "query_id")
-    unplaced = tuple(f"the key {quoted(key)}" for key in document if key not in _GROUP_KEYS)
+    unplaced = tuple(f"the key {quoted(key)}" for key in document if key not in GROUP_KEYS)
     members = [_member(rollout, of_line, query_id) for rollout in rollouts]
     query = members[0].query
     for member in members:
@@ -72,10 +67,10 @@ def _read_member(rollout: JsonObject, origin: LineOrigin, query_id: str | None) 
     if failed is not None and failed not in get_args(FailureKind):
         raise ValueError(f"`failed` is {quoted(failed)}, no kind of failure")
     turns: list[Turn] = []
-    unplaced = [f"the key {quoted(key)} of a rollout" for key in rollout if key not in _ROLLOUT_KEYS]
+    unplaced = [f"the key {quoted(key)} of a rollout" for key in rollout if key not in ROLLOUT_KEYS]
     for number, sequence in enumerate(objects_in(rollout, "sequences"), 1):
         turns += _turns(sequence, f"sequence {number}")
-        unplaced += [f"the key {quoted(key)} of a sequence" for key in sequence if key not in _SEQUENCE_KEYS]
+        unplaced += [f"the key {quoted(key)} of a sequence" for key in sequence if key not in SEQUENCE_KEYS]
     if not turns:
         raise ValueError("`sequences` must be a list of sequences")
     failure = {"kind": failed, "type": "Imported", "message": "it failed where it was made"} if failed else None
@@ -119,6 +114,8 @@ def _turns(sequence: JsonObject, where: str) -> Iterator[Turn]:
     runs = list(masked_runs(mask))
     if not runs:
         raise ValueError(f"{where}: `message_mask` marks no message")
+    if any(message["role"] != "assistant" for begin, end in runs for message in messages[begin:end]):
+        raise ValueError(f"{where}: `message_mask` marks a message that is not the assistant's")
     tokens = _tokens(sequence, len(runs), where)
     for (begin, end), of_turn in zip(runs, tokens, strict=True):
         yield shared.turn(plain, begin, end, of_turn)

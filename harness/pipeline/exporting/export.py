@@ -14,7 +14,6 @@ from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
 from harness.formats import (
-    FAULTS_OF,
     FEWEST_LINES,
     LINES_OF,
     SOURCES,
@@ -31,6 +30,7 @@ from harness.formats import (
     atif_lines,
     candidates,
     card_text,
+    faults_by,
     group_may_go_in,
     heading,
     line_faults,
@@ -264,7 +264,7 @@ def _notes(files: ExportFiles, options: ExportOptions, written: Sequence[Exporte
         yield f"no line fell to {', '.join(empty)}"
     rules = options.rules
     for file in written:
-        if faults := FAULTS_OF.get(rules.format):
+        if faults := faults_by(rules):
             for fault in line_faults(files.lines(file.name), file.name, faults):
                 raise CannotWrite(f"nothing was written: {fault}")
         if file.lines < FEWEST_LINES and (rules.format == "openai-preference" or rules.style == "openai"):
