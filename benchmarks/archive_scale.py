@@ -10,11 +10,12 @@ A plain `rescore` first counts what it would buy, so it reads the run twice.
 import asyncio
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,7 +38,6 @@ from harness.tournament.pairwise import rank_group
 N = 8
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = "lisp scheme compiler type program stack heap garbage closure macro pattern module proof loop".split()
-CHILD = "import sys, resource; from harness.cli import main"
 
 
 def rollout(run: str, query: str, index: int, rng: random.Random) -> Rollout:
@@ -61,8 +61,16 @@ def rollout(run: str, query: str, index: int, rng: random.Random) -> Rollout:
     )
 
 
-async def generate(folder: Path, groups: int, with_calls: Callable[[Rollout, RunStore], Rollout] | None = None) -> Path:
-    """Write the run: verdicts by the embedded judge, no fsync, no ranking; `with_calls` may add calls to a rollout."""
+async def generate(
+    folder: Path,
+    groups: int,
+    with_calls: Callable[[Rollout, RunStore], Rollout] | None = None,
+    short: Collection[str] = (),
+) -> Path:
+    """Write the run: verdicts by the embedded judge, no fsync, no ranking; `with_calls` may add calls to a rollout.
+
+    `short` queries have a rollout less.
+    """
     settings = as_written(Settings(judge_budget=0))
     info = RunInfo(
         schema_version=1,
@@ -87,7 +95,9 @@ async def generate(folder: Path, groups: int, with_calls: Callable[[Rollout, Run
         jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])
         for g in range(groups):
             query = Query(id=f"q{g}", text=f"What of {g}?")
-            rollouts = tuple(rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N))
+            rollouts = tuple(
+                rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N - (query.id in short))
+            )
             store.add_query(query)
             for r in rollouts:
                 store.add_rollout(with_calls(r, store) if with_calls else r)
@@ -98,12 +108,18 @@ async def generate(folder: Path, groups: int, with_calls: Callable[[Rollout, Run
 def timed(*args: str) -> tuple[float, float]:
     """Run a harness command. Return its seconds and its peak resident memory in MB."""
     began = time.perf_counter()
+    used = used_by(*args)
+    return time.perf_counter() - began, used.ru_maxrss / 1024
+
+
+def used_by(*args: str) -> resource.struct_rusage:
+    """Run a harness command, and return what it used."""
     with subprocess.Popen([sys.executable, "-m", "harness", *args], stdout=subprocess.DEVNULL) as child:
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"harness {' '.join(args)} ended with {child.returncode}")
-    return time.perf_counter() - began, used.ru_maxrss / 1024
+    return used
 
 
 def main() -> None:

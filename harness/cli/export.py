@@ -14,8 +14,6 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.formats import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from harness.formats import ExportRules, Included
     from harness.pipeline import ExportResult
 
@@ -96,6 +94,7 @@ def export(
     from harness.archive import find_run
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
+    from harness.cli.piece_progress import shown_progress
     from harness.formats import WHOLE, read_split
     from harness.pipeline import ExportOptions, export_runs
 
@@ -108,7 +107,8 @@ def export(
         allow_offline=allow_offline,
         force=force,
     )
-    result = _with_progress(lambda on_group: export_runs(folders, to, exporting, on_group), quiet=quiet)
+    with shown_progress("groups", quiet=quiet) as on_group:
+        result = export_runs(folders, to, exporting, on_group)
     if as_json:
         print_json(_json(result, to, rules.format))
     if not quiet or not result.files:
@@ -140,19 +140,6 @@ def _rules(chosen: Mapping[str, Any]) -> ExportRules:
         **plain,
         **with_default,
     )
-
-
-def _with_progress(work: Callable[[Callable[[int, int], None]], ExportResult], *, quiet: bool) -> ExportResult:
-    """Do the work under a bar on stderr, where that is a terminal."""
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from harness.cli.console import stderr
-
-    console = stderr(quiet=quiet)
-    columns = ("groups", *Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("groups", total=None)
-        return work(lambda done, total: bar.update(task, completed=done, total=total))
 
 
 def _json(result: ExportResult, to: Path, format_: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def report(
     from harness.archive import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.cli.output import say
-    from harness.report import write_page
+    from harness.cli.page_drawing import draw_pages
 
     reader = open_archived(run, runs_dir, environ)
     if not isinstance(reader, RunReader):
@@ -44,9 +44,8 @@ def report(
         return
     if markdown or csv:
         raise UsageError(f"{'--markdown' if markdown else '--csv'} writes a comparison, and {reader.info.id} is a run")
-    page = reader.folder / "report.html"
-    write_page(reader, reader.ranking(ranking), page, anew=True)
-    say(str(page))
+    draw_pages(reader, reader.ranking(ranking), anew=True)
+    say(str(reader.folder / "report.html"))
 
 
 def _write_comparison(reader: ComparisonReader, files: ComparisonFiles) -> Path:

@@ -109,6 +109,7 @@ def rescore(
             _announce_quote(console, folder, job, several=several)
     if dry_run:
         return ExitCode.DONE
+    finish = partial(deliver, as_json=as_json, rescored=True, several=several, quiet=quiet)
     codes: list[ExitCode] = []
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
@@ -116,9 +117,7 @@ def rescore(
             work = partial(pipeline.rescore_run, folder, job.changes, around, job.options)
             result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
-        codes.append(
-            deliver(result, max_failures=max_failures[folder], as_json=as_json, rescored=True, several=several)
-        )
+        codes.append(finish(result, max_failures=max_failures[folder]))
     return max(codes)
 
 

@@ -136,7 +136,7 @@ def resume(
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
-    return deliver(result, max_failures=settings.max_failures, as_json=as_json)
+    return deliver(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet)
 
 
 def _resume_comparison(

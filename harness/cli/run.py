@@ -94,4 +94,4 @@ def run(
         around = pipeline.Surroundings(environ, progress=bars)
         work = partial(pipeline.run_queries, prepared, asked, around, reuse=lenders)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
-    return deliver(result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders))
+    return deliver(result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders), quiet=quiet)

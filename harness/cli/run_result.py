@@ -8,11 +8,15 @@ from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
 from harness.cli.next_commands import next_commands
 from harness.cli.output import say
+from harness.cli.page_drawing import draw_pages
 from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
 from harness.core.wording import command
 from harness.pipeline import RunResult, what_is_kept
-from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize, write_page
+from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize
+
+_MANY_PAGES = 100
+"""Above these the result is printed first."""
 
 
 def deliver(
@@ -23,15 +27,19 @@ def deliver(
     rescored: bool = False,
     several: bool = False,
     lent: bool = False,
+    quiet: bool = False,
 ) -> ExitCode:
-    """Write the page, print the result, and return the exit code. The JSON of `several` runs is a line each.
+    """Write the pages, print the result, and return the exit code. The JSON of `several` runs is a line each.
 
-    What was reused is printed after rescoring, and where other runs lent verdicts (`lent`).
+    What was reused is printed after rescoring, and where other runs lent verdicts (`lent`). The result of a large run
+    is printed first, since its pages take a while. Raises Interrupted on Ctrl-C while pages are written.
     """
     with RunReader(result.path) as reader:
         ranking = reader.ranking(result.ranking_id)
         summary = summarize(reader, ranking)
-        write_page(reader, ranking, result.path / "report.html", summary)
+        many = len(summary.lines) > _MANY_PAGES
+        if not many:
+            draw_pages(reader, ranking, summary, quiet=quiet)
         change = change_against_earlier(reader, ranking) if rescored else None
         more = {"against": change.as_json() if change else None} if rescored else {}
         indent, stopped = None if several else 1, _stopped_by(result)
@@ -40,7 +48,11 @@ def deliver(
             if rescored or lent:
                 _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
             next_commands(reader, ranking, summary.best, sys.argv[1:])
-        return _end(reader, result, ranking, summary, max_failures, rescored=rescored)
+        code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
+        if many:
+            sys.stdout.flush()
+            draw_pages(reader, ranking, summary, quiet=quiet)
+        return code
 
 
 def _stopped_by(result: RunResult) -> str | None:

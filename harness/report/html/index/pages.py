@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +23,25 @@ def pages_folder(target: Path) -> Path:
 
 
 def write_query_pages(
-    reader: RunReader, ranking: RankingFile, summary: RankingSummary, target: Path, *, anew: bool
+    reader: RunReader,
+    ranking: RankingFile,
+    summary: RankingSummary,
+    target: Path,
+    *,
+    anew: bool,
+    on_page: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the pages of all queries of the index at `target`, one after the other, and remove those of others.
 
+    `on_page` is told after each how many are done, and of how many.
     Raises CannotWrite, ArchiveDamaged.
     """
     with opened_pages(pages_folder(target), remember=not anew) as pages:
         drawing = _Drawing.of(reader, ranking, summary, target.name)
         for at, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=True)):
             drawing.write(pages, at, query, ranked)
+            if on_page:
+                on_page(at + 1, len(summary.lines))
 
 
 @dataclass(frozen=True)

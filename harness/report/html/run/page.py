@@ -1,5 +1,6 @@
 """A run's page, drawn from its archive and one ranking alone, and written to a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.archive import RankingFile, RunReader, remove_pages, write_file
@@ -21,16 +22,19 @@ def write_page(
     summary: RankingSummary | None = None,
     *,
     anew: bool = False,
+    on_page: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the page of `ranking` to `target` (mode 0600), whole or not at all; `summary` saves summing up again.
 
     Above 3 queries the page is an index, and a folder beside it, named for it (`report/`), holds a page a query. Of
     these only those are drawn of which anything changed; `anew` draws all, and leaves those alone that are as drawn.
+    `on_page` is told how many of these are done, and of how many.
+
     Raises CannotWrite; ArchiveDamaged if a folder stands at the page's place, or no plain folder at the folder's.
     """
     summary = _whole(reader, ranking, summary)
     if len(summary.lines) > _INDEX_ABOVE:
-        write_query_pages(reader, ranking, summary, target, anew=anew)
+        write_query_pages(reader, ranking, summary, target, anew=anew, on_page=on_page)
     else:
         remove_pages(pages_folder(target))
     write_file(target, render_page(reader, ranking, summary, pages_folder(target).name))

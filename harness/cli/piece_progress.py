@@ -1,0 +1,65 @@
+"""How far work is that is told piece by piece and asks no model: a bar on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.cli.console import stderr
+from harness.cli.progress_bars import LINE_EVERY_S
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+QUICK_S = 0.5
+"""Work that takes no longer shows nothing."""
+
+
+@contextmanager
+def shown_progress(what: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
+    """Give the block what it tells how many pieces are done, and of how many; `what` names them."""
+    pieces = _Pieces(what, stderr(quiet=quiet))
+    try:
+        yield pieces.show
+    finally:
+        pieces.close()
+
+
+class _Pieces:
+    def __init__(self, what: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._console, self._clock = what, console, clock
+        self._next = clock() + (QUICK_S if console.is_terminal else LINE_EVERY_S)
+        self._bar: Progress | None = None
+
+    def show(self, done: int, total: int) -> None:
+        """Note how far the work is."""
+        if self._console.quiet:
+            return
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        elif self._clock() >= self._next:
+            self._show_late(done, total)
+
+    def _show_late(self, done: int, total: int) -> None:
+        if self._console.is_terminal:
+            self._bar = _bar(self._what, self._console)
+            self._bar.start()
+            self._bar.add_task(self._what, completed=done, total=total)
+            return
+        self._next = self._clock() + LINE_EVERY_S
+        self._console.print(f"{self._what}: {done:,} of {total:,}", markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar:
+            self._bar.stop()
+
+
+def _bar(what: str, console: Console) -> Progress:
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (what, *Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
