@@ -21,15 +21,18 @@ QUICK_S = 0.5
 @contextmanager
 def shown_progress(what: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
     """Give the block what it tells how many pieces are done, and of how many; `what` names them."""
-    pieces = _Pieces(what, stderr(quiet=quiet))
+    pieces = PieceProgress(what, stderr(quiet=quiet))
     try:
         yield pieces.show
     finally:
         pieces.close()
 
 
-class _Pieces:
+class PieceProgress:
+    """Shows how far the work is, once it has taken a while."""
+
     def __init__(self, what: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin now by `clock`, which is in seconds."""
         self._what, self._console, self._clock = what, console, clock
         self._next = clock() + (QUICK_S if console.is_terminal else LINE_EVERY_S)
         self._bar: Progress | None = None
