@@ -22,7 +22,7 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
         above = figures.above_anchor
         yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
     if figures.dimensions:
-        yield QualityFigure("dimensions", "Dimensions that decide", _shares(figures), _parting(figures))
+        yield QualityFigure("dimensions", "Dimension that decides", _strongest(figures), _parting(figures))
     for name, figure in figures.length.items():
         by = f", {name}" if len(figures.length) > 1 else ""
         yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
@@ -62,16 +62,21 @@ def _sampling(above: QueryFigure) -> str:
     return "a single sample is neither surely better nor surely worse than the anchor"
 
 
-def _shares(figures: RankingFigures) -> str:
-    by_share = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
-    return ", ".join(f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in by_share)
+def _strongest(figures: RankingFigures) -> str:
+    return _by_share(figures)[0]
 
 
 def _parting(figures: RankingFigures) -> str:
     of = max(dimension.decides.whole for dimension in figures.dimensions)
-    words = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
-    same = "; ".join(f"{one} and {other} never part: one would do" for one, other in figures.never_part)
-    return f"{words}; {same}" if same else words
+    share = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
+    others = f"then {', '.join(rest)}" if (rest := _by_share(figures)[1:]) else ""
+    same = (f"{one} and {other} never part: one would do" for one, other in figures.never_part)
+    return "; ".join(filter(None, [share, others, *same]))
+
+
+def _by_share(figures: RankingFigures) -> list[str]:
+    ordered = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
+    return [f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in ordered]
 
 
 def _length(figure: QueryFigure) -> str:
