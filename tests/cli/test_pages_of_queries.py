@@ -7,7 +7,7 @@ import pytest
 
 from harness.archive import RunReader, page_name
 from harness.cli import piece_progress, run_result
-from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen, block, verdict
+from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, block, verdict
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
@@ -49,7 +49,7 @@ def judge(seen: Seen) -> Reaction:
 
 def silent_on_some(seen: Seen) -> Reaction:
     question = int(block(seen.user, "ANSWER_A").split()[1].rstrip("?"))
-    return Refuse(400, "nothing to say") if question in LATE else judge(seen)
+    return Say("I will not judge.") if question in LATE else judge(seen)
 
 
 def run_of(top: Path) -> Path:
