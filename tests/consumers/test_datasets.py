@@ -26,12 +26,16 @@ def plain(value: Any) -> Any:
 
 # The two of a pair of `tools` were shown different things before they answered: that agent has no pairs.
 BOTH, ALL = ["plain", "looker"], ["plain", "looker", "tools"]
-PAIRS = [("groups", ALL), ("sft", ALL), ("dpo", BOTH), ("openai-preference", BOTH)]
+PAIRS = [
+    *(("groups", ALL), ("sft", ALL), ("sft --style trl-turns", ALL), ("sft --style openai", ALL)),
+    *(("dpo", BOTH), ("openai-preference", BOTH), ("atif", ALL)),
+]
 
 
 @pytest.mark.parametrize(("form", "agent"), [(form, agent) for form, agents in PAIRS for agent in agents])
 def test_each_format_loads_by_its_card_and_holds_what_the_file_holds(exported: Exported, form: str, agent: str):
-    folder = exported(form, agent)
+    name, *style = form.split()
+    folder = exported(name, agent, *style)
     rows = loaded(folder)["train"]
     lines = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
     assert [plain(row) for row in rows] == [plain(line) for line in lines]
