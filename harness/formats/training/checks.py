@@ -11,8 +11,8 @@ def fields_of(value: Any) -> Mapping[str, Any]:
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return a list; an empty one for what is none."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    """Return a list, or what JSON makes one; an empty one for what is none."""
+    return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else []
 
 
 def is_number(value: Any) -> bool:
