@@ -24,7 +24,7 @@ from harness.core.errors import UsageError, did_you_mean, quoted
     "--format",
     "format_",
     metavar="FORMAT",
-    help="messages, atif, groups, sft, dpo or openai-preference. [default: as each object shows]",
+    help="messages, atif, groups, art, sft, dpo or openai-preference. [default: as each object shows]",
 )
 @click.option("--first-is-anchor", is_flag=True, help="The first trajectory of each query is the greedy one.")
 @click.option("--name", default="imported", help="A name for the agent that made them. [default: imported]")
@@ -44,9 +44,9 @@ def import_(
     """Make a run of trajectories made elsewhere, to be ranked by rescore. No model is asked.
 
     Chat messages: an object a trajectory with `messages`, and optionally query_id, id, reward, reference, metadata.
-    ATIF: Harbor's Agent Trajectory Interchange Format. Training data, as export writes it: groups with their rewards,
-    pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first user message,
-    form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
+    ATIF: Harbor's Agent Trajectory Interchange Format. Training data, as export writes it: groups (ART's, too) with
+    their rewards, pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first
+    user message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """
     from harness import pipeline
     from harness.cli.output import print_json, say

@@ -19,6 +19,11 @@ class SampledTokens:
     logprobs: tuple[float, ...] | None = None
 
     @property
+    def after_prompt(self) -> bool:
+        """Whether the tokens of the prompt are known, too: an imported file may name those of the reply alone."""
+        return bool(self.prompt_ids)
+
+    @property
     def all_ids(self) -> tuple[int, ...]:
         """What a prompt begins with that goes on exactly from here."""
         return self.prompt_ids + self.ids

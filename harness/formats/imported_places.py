@@ -52,7 +52,7 @@ class ImportedPlaces:
             estimator=BROUGHT,
             status="complete",
             signal=self.origin.signal,
-            rollouts=tuple(self._by_reward() if self.origin.format == "groups" else self._by_preference()),
+            rollouts=tuple(self._by_reward() if self.origin.format in {"groups", "art"} else self._by_preference()),
             basis=basis_of(rows),
             origin=self.origin.format,
             judge=self.origin.judge,

@@ -64,7 +64,7 @@ class TurnSequence:
     @property
     def is_exact(self) -> bool:
         """Whether the tokens of all its turns are there, each going on exactly from those before."""
-        told = [turn.tokens for turn in self.turns if turn.tokens]
+        told = [turn.tokens for turn in self.turns if turn.tokens and turn.tokens.after_prompt]
         return len(told) == len(self.turns) and all(after.extends(before) for before, after in pairwise(told))
 
     @property
@@ -85,12 +85,12 @@ def sequences_of(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[Tur
     """
     sequences: list[TurnSequence] = []
     for turn in turns:
-        exact = by_tokens and turn.tokens is not None
+        exact = by_tokens and _is_exact(turn)
         fits = _extends_in_tokens if exact else _extends
         fitting = [
             place
             for place, sequence in enumerate(sequences)
-            if not (by_tokens and bool(sequence.turns[0].tokens) != exact) and fits(turn, sequence.turns[-1])
+            if not (by_tokens and _is_exact(sequence.turns[0]) != exact) and fits(turn, sequence.turns[-1])
         ]
         if fitting:
             longest = max(fitting, key=lambda place: (len(sequences[place].turns[-1].messages), place))
@@ -100,6 +100,10 @@ def sequences_of(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[Tur
             retokenized = exact and any(_extends(turn, sequence.turns[-1]) for sequence in sequences)
             sequences.append(TurnSequence((turn,), retokenized))
     return tuple(sequences)
+
+
+def _is_exact(turn: Turn) -> bool:
+    return turn.tokens is not None and turn.tokens.after_prompt
 
 
 def _extends(turn: Turn, before: Turn) -> bool:

@@ -17,12 +17,13 @@ from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, parse_json
 from harness.formats.messages import read_messages
 from harness.formats.queries import query_from
+from harness.formats.training_lines.art_groups import is_art_group, read_art_group
 from harness.formats.training_lines.examples import is_completion, read_example
 from harness.formats.training_lines.groups import is_group, read_group
 from harness.formats.training_lines.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
 from harness.formats.training_lines.pairs import is_openai_pair, is_trl_pair, read_openai_pair, read_trl_pair
 
-Format = Literal["messages", "atif", "groups", "sft", "dpo", "openai-preference"]
+Format = Literal["messages", "atif", "groups", "art", "sft", "dpo", "openai-preference"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -53,6 +54,7 @@ def _files_of(path: Path) -> Sequence[Path]:
 _SHOWN: Sequence[tuple[Format, Callable[[JsonObject], bool]]] = (
     ("atif", is_atif),
     ("groups", is_group),
+    ("art", is_art_group),
     ("dpo", is_trl_pair),
     ("openai-preference", is_openai_pair),
     ("sft", is_completion),
@@ -87,6 +89,7 @@ def _chat(document: JsonObject) -> ImportedTrajectory:
 _READERS: Mapping[str, Callable[[JsonObject], ImportedTrajectory]] = {"messages": _chat, "atif": read_atif}
 _LINE_READERS: Mapping[LineFormat, Callable[[JsonObject, LineOrigin], Iterator[ImportedTrajectory]]] = {
     "groups": read_group,
+    "art": read_art_group,
     "sft": read_example,
     "dpo": read_trl_pair,
     "openai-preference": read_openai_pair,

@@ -62,6 +62,7 @@ def imported(command: Command, *files: str) -> Any:
 
 WAYS = [
     "--format groups --include-anchor --split train=0.5,test=0.5",
+    "--format art --split train=0.5,test=0.5",
     "--format dpo --pairs all",
     "--format openai-preference --pairs best-all --split train=0.5,test=0.5",
     "--format sft",
@@ -156,7 +157,55 @@ def with_sequence(**more: Any) -> Any:
     return with_rollout(sequences=[SEQUENCE | more])
 
 
+CHOICE = {"finish_reason": "stop", "index": 0, "logprobs": None, "message": {"role": "assistant", "content": "y"}}
+
+
+def art_group(*entries: Any, **more: Any) -> Any:
+    return {
+        "trajectories": [{"messages_and_choices": [{"role": "user", "content": "x"}, *entries], "reward": 1} | more]
+    }
+
+
+def choice_of(token: Any, logprob: Any) -> Any:
+    return CHOICE | {"logprobs": {"content": [{"token": token, "logprob": logprob}]}}
+
+
+def test_groups_of_art_from_elsewhere_keep_metrics_metadata_and_sampled_tokens(command: Command):
+    other = {"messages_and_choices": [{"role": "user", "content": "x"}, CHOICE], "tools": None}
+    good = art_group(choice_of("token_id:7", -0.5), metrics={"own": 2}, metadata={"mine": "a"}, logs=["so"])
+    said = {"role": "assistant", "content": "Because of many things, of which this is the first. " * 9}
+    worse = art_group(
+        CHOICE | {"finish_reason": "length", "message": said}, reward=0.25, additional_histories=[other], start=1
+    )
+    group = {"trajectories": good["trajectories"] + worse["trajectories"]}
+    Path("art.jsonl").write_text(json.dumps(group))
+    made = imported(command, "art.jsonl")
+    assert made["not_kept"] == {
+        "the key 'start' of a trajectory": 1,
+        "a finish_reason other than stop and tool_calls": 1,
+    }
+    command(f"export {made['path']} --format art -o out")
+    first, second = json.loads(Path("out/train.jsonl").read_text("utf-8"))["trajectories"]
+    assert (first["metrics"], first["metadata"], first["logs"]) == ({"own": 2}, {"mine": "a"}, ["so"])
+    assert first["messages_and_choices"][1]["logprobs"]["content"][0]["token"] == "token_id:7"
+    assert (second["reward"], len(second["additional_histories"])) == (0.25, 1)
+    command(f"export {made['path']} --format groups -o groups")  # whose ids begin with the prompt, which is not known
+    (line,) = Path("groups/train.jsonl").read_text("utf-8").splitlines()
+    assert "token_ids" not in line
+    command(f"rescore {made['path']} --judge-model offline-features -q")
+    command(f"export {made['path']} --format art -o anew --allow-offline")
+    anew = json.loads(Path("anew/train.jsonl").read_text("utf-8"))["trajectories"]
+    assert {trajectory["metadata"]["judge"] for trajectory in anew} == {"offline-features"}
+
+
 BAD: list[tuple[Any, str]] = [
+    ({"trajectories": []}, "`trajectories` must be a list of trajectories"),
+    (art_group(), "trajectory 0: it holds no Choice"),
+    (art_group(CHOICE, reward=None), "trajectory 0: `reward` must be a number"),
+    (art_group(CHOICE, reward=1e9), "trajectory 0: `reward` is 1e.09"),
+    (art_group(CHOICE | {"message": {"role": "user", "content": "y"}}, CHOICE), "not the assistant's"),
+    (art_group(choice_of("token_id:x", -1)), "trajectory 0: "),
+    (art_group(choice_of("token_id:1", "x")), "token ids must be whole numbers, logprobs numbers"),
     (GROUP | {"signal": "high"}, "the signal is 'high'"),
     (GROUP | {"rollouts": []}, "`rollouts` must be a list of rollouts"),
     (GROUP | {"rollouts": [ROLLOUT, ROLLOUT]}, "an index of its own"),

@@ -33,20 +33,30 @@ def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
     return {
         **_history(member.final),
         "reward": member.place.reward,
-        "metrics": _figures(member),
-        "metadata": {
-            "query_id": group.group.query.id,
-            "run": group.run,
-            "index": member.index,
-            "role": member.rollout.role,
-            "signal": group.ranked.signal,
-            "judge": group.judge,
-            "agent": member.final.agent,
-            "model": member.final.model,
-        },
-        "logs": [],
+        **(_as_they_came(group, member) or _notes(group, member)),
         **({"additional_histories": others} if others else {}),
     }
+
+
+def _as_they_came(group: RankedGroup, member: Candidate) -> Mapping[str, Any] | None:
+    """Return the metrics, metadata and logs of an imported trajectory that nobody has judged anew."""
+    kept = member.rollout.metadata.get("art")
+    is_imported = group.ranked.origin == member.rollout.origin == "art"
+    return kept if is_imported and isinstance(kept, Mapping) else None
+
+
+def _notes(group: RankedGroup, member: Candidate) -> Mapping[str, Any]:
+    metadata = {
+        "query_id": group.group.query.exported_id,
+        "run": group.run,
+        "index": member.index,
+        "role": member.rollout.role,
+        "signal": group.ranked.signal,
+        "judge": group.judge,
+        "agent": member.final.agent,
+        "model": member.final.model,
+    }
+    return {"metrics": _figures(member), "metadata": metadata, "logs": []}
 
 
 def _figures(member: Candidate) -> Mapping[str, float]:

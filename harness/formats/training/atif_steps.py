@@ -112,9 +112,9 @@ def _metrics(turn: Turn) -> AtifStep:
     if not (tokens := turn.tokens):
         return {}
     metrics: dict[str, Any] = {
-        "prompt_tokens": len(tokens.prompt_ids),
+        **({"prompt_tokens": len(tokens.prompt_ids)} if tokens.after_prompt else {}),
         "completion_tokens": len(tokens.ids),
-        "prompt_token_ids": list(tokens.prompt_ids),
+        **({"prompt_token_ids": list(tokens.prompt_ids)} if tokens.after_prompt else {}),
         "completion_token_ids": list(tokens.ids),
     }
     return {"metrics": metrics | ({"logprobs": list(tokens.logprobs)} if tokens.logprobs else {})}

@@ -59,7 +59,7 @@ def token_fields(sequence: TurnSequence) -> dict[str, Any]:
 
     Nothing unless the tokens of all turns are there; no logprobs unless those of all turns are.
     """
-    told = [turn.tokens for turn in sequence.turns if turn.tokens]
+    told = [turn.tokens for turn in sequence.turns if turn.tokens and turn.tokens.after_prompt]
     if len(told) < len(sequence.turns):
         return {}
     ids = told[-1].all_ids
@@ -73,4 +73,4 @@ def token_fields(sequence: TurnSequence) -> dict[str, Any]:
 
 
 def _has_logprobs(sequence: TurnSequence) -> bool:
-    return all(turn.tokens and turn.tokens.logprobs is not None for turn in sequence.turns)
+    return sequence.is_exact and all(turn.tokens and turn.tokens.logprobs is not None for turn in sequence.turns)

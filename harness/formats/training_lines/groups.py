@@ -1,6 +1,5 @@
 """A line of `groups` read back: a query's rollouts with their rewards, advantages and sequences of messages."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -13,16 +12,14 @@ from harness.core.records import Failure, FailureKind, Role
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.chat_turns import Conversation, masked_runs, offered_tools, plain_message, sampled_tokens
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
+from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
 from harness.formats.messages import checked_messages
 from harness.formats.training.group_rules import GROUP_KEYS, ROLLOUT_KEYS, SEQUENCE_KEYS
 from harness.formats.training_lines.origins import LineOrigin
-from harness.formats.training_lines.talk import read_of
+from harness.formats.training_lines.talk import bounded, read_of
 from harness.formats.turns import Turn
 
 _MOST = 2**53
-_HIGHEST = 1e6
-"""No reward of ours is greater, and no archive takes one."""
 
 
 def is_group(document: JsonObject) -> bool:
@@ -79,21 +76,14 @@ def _read_member(rollout: JsonObject, origin: LineOrigin, query_id: str | None) 
         query_id=query_id,
         index=int(str(rollout["index"])),
         role=role,
-        reward=_bounded(rollout, "reward"),
-        advantage=_bounded(rollout, "advantage"),
-        uncertainty=_bounded(rollout, "uncertainty"),
+        reward=bounded(rollout, "reward"),
+        advantage=bounded(rollout, "advantage"),
+        uncertainty=bounded(rollout, "uncertainty"),
         failure=Failure.model_validate(failure) if failure else None,
         line=origin,
         unplaced=tuple(unplaced),
         **read_of(turns),
     )
-
-
-def _bounded(rollout: JsonObject, name: str) -> float | None:
-    number = number_in(rollout, name)
-    if number is not None and not (math.isfinite(number) and abs(number) <= _HIGHEST):
-        raise ValueError(f"`{name}` is {number:g}; at most {_HIGHEST:g} is taken")
-    return number
 
 
 def _turns(sequence: JsonObject, where: str) -> Iterator[Turn]:

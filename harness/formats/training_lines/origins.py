@@ -16,7 +16,7 @@ from harness.formats.json_values import parse_json
 SOURCES = "sources.jsonl"
 SOURCE_KEY = "source"
 """Where the metadata of an imported rollout without a ranking hold what is behind its line."""
-LineFormat = Literal["groups", "sft", "dpo", "openai-preference"]
+LineFormat = Literal["groups", "art", "sft", "dpo", "openai-preference"]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,26 @@
-"""Turns as the trajectory that a judge reads: the final conversation's query, steps and answer."""
+"""Turns as the trajectory that a judge reads (the final conversation's query, steps and answer), and rewards."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from harness.core.records import Step
+from harness.formats.json_values import JsonObject, number_in
 from harness.formats.messages import steps_of_messages
 from harness.formats.step_parts import content_text
 from harness.formats.turns import Message, Turn
 
 _SYSTEM = {"system", "developer"}
+_HIGHEST = 1e6
+"""No reward of ours is greater, and no archive takes one."""
+
+
+def bounded(parent: JsonObject, name: str) -> float | None:
+    """Return a number that an archive takes; None where there is none. Raises ValueError."""
+    number = number_in(parent, name)
+    if number is not None and not (math.isfinite(number) and abs(number) <= _HIGHEST):
+        raise ValueError(f"`{name}` is {number:g}; at most {_HIGHEST:g} is taken")
+    return number
 
 
 def read_of(turns: Sequence[Turn]) -> dict[str, Any]:
