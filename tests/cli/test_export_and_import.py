@@ -193,7 +193,7 @@ def test_groups_of_art_from_elsewhere_keep_metrics_metadata_and_sampled_tokens(c
     (line,) = Path("groups/train.jsonl").read_text("utf-8").splitlines()
     assert "token_ids" not in line
     command(f"rescore {made['path']} --judge-model offline-features -q")
-    command(f"export {made['path']} --format art -o anew --allow-offline")
+    command(f"export {made['path']} --format art -o anew --allow-offline --include-flagged")
     anew = json.loads(Path("anew/train.jsonl").read_text("utf-8"))["trajectories"]
     assert {trajectory["metadata"]["judge"] for trajectory in anew} == {"offline-features"}
 
