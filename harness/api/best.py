@@ -38,6 +38,7 @@ from harness.pipeline import (
     prepare,
     rank_alone,
     redactor_of,
+    refuse_profile,
     resolve_agent,
 )
 from harness.rollouts import Engine, LoadedAgent
@@ -181,6 +182,7 @@ async def _prepared(
         plan = await prepare(loaded, settings, surroundings.environ)
         spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)
+    refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, credentials_of(settings, surroundings))
     check_prices(settings, None, spec)
     ceiling = ceiling_of(settings, None, spec)

@@ -28,9 +28,11 @@ from harness.pipeline import (
     open_ranker,
     rank_alone,
     redactor_of,
+    refuse_profile,
     resolve_agent,
     resolve_judge,
     rubric_of,
+    with_profile,
 )
 from harness.tournament import Ranker, TournamentRanker, rules_of
 
@@ -91,6 +93,7 @@ async def rank(
     if judge is None or isinstance(judge, str):
         opening = open_ranker(_plan(group, judge, chosen, surroundings), cache, surroundings)
     else:
+        refuse_profile(chosen)
         jury = PairJury([CachedPairJudge(judge, cache)])
         opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
     async with opening as ranker:
@@ -104,4 +107,5 @@ def _plan(group: Group, judge_model: str | None, settings: Settings, surrounding
     agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
     credentials = credentials_of(settings, surroundings)
     spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
-    return JudgingPlan(spec, rubric_of(settings), settings, credentials)
+    rubric = rubric_of(settings)
+    return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)

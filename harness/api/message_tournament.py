@@ -30,6 +30,7 @@ from harness.pipeline import (
     rank_part,
     redactor_of,
     resolve_judge,
+    with_profile,
 )
 from harness.ranking import NEED_ANCHOR
 
@@ -80,8 +81,9 @@ async def rank_messages(
     The first user message is the query, the same in all. `judge_model` names the judge, several a jury; `settings` are
     those of `harness run` that concern judging (`topology`, `estimator`, `rubric`, `judge_base_url`, `max_cost`, ...).
     Unless `topology`, `estimator` or `budget` is given, every pair meets once (`cyclic`, at most 4 (n - 1) calls), and
-    `margins` ranks. `arena` and `anchor` need `first_is_anchor`: the first was sampled at temperature 0. With a `store`
-    verdicts that it holds are not bought again. `judge="ruler"` scores all at once; no match is played then.
+    `margins` ranks; with `judge_profile` it is `pooled`. `arena` and `anchor` need `first_is_anchor`: the first was
+    sampled at temperature 0. With a `store` verdicts that it holds are not bought again. `judge="ruler"` scores all at
+    once; no match is played then.
 
     Raises UsageError for what cannot be used, Refused (out of quota: OutOfQuota) where the judge's endpoint turns the
     first call down, and JudgeFailed where verdicts that are missing leave nobody a place
@@ -126,6 +128,8 @@ async def ranked_messages(
     if not parts:
         return RankedMessages()
     picked = {} if settings.keys() & {*_USUAL, "budget"} else _USUAL
+    if settings.get("judge_profile"):
+        picked = {**picked, "estimator": "pooled"}
     chosen = load({"n": len(parts), **picked, **settings})
     surroundings = surroundings_of(progress)
     redact = redactor_of(None, chosen, surroundings.environ)
@@ -147,7 +151,8 @@ async def _ranked(
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
     cache = VerdictCache(store, surroundings.progress, ceiling=ceiling or ceiling_of(settings, judge))
-    plan = JudgingPlan(judge, await rubric_at_hand(settings), settings, credentials)
+    rubric = await rubric_at_hand(settings)
+    plan = JudgingPlan(judge, rubric, with_profile(settings, judge, rubric), credentials)
     async with open_ranker(plan, cache, surroundings) as ranker:
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):

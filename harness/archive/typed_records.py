@@ -15,6 +15,7 @@ from harness.archive import record_faults as faults
 from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import LocatedRecord
 from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Record, Rollout
 from harness.core.settings import Settings
@@ -181,9 +182,12 @@ def checked(
 def recorded_settings(values: Mapping[str, JsonValue], where: object) -> Settings:
     """Return settings that an archive states. Raises ArchiveDamaged naming `where` if they are none."""
     try:
-        return load(values)
+        settings = load(values)
+        if settings.judge_profile:
+            profile_in(settings.judge_profile, "judge_profile")  # a word for a file or a run is never looked up
     except (UsageError, RecursionError) as exc:
         raise damaged(where, f"its settings cannot be used: {exc}") from None
+    return settings
 
 
 def damaged(where: object, reason: str) -> ArchiveDamaged:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @options.setting_option("sure", default="0.95")
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
-    *("judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "show_instructions"),
+    *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_profile", "rubric", "show_instructions"),
     *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
     *("retries", "repairs", "max_turns", "approve", "max_cost", "prices", "price_by_name"),
     *("seed", "upload_traces", "offline", "instructions", "corpus", "runs_dir"),

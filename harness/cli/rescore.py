@@ -31,7 +31,18 @@ if TYPE_CHECKING:
 )
 @options.setting_options(
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
-    *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
+    *(
+        "rubric",
+        "topology",
+        "estimator",
+        "judge_profile",
+        "reward",
+        "order",
+        "budget",
+        "failed",
+        "anchor_failed",
+        "judge_when",
+    ),
     *("include", "exclude", "show_instructions", "judge_concurrency", "judge_timeout", "max_failures", "max_cost"),
     *("prices", "price_by_name"),
     *("request_timeout", "give_up", "grace", "retries", "repairs"),

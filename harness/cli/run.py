@@ -18,7 +18,18 @@ from harness.core.errors import ExitCode, quoted
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
-    *("rubric", "topology", "estimator", "reward", "order", "budget", "failed", "anchor_failed", "judge_when"),
+    *(
+        "rubric",
+        "topology",
+        "estimator",
+        "judge_profile",
+        "reward",
+        "order",
+        "budget",
+        "failed",
+        "anchor_failed",
+        "judge_when",
+    ),
     *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
     *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
     *(

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 @labels_option
 @click.option("--csv", type=options.FILE, metavar="FILE", help="With --curve: write all points as CSV.")
 @click.option("--svg", type=options.FILE, metavar="FILE", help="With --curve: draw all points.")
+@click.option(
+    "--profile", type=options.FILE, metavar="FILE", help="Write what is learnt of the judge, for --judge-profile."
+)
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @options.setting_option("seed")
 @options.setting_option("runs_dir")
@@ -48,6 +51,8 @@ def stats(
     *,
     as_json: bool,
     curve: bool,
+    profile: Path | None,
+    force: bool,
     **of_curve: Any,
 ) -> None:
     """Show how far to believe the judge, for each ranking of a run and each judge in it; or for a comparison.
@@ -57,6 +62,8 @@ def stats(
 
     --curve plays every topology with every estimator on the verdicts of a judged round robin, and says how few calls
     would do. It asks no model.
+
+    --profile keeps what the verdicts of a ranking (by default the newest) teach of the judge.
     """
     from harness.archive import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
@@ -66,17 +73,28 @@ def stats(
     if not isinstance(reader, RunReader):
         from harness.cli.comparison_stats import print_comparison_stats
 
-        refuse_parts_of_runs(reader, {"--ranking": ranking is not None, "--curve": curve})
+        refuse_parts_of_runs(
+            reader, {"--ranking": ranking is not None, "--curve": curve, "--profile": profile is not None}
+        )
         print_comparison_stats(reader, as_json=as_json)
+    elif curve and profile:
+        raise UsageError("give --curve or --profile, not both")
     elif curve:
         from harness.cli.stats_curve import CurveRequest, show_curve
         from harness.core.settings_sources import load, merge_sources
 
         drawn_by = load(merge_sources({"seed": seed}, environ, None)).seed
         name = reader.info.id if run == "last" else run
-        show_curve(reader, name, CurveRequest(ranking, drawn_by, **of_curve), as_json=as_json)
-    elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value not in (None, False)]:
+        show_curve(reader, name, CurveRequest(ranking, drawn_by, force=force, **of_curve), as_json=as_json)
+    elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value is not None]:
         raise UsageError(f"--{unused[0]} needs --curve")
+    elif profile:
+        from harness.cli.kept_profile import write_profile
+
+        write_profile(reader, reader.ranking(ranking), profile, force=force)
+        _show_judges(reader, ranking, as_json=as_json)
+    elif force:
+        raise UsageError("--force needs --curve or --profile")
     else:
         _show_judges(reader, ranking, as_json=as_json)
 

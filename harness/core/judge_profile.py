@@ -1,20 +1,24 @@
 """What a run has taught of its judge, as a record that is kept with a ranking and lent to other groups."""
 
+import json
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from harness.core.errors import UsageError, on_a_line
 from harness.core.records import Record, digest
 
-LARGEST_LOG_VARIANCE = 60.0
+LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE = -60.0, 20.0
 """A judge without any noise of a kind is learnt as one of nearly none: the logarithm then lies far below 0."""
-_LogVariance = Annotated[float, Field(ge=-LARGEST_LOG_VARIANCE, le=LARGEST_LOG_VARIANCE)]
-_Points = Annotated[float, Field(ge=-1e6, le=1e6)]
+_LogVariance = Annotated[float, Field(ge=LEAST_LOG_VARIANCE, le=LARGEST_LOG_VARIANCE)]
+_Points = Annotated[float, Field(ge=-1e5, le=1e5)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Text = Annotated[str, Field(min_length=1, max_length=2000)]
 _Count = Annotated[int, Field(ge=0, le=10**12)]
-_Root = Annotated[float, Field(ge=-1e3, le=1e3)]
+_REASON = 300
+_Root = Annotated[float, Field(ge=-10, le=10)]
+"""What is learnt has a variance of at most 10 (harness.ranking.pooled): less is known only by who makes it up."""
 
 
 class JudgeParameters(Record):
@@ -89,6 +93,29 @@ class JudgeProfile(Record):
         if self.rendering != rendering:
             return f"it is of transcripts written in way {self.rendering}, and these are written in way {rendering}"
         return None
+
+
+def profile_in(text: str, name: str) -> JudgeProfile:
+    """Return the profile in a JSON text: the record itself, or an object that holds it as `record`.
+
+    Raises UsageError, one line that begins with `name`, for any other text.
+    """
+    try:
+        members: Any = json.loads(text)
+        return JudgeProfile.model_validate_json(json.dumps(_record_in(members), allow_nan=False))
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False)[0]
+        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    except RecursionError:
+        reason = "nested too deep"
+    except ValueError as exc:
+        reason = str(exc)
+    raise UsageError(f"{name}: is no judge's profile: {on_a_line(reason)[:_REASON]}")
+
+
+def _record_in(members: Any) -> Any:
+    holder = cast("dict[str, Any]", members) if isinstance(members, dict) else {}
+    return holder.get("record", members)
 
 
 def hash_of_judge(judge: str) -> str:

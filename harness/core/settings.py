@@ -177,6 +177,15 @@ class Settings:
         EstimatorName,
         Setting("How matches become ranks.", default_text="tiers; pooled with --budget"),
     ] = "tiers"
+    judge_profile: Annotated[
+        str | None,
+        Setting(
+            "With `--estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest "
+            "ranking or a FILE of `stats --profile`.",
+            default_text="only what the groups ranked show",
+            metavar="RUN|FILE",
+        ),
+    ] = None
     reward: Annotated[RewardFrom, Setting("Make the rewards from the rank, or from the estimator's score.")] = "rank"
     order: Annotated[
         OrderPolicy | None,
@@ -339,8 +348,9 @@ ADDRESSES = ("base_url", "judge_base_url")
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
     plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
-    if settings.tokens == "off":
-        del plain["tokens"]  # what is written of a run that does not use the setting is as it was before there was one
+    idle = {"tokens": settings.tokens == "off", "judge_profile": settings.judge_profile is None}
+    for name in (name for name, unused in idle.items() if unused):
+        del plain[name]  # what is written of a run that does not use a setting is as it was before there was one
     return plain | {name: _without_each(plain[name]) for name in ADDRESSES}
 
 

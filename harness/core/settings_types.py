@@ -61,6 +61,9 @@ class CommonSettings(TypedDict, total=False):
     """The tournament: who meets whom. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
     """How matches become ranks. [default: tiers; pooled with budget]"""
+    judge_profile: str | None
+    """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking or a
+    FILE of `stats profile`. [default: only what the groups ranked show]"""
     reward: Literal["rank", "score"]
     """Make the rewards from the rank, or from the estimator's score. [default: rank]"""
     order: Literal["both", "balanced", "single"] | None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.pipeline.import_run import import_trajectories
     from harness.pipeline.label_files import answer_labels
     from harness.pipeline.labelling import BlindPair, blind_pairs
+    from harness.pipeline.lent_profile import refuse_profile, with_profile
     from harness.pipeline.meeting import with_meeting
     from harness.pipeline.plan import (
         JudgingPlan,
@@ -66,6 +67,7 @@ else:
             "cut_short": "what_is_kept",
             "exporting.export": "ExportOptions ExportResult export_runs",
             "import_run": "import_trajectories",
+            "lent_profile": "refuse_profile with_profile",
             "meeting": "with_meeting",
             "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
             "places_of_begun prepare",
@@ -130,6 +132,7 @@ __all__ = [
     "rank_alone",
     "rank_part",
     "redactor_of",
+    "refuse_profile",
     "replay_run",
     "rescore_run",
     "resolve_agent",
@@ -144,4 +147,5 @@ __all__ = [
     "validate_run",
     "what_is_kept",
     "with_meeting",
+    "with_profile",
 ]

@@ -21,11 +21,12 @@ from harness.endpoints import (
     total_bounds,
 )
 from harness.pipeline.costs import agent_cost, check_prices, judge_cost
+from harness.pipeline.lent_profile import with_profile
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of_run
 from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts import LoadedAgent
-from harness.tournament import METHODS, AnyRubric, rules_of
+from harness.tournament import METHODS, AnyRubric, Rules, rules_of
 from harness.transcripts import RENDERING, rendering_of
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
@@ -83,6 +84,7 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     agent = await resolve_agent(loaded, settings, credentials)
     judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     check_prices(settings, judge, agent)
+    settings = with_profile(settings, judge, rubric)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
@@ -107,6 +109,7 @@ PLAIN_RESCORE = RescoreOptions()
 def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, options: RescoreOptions) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
     rendering_of(options.rendering)
+    changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
         judge = resolve_judge(settings, credentials, None, offline=False)
@@ -119,6 +122,7 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     if not options.free:
         check_prices(settings, judge)
     rubric = rubric_for_rescoring(reader.info, settings, changes)
+    settings = with_profile(settings, judge, rubric, options.rendering)
     lent = credentials.without_calls() if options.free else credentials
     return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
 
@@ -241,12 +245,17 @@ def as_begun(
 
 def describe_calls(settings: Settings) -> str | None:
     """Return in words what a budget of judge calls is spent on, for each query; None where there is no choice."""
-    return METHODS[settings.judge].describe(rules_of(settings), settings.n)
+    return METHODS[settings.judge].describe(_rules_of_calls(settings), settings.n)
+
+
+def _rules_of_calls(settings: Settings) -> Rules:
+    """Return the rules as far as they decide on calls: a profile, which may not have been looked up yet, does not."""
+    return rules_of(replace(settings, judge_profile=None))
 
 
 def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]:
     """Return the fewest and the most judge calls for a group of n, those of all jurors."""
-    low, high = METHODS[settings.judge].call_bounds(rules_of(settings), n)
+    low, high = METHODS[settings.judge].call_bounds(_rules_of_calls(settings), n)
     return low * len(judge.members), high * len(judge.members)
 
 

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from harness.ranking.margins import fit_margins
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
     from harness.ranking.pooled import LearntJudge, fit_alone, fit_by, learnt_from
-    from harness.ranking.profile import calls_of_judge, learn_profile
+    from harness.ranking.pooled_model import Prior
+    from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
@@ -82,7 +83,8 @@ else:
             "kendall": "tau_b",
             "many_tables": "rank_many",
             "margins": "fit_margins",
-            "profile": "calls_of_judge learn_profile",
+            "profile": "calls_of_judge learn_profile prior_of",
+            "pooled_model": "Prior",
             "pooled": "LearntJudge fit_alone fit_by learnt_from",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
@@ -119,6 +121,7 @@ __all__ = [
     "Pairing",
     "Played",
     "Preference",
+    "Prior",
     "QueryFigure",
     "RankAgreement",
     "RankedScores",
@@ -163,6 +166,7 @@ __all__ = [
     "place",
     "plays_for",
     "preferences",
+    "prior_of",
     "probabilities_above",
     "quotient",
     "rank_agreements",

@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import Match, Ranked, Signal
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, OF_A_GROUP, Estimate, Evidence, rounded
 from harness.ranking.margins import fit_margins
+from harness.ranking.pooled_model import WEAK, Prior
+from harness.ranking.profile import prior_of
 from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import Placed, place
 from harness.ranking.topology import Standing
@@ -32,6 +35,8 @@ class Rule:
 
     estimator: EstimatorName = "tiers"
     reward: RewardFrom = "rank"
+    profile: JudgeProfile | None = None
+    """What is known of the judge from elsewhere, for `pooled`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def conclude(
     this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit)
+    evidence = _evidence(standings, matches, fit, prior_of(rule.profile))
     estimate = ESTIMATORS[rule.estimator](evidence) if evidence else Estimate({})
     tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
     judged = bool(matches) or len(standings) < 2
@@ -113,12 +118,14 @@ def ranks_by_estimator(
     return ranks
 
 
-def _evidence(standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None) -> Evidence | None:
+def _evidence(
+    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None, prior: Prior = WEAK
+) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
         return None
     calls = comparisons_of([s.entrant for s in standings], matches)
-    return Evidence(standings, matches, calls, fit_margins(calls), pooled)
+    return Evidence(standings, matches, calls, fit_margins(calls), pooled, prior)
 
 
 def weak_below_pooled(entrants: int) -> float:

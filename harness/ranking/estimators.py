@@ -14,6 +14,7 @@ from harness.core.settings import EstimatorName
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.pooled import fit_alone
+from harness.ranking.pooled_model import WEAK, Prior
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing, exact
 from harness.ranking.wins import win_shares
@@ -31,6 +32,8 @@ class Evidence:
     """The `margins` fit of the calls; every ranking holds it, whatever its estimator."""
     pooled: Fit | None = None
     """The `pooled` fit of the calls, if the judge was learnt from other groups, too."""
+    prior: Prior = WEAK
+    """What `pooled` believes of the judge beforehand."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 
 
 def _by_pooled(evidence: Evidence) -> Estimate:
-    """Rank by the fit that the other groups are in, too; a group alone goes by what is known of judges in general."""
-    return by_fit(evidence, evidence.pooled or fit_alone(evidence.calls))
+    """Rank by the fit that the other groups are in, too; a group alone goes by what is known of the judge."""
+    return by_fit(evidence, evidence.pooled or fit_alone(evidence.calls, evidence.prior))
 
 
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {

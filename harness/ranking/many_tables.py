@@ -9,8 +9,7 @@ from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
 from harness.ranking.given_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
-from harness.ranking.pooled_model import WEAK
-from harness.ranking.profile import lent
+from harness.ranking.profile import prior_of
 from harness.ranking.score_table import (
     RankedScores,
     check_name,
@@ -46,8 +45,7 @@ def rank_many(
     played = [_as_matches(table, place) for place, table in enumerate(tables)]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator == "pooled":
-        prior = lent(profile) if profile else WEAK
-        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior)
+        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior_of(profile))
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(

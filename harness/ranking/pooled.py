@@ -42,9 +42,9 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     return _fits_by(learn_judge(pool, prior), pool, groups)
 
 
-def fit_alone(group: Comparisons) -> Fit:
-    """Return the fit of one group, which goes by what is known of judges in general for the most part."""
-    return fit_pooled([group])[0]
+def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
+    """Return the fit of one group, which goes by what is known of its judge beforehand for the most part."""
+    return fit_pooled([group], prior)[0]
 
 
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:

@@ -4,11 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.core.judge_profile import LARGEST_LOG_VARIANCE, JudgeParameters, JudgeProfile, hash_of_judge
+from harness.core.judge_profile import (
+    LARGEST_LOG_VARIANCE,
+    LEAST_LOG_VARIANCE,
+    JudgeParameters,
+    JudgeProfile,
+    hash_of_judge,
+)
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
-from harness.ranking.pooled_model import Parameters, Prior
+from harness.ranking.pooled_model import WEAK, Parameters, Prior
 from harness.ranking.pooled_sums import pool_sums
 
 DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
@@ -16,6 +22,9 @@ DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
 
 The judge is the same, but not the queries and the agents: how much their rollouts differ moves most.
 """
+_LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
+_MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
+"""No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
 _LOWEST, _HIGHEST = 0.0, 10.0
 
 
@@ -59,9 +68,9 @@ def _root_row(row: Sequence[float], at: int) -> tuple[float, ...]:
 
 
 def _rounded(parameters: Parameters) -> dict[str, float]:
-    most = LARGEST_LOG_VARIANCE
+    least, most = LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE
     return {
-        name: round(min(max(value, -most), most) if name.startswith("log_") else value, 9)
+        name: round(min(max(value, least), most) if name.startswith("log_") else value, 9)
         for name, value in parameters._asdict().items()
     }
 
@@ -70,7 +79,13 @@ def lent(profile: JudgeProfile) -> Prior:
     """Return a profile as the prior of other groups of the same judge: a little wider than it was learnt."""
     size = len(DRIFT)
     root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
-    return Prior(np.array(profile.parameters.values), np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)))
+    mean = np.clip(np.array(profile.parameters.values), np.array(_LEAST_LENT), np.array(_MOST_LENT))
+    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)))
+
+
+def prior_of(profile: JudgeProfile | None) -> Prior:
+    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
+    return lent(profile) if profile else WEAK
 
 
 def share_at_ends(groups: Sequence[Comparisons]) -> float:

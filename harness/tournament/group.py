@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
+from harness.core.wording import option
 from harness.judging import Averaging, Task
 from harness.transcripts import ESTIMATE, RENDERING, Transcript, TranscriptForm, transcript_budget
 
@@ -34,6 +36,8 @@ class Rules:
     """Verdicts a pair and order, of which the mean counts."""
     averaging: Averaging = "mean"
     """How the scores of several jurors become one."""
+    profile: JudgeProfile | None = None
+    """What `pooled` knows of the judge from elsewhere."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
     one_of_many: bool = False
@@ -57,7 +61,8 @@ class Rules:
 def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDERING) -> Rules:
     """Return what a ranking takes from the settings.
 
-    `counter` names how the judge budget is counted, `rendering` the way in which transcripts are written.
+    `counter` names how the judge budget is counted, `rendering` the way in which transcripts are written. Raises
+    UsageError for a judge's profile that is not the text of one.
     """
     return Rules(
         topology=settings.topology,
@@ -73,6 +78,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
+        profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,
         seed=settings.seed,
     )
 

@@ -38,6 +38,7 @@ from harness.ranking import (
     fit_margins,
     make_topology,
     match_margins,
+    prior_of,
     stack_classes,
 )
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
@@ -204,7 +205,8 @@ def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng:
     index = anchor.index if anchor and anchor.index in members else None
     topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
-        return EarlyStop(topology, members, rules.sure, fit_alone if rules.estimator == "pooled" else fit_margins)
+        by_pooled = partial(fit_alone, prior=prior_of(rules.profile))
+        return EarlyStop(topology, members, rules.sure, by_pooled if rules.estimator == "pooled" else fit_margins)
     return topology
 
 
@@ -213,7 +215,7 @@ def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
     alone = len(topologies) == 1
     if not topologies or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
-    rule = Rule(rules.estimator_now, rules.reward)
+    rule = Rule(rules.estimator_now, rules.reward, rules.profile)
     conclusions = [
         conclude(
             topology.standings(),

@@ -1,6 +1,7 @@
 """A judge's profile: learnt, kept as JSON, lent to groups of the same judge; what is not one is refused."""
 
 import json
+import random
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import harness
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.pooled import fit_pooled, learn_judge
+from harness.ranking.pooled import fit_alone, fit_pooled, learn_judge
 from harness.ranking.pooled_model import PRIOR_SD
 from harness.ranking.pooled_sums import pool_sums
-from harness.ranking.profile import DRIFT, learn_profile, lent
+from harness.ranking.profile import DRIFT, learn_profile, lent, prior_of
 from tests.ranking.test_pooled import noisy_groups
 
 NAME, RUBRIC = "grader@example.org", "arena@1 0123456789ab"
@@ -111,3 +112,21 @@ def test_a_judge_without_any_noise_has_a_profile() -> None:
     learnt = learn_profile([calls] * 400, NAME, RUBRIC, 2)
     assert learnt is not None
     assert JudgeProfile.model_validate_json(learnt.model_dump_json(), strict=True) == learnt
+
+
+def test_a_profile_of_the_wildest_numbers_still_gives_a_finite_fit() -> None:
+    groups, rng = noisy_groups(5, 5, 3)[1], random.Random(1)
+    learnt = learn_profile(groups, "j", "r", 1)
+    assert learnt is not None
+    for _ in range(12):
+        wild = {
+            name: rng.choice((-60.0, 20.0)) if name.startswith("log_") else rng.choice((-10.0, 10.0))
+            for name in JudgeParameters.model_fields
+        }
+        root = tuple(
+            (*(rng.choice((-10.0, 0.0, 10.0)) for _ in range(at)), rng.choice((1e-9, 10.0))) for at in range(9)
+        )
+        made_up = learnt.model_dump() | {"parameters": wild | {"level": rng.choice((-1e5, 1e5))}, "root": root}
+        fit = fit_alone(groups[0], prior_of(JudgeProfile.model_validate(made_up)))
+        assert np.isfinite(fit.estimates).all()
+        assert np.isfinite(fit.p_best()).all()

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from harness.archive import RankingFile
+from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
-from harness.ranking import Comparisons, Fit, comparisons_of, fit_by, learnt_from
+from harness.ranking import Comparisons, Fit, Prior, comparisons_of, fit_by, learnt_from, prior_of
 
 _LEARNT_FROM = 2000
 """As many groups as the ranking itself learns from (tournament/pooling.py)."""
@@ -14,7 +15,8 @@ _ROUNDING = 1e-6
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> tuple[Fit, list[int]] | None:
     """Return the fit behind a group's places, and its entrants; None where `pooled` did not make them.
 
-    Also None where the fit does not give the scores that the archive holds, as where the judge was learnt elsewhere.
+    A profile that was lent to the ranking is the prior, as it was then. Also None where the fit does not give the
+    scores that the archive holds, as those of an earlier version.
     """
     if ranked.estimator != "pooled" or ranked.provisional or not any(match.scores for match in ranked.matches):
         return None
@@ -22,8 +24,13 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> tuple[Fit, list[in
     spread = [names[at * len(names) // min(len(names), _LEARNT_FROM)] for at in range(min(len(names), _LEARNT_FROM))]
     groups = [calls for name in spread if (group := ranking.of(name)) and len((calls := _calls(group)).first)]
     entrants = _entrants(ranked)
-    (fit,) = fit_by(learnt_from(groups), [_calls(ranked)])
+    (fit,) = fit_by(learnt_from(groups, _prior(ranking)), [_calls(ranked)])
     return (fit, entrants) if _gives(fit, ranked, entrants) else None
+
+
+def _prior(ranking: RankingFile) -> Prior:
+    text = ranking.head.settings.get("judge_profile")
+    return prior_of(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
 
 
 def _entrants(ranked: GroupRanking) -> list[int]:

@@ -1,0 +1,129 @@
+"""`--judge-profile`: what one run taught of a judge is the prior of the groups that it is lent to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.archive import RunReader
+from harness.core.errors import UsageError
+from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
+from harness.report import find_pair, judged_ranking
+from harness.report.summary.why.pooled_fit import pooled_fit
+from tests.conftest import Harness
+
+LENT = "best --offline -n 4 --json -q Why?"
+
+
+@pytest.fixture
+def taught(harness: Harness, tmp_path: Path) -> Path:
+    """The file of a profile that a run of three queries taught."""
+    lines = [
+        json.dumps({"id": f"q{i}", "query": q}) for i, q in enumerate(("Why Lisp?", "Who made C?", "When Prolog?"))
+    ]
+    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    assert harness(*"run --offline --queries q.jsonl -n 5 -q --estimator pooled".split()).code == 0
+    done = harness("stats", "--profile", "profile.json")
+    assert done.code == 0, done.err
+    return tmp_path / "profile.json"
+
+
+def figures(shown: Any) -> Any:
+    return [(r["index"], r["rank"], r["score"], r["uncertainty"], r["p_best"]) for r in shown["groups"][0]["rollouts"]]
+
+
+def test_a_run_and_the_file_of_its_profile_lend_best_the_same_and_all_of_it_is_recorded(
+    harness: Harness, taught: Path, tmp_path: Path
+):
+    by_run = harness(*LENT.split(), "--judge-profile", "last")
+    by_file = harness(*LENT.split(), "--judge-profile", taught.name)
+    alone = harness(*LENT.split())
+    assert (by_run.code, by_file.code) == (0, 0), by_file.err
+    assert figures(by_run.json) == figures(by_file.json) != figures(alone.json)
+    taught.unlink()  # the run holds the profile itself
+    folder = tmp_path / by_file.json["path"]
+    assert harness("validate", str(folder)).code == 0
+    assert "nothing to do" in harness("resume", str(folder)).out
+    with RunReader(folder) as reader:
+        kept = profile_in(str(reader.ranking().head.settings["judge_profile"]), "kept")
+        assert kept.groups == 3
+        ranking = judged_ranking(reader)
+        pair = find_pair(reader, ranking, next(iter(reader.queries())))
+        assert pooled_fit(ranking, pair.ranking) is not None
+    with RunReader(tmp_path / alone.json["path"]) as reader:
+        assert "judge_profile" not in reader.info.settings
+
+
+def test_a_ranking_without_the_profile_that_it_was_made_with_does_not_follow_from_its_matches(
+    harness: Harness, taught: Path, tmp_path: Path
+):
+    lent = harness(*"rescore --free --estimator pooled --json --judge-profile".split(), taught.name)
+    assert lent.code == 0, lent.err
+    run = tmp_path / lent.json["path"]
+    assert harness("validate", str(run)).code == 0
+    plain = harness(*"rescore --free --estimator pooled --json".split())
+    assert figures(plain.json) != figures(lent.json)  # a profile that is not named again is not lent again
+
+
+def test_a_profile_of_another_judge_or_rubric_or_without_use_is_refused_naming_both(harness: Harness, taught: Path):
+    record = json.loads(taught.read_text())
+    for changes, words in (
+        (
+            {"judge": "other@host", "judge_hash": hash_of_judge("other@host")},
+            "of the judge other@host, and this judge is offline",
+        ),
+        ({"rubric": "mine@1 0123456789ab"}, "by the rubric mine@1 0123456789ab, and this rubric is writing"),
+        ({"rendering": 1}, "transcripts written in way 1, and these are written in way 2"),
+    ):
+        taught.write_text(json.dumps(record | changes))
+        done = harness(*LENT.split(), "--judge-profile", taught.name)
+        assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
+    for more in (["--judge", "ruler"], ["--estimator", "margins"]):
+        done = harness(*"run --offline -n 3 -q Why? --judge-profile".split(), taught.name, *more)
+        assert (done.code, "--judge-profile with --" in done.err) == (2, True), done.err
+    assert "there already" in harness("stats", "--profile", taught.name).err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("[]", "should be an object"),
+        ("{}", "judge: Field required"),
+        ('{"record": 3}', "should be an object"),
+        ('{"judge": NaN}', "JSON"),
+        ('{"judge": ' + "9" * 5000 + "}", "digits"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"judge": "\\ud800"}', ""),
+    ],
+)
+def test_a_broken_or_hostile_profile_is_one_line_with_file_and_reason(text: str, reason: str):
+    with pytest.raises(UsageError, match=r"^profile\.json: is no judge's profile: ") as refused:
+        profile_in(text, "profile.json")
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{" * 2_000_000, b"{}"])
+def test_a_file_that_is_no_profile_costs_nothing_and_exits_2(harness: Harness, tmp_path: Path, content: bytes):
+    (tmp_path / "p.json").write_bytes(content)
+    done = harness(*LENT.split(), "--judge-profile", "p.json")
+    assert (done.code, "p.json: " in done.err, done.err.count("\n")) == (2, True, 1), done.err
+    assert not (tmp_path / "runs").exists()
+    missing = harness(*LENT.split(), "--judge-profile", "nowhere.json")
+    assert (missing.code, "--judge-profile nowhere.json: no file, and" in missing.err) == (2, True), missing.err
+
+
+def test_a_word_that_an_archive_holds_in_the_place_of_a_profile_is_never_looked_up(
+    harness: Harness, taught: Path, tmp_path: Path
+):
+    done = harness(*LENT.split(), "--judge-profile", taught.name)
+    (ranking,) = (tmp_path / done.json["path"] / "rankings").glob("*.jsonl")
+    profile = JudgeProfile.model_validate_json(taught.read_text())
+    text = json.dumps(profile.model_dump_json())
+    assert text in ranking.read_text()
+    info = tmp_path / done.json["path"] / "run.json"
+    info.write_text(info.read_text().replace(text, json.dumps(str(taught))))
+    shown = harness("validate", str(info.parent))
+    assert (shown.code, "is no judge's profile" in shown.out) == (5, True), shown.out
