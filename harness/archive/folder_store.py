@@ -87,9 +87,9 @@ class FolderStore(Generic[ReaderT]):
             with suppress(OSError):  # another process has put a run there
                 self.folder.parent.rmdir()
 
-    def put_blob(self, text: str, *, numbers: bool = False) -> str:
+    def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it."""
-        text = text if numbers else self.redact.blob(text)
+        text = text if as_is else self.redact.blob(text)
         name, stored = blob_name(text), self.reader.blobs
         if "blobs" not in self._appenders:
             stored.scan()  # once is enough: nobody else writes to the folder

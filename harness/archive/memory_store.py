@@ -18,9 +18,9 @@ class MemoryStore:
         self.verdicts: list[AnyVerdict] = []
         self._bought: dict[str, Judged | Scored] = {}
 
-    def put_blob(self, text: str, *, numbers: bool = False) -> str:
+    def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256."""
-        text = text if numbers else self.redact.blob(text)
+        text = text if as_is else self.redact.blob(text)
         name = blob_name(text)
         self.blobs[name] = text
         return name

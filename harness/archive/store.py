@@ -15,10 +15,11 @@ class VerdictStore(Protocol):
         """What is applied to all that is kept; whoever goes on with a record takes it as it was kept."""
         ...
 
-    def put_blob(self, text: str, *, numbers: bool = False) -> str:
+    def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it.
 
-        A text of packed `numbers` is kept as it is: in it a pattern could only fit by chance, and would break it.
+        A text is kept `as_is` if it has been redacted, or is packed numbers: in them a pattern could only fit by
+        chance, and would break them.
         """
         ...
 

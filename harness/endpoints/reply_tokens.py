@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from harness.core.sampled_tokens import SampledTokens
-
-_MOST = 2**32
+from harness.endpoints.token_arrays import MOST, TokenIds
 
 
 class ReplyTokens:
@@ -24,7 +23,7 @@ class ReplyTokens:
         """Begin with nothing. With `keep_logprobs`, which the agent asked for itself, they stay in the reply, too."""
         self.on_body: Callable[[dict[str, Any]], None] = lambda _: None
         """Hears what is left of a whole body."""
-        self._keep_logprobs = keep_logprobs
+        self.keep_logprobs = keep_logprobs
         self._prompt: list[Any] | None = None
         self._ids: list[Any] | None = None
         self._logprobs: list[Any] = []
@@ -40,7 +39,7 @@ class ReplyTokens:
         choice = _dict(_first(body.get("choices")))
         self._note_prompt(choice.pop("prompt_token_ids", None))
         ids, pairs = choice.pop("token_ids", None), _dict(choice.pop("meta_info", None)).get("output_token_logprobs")
-        logprobs = choice.get("logprobs") if self._keep_logprobs else choice.pop("logprobs", None)
+        logprobs = choice.get("logprobs") if self.keep_logprobs else choice.pop("logprobs", None)
         if isinstance(pairs, list):
             of_meta = [(_first(pair), _at(pair, 1)) for pair in cast("list[Any]", pairs)]
             self._add(ids if isinstance(ids, list) else [i for _, i in of_meta])
@@ -62,7 +61,7 @@ class ReplyTokens:
         ):
             if counted != len(listed):
                 return f"{len(listed)} ids where usage counts {counted} {name}"
-        if not all(set(map(type, listed)) <= {int} and _within(listed) for listed in (prompt, ids)):
+        if not (_are_ids(prompt) and _are_ids(ids)):
             return "an id that is no id"
         return SampledTokens(tuple(prompt), tuple(ids), self._told_logprobs(len(ids)))
 
@@ -79,12 +78,12 @@ class ReplyTokens:
 
     def _add(self, ids: Any) -> None:
         if isinstance(ids, list):
-            self._ids = (self._ids or []) + cast("list[Any]", ids)
+            self._ids = cast("list[Any]", ids) if self._ids is None else self._ids + cast("list[Any]", ids)
 
 
 def _each_logprob(entries: list[Any]) -> list[Any]:
     try:
-        return [entry["logprob"] for entry in entries]
+        return [entry["logprob"] for entry in entries] if isinstance(_first(entries), dict) else entries
     except (TypeError, KeyError):
         return []
 
@@ -106,5 +105,7 @@ def _dict(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _within(ids: list[int]) -> bool:
-    return not ids or (min(ids) >= 0 and max(ids) < _MOST)
+def _are_ids(listed: list[Any]) -> bool:
+    if isinstance(listed, TokenIds) or not listed:
+        return True
+    return set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) < MOST

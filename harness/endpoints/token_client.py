@@ -15,6 +15,7 @@ import openai
 from pydantic_core import from_json, to_json
 
 from harness.endpoints.reply_tokens import ReplyTokens
+from harness.endpoints.token_arrays import read_body
 
 _OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
 _DATA = b"data:"
@@ -42,8 +43,7 @@ class TokenClient(openai.DefaultAsyncHttpxClient):
 
 def _without_tokens(response: httpx2.Response, content: bytes, tokens: ReplyTokens) -> httpx2.Response:
     try:
-        with _no_collection():
-            rest = _rest(content, tokens)
+        rest = _rest(content, tokens)
     except ValueError:
         return response  # the SDK reads the same body and will say what is wrong with it
     return response if rest is None else _with(response, content=rest)
@@ -51,7 +51,10 @@ def _without_tokens(response: httpx2.Response, content: bytes, tokens: ReplyToke
 
 def _rest(content: bytes, tokens: ReplyTokens) -> bytes | None:
     """Return what is left of a body without its tokens; None for what is no object. Raises ValueError."""
-    body: Any = json.loads(content)  # faster with many small objects than pydantic's reader
+    body: Any = read_body(content, logprobs=not tokens.keep_logprobs)
+    if body is None:
+        with _no_collection():
+            body = json.loads(content)
     if not isinstance(body, dict):
         return None
     tokens.take(cast("dict[str, Any]", body))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from harness.archive import Store, blob_name
+from harness.archive import Store
 from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.raw import RawCall, pack
 from harness.rollouts.token_blob import pack_tokens
@@ -26,7 +26,7 @@ def keep_calls(
     if watched.has_redacted:
         note(_REDACTED)
         return raw_calls, None
-    return raw_calls, store.put_blob(pack_tokens(tokens), numbers=True)
+    return raw_calls, store.put_blob(pack_tokens(tokens), as_is=True)
 
 
 class _Watched:
@@ -37,9 +37,9 @@ class _Watched:
         self.has_redacted = False
 
     def put(self, text: str) -> str:
-        name = self._store.put_blob(text)
-        self.has_redacted |= name != blob_name(text)
-        return name
+        kept = self._store.redact.blob(text)
+        self.has_redacted |= kept != text
+        return self._store.put_blob(kept, as_is=True)
 
     def redact(self, text: str) -> str:
         kept = self._store.redact(text)

@@ -34,18 +34,18 @@ _PACKED = TypeAdapter(list[_PackedTokens | None])
 
 def pack_tokens(turns: Sequence[SampledTokens | None]) -> str:
     """Return the tokens of a rollout's raw calls, None where a call has none, as a text."""
-    packed: list[dict[str, object] | None] = []
+    packed: list[str] = []
     before: tuple[int, ...] = ()
     for tokens in turns:
         if tokens is None:
-            packed.append(None)
+            packed.append("null")
             continue
         kept = _common(before, tokens.prompt_ids)
-        entry: dict[str, object] = {"kept": kept, "prompt": _text("I", tokens.prompt_ids[kept:])}
-        entry["ids"] = _text("I", tokens.ids)
-        packed.append(entry | ({} if tokens.logprobs is None else {"logprobs": _text("d", tokens.logprobs)}))
+        prompt, ids = _text("I", tokens.prompt_ids[kept:]), _text("I", tokens.ids)
+        logprobs = "" if tokens.logprobs is None else f',"logprobs":"{_text("d", tokens.logprobs)}"'
+        packed.append(f'{{"kept":{kept},"prompt":"{prompt}","ids":"{ids}"{logprobs}}}')  # base64 needs no escapes
         before = tokens.all_ids
-    return json.dumps(packed, separators=(",", ":"))
+    return f"[{','.join(packed)}]"
 
 
 def unpack_tokens(text: str, where: object = "tokens") -> list[SampledTokens | None]:
