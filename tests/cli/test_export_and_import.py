@@ -112,6 +112,9 @@ def test_parallel_calls_nested_agents_reasoning_and_structured_output_survive(co
 def test_an_imported_group_is_judged_anew_by_rescore(command: Command):
     command("export --format groups -o out")
     made = imported(command, "out/train.jsonl")
+    records = {path: path.read_bytes() for path in Path(made["path"]).rglob("*") if path.is_file()}
+    assert "nothing to do" in command(f"resume {made['path']} -q")
+    assert {path: path.read_bytes() for path in Path(made["path"]).rglob("*") if path.is_file()} == records
     command(f"show {made['path']}")
     command(f"stats {made['path']}")
     with RunReader(Path(made["path"])) as reader:

@@ -115,6 +115,21 @@ def test_a_run_with_tokens_is_validated_replayed_and_rescored_as_any(command: Co
         assert all(r.sampled_tokens for r in reader.group(query).rollouts)
 
 
+def test_resume_asks_for_the_tokens_of_what_is_missing_as_the_run_did(command: Command):
+    command(f"{RUN} --tokens require")
+    (records,) = (only_run() / "rollouts").glob("*.jsonl")
+    kept = records.read_text("utf-8").splitlines(keepends=True)[:-1]
+    records.write_text("".join(kept), "utf-8")
+    command("resume last -q")
+    with RunReader(only_run()) as reader:
+        (query,) = reader.queries()
+        assert [bool(r.sampled_tokens) for r in reader.group(query).rollouts] == [True] * 4
+    assert "whole" in command("validate last")
+    command("export last --format groups -o resumed")
+    sequences = [s for rollout in groups("resumed")[0]["rollouts"] for s in rollout["sequences"]]
+    assert all("token_ids" in sequence for sequence in sequences)
+
+
 def test_a_run_without_the_option_holds_no_word_of_tokens(command: Command):
     command(RUN)
     assert "tokens" not in json.loads((only_run() / "run.json").read_text("utf-8"))["settings"]
