@@ -19,10 +19,9 @@ from pooled import SURE, Simulated, fits_of, simulated
 from simulated_judge import Array
 
 from harness.ranking import Share
+from harness.ranking.ceiling import CEILING_FROM, share_at_ends
 from harness.ranking.comparisons import Fit
 from harness.ranking.margins import fit_margins
-from harness.ranking.profile import share_at_ends
-from harness.report.learnt_judges import CEILING_FROM
 
 BINS = (0.0, 0.5, 0.65, 0.8, 0.9, SURE, 1.0001)
 EXEMPT = ("ceiling", "differing")

@@ -10,6 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
+    from harness.ranking.ceiling import CEILING_FROM, ceiling_note, share_at_ends
     from harness.ranking.comparisons import Comparisons, Fit
     from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude
     from harness.ranking.curve.designs import CurveDesign, designs
@@ -64,6 +65,7 @@ else:
         __name__,
         {
             "bracket": "seeded_order",
+            "ceiling": "CEILING_FROM ceiling_note share_at_ends",
             "comparisons": "Comparisons Fit",
             "conclusions": "Conclusion Rule comparisons_of conclude",
             "curve.designs": "CurveDesign designs",
@@ -99,6 +101,7 @@ else:
     )
 
 __all__ = [
+    "CEILING_FROM",
     "KEEP",
     "NEED_ANCHOR",
     "TOPOLOGIES",
@@ -138,6 +141,7 @@ __all__ = [
     "average_ranks",
     "calls_bounds",
     "calls_of_judge",
+    "ceiling_note",
     "choose",
     "classes_of",
     "comparisons_of",
@@ -174,6 +178,7 @@ __all__ = [
     "rank_scores",
     "rights",
     "seeded_order",
+    "share_at_ends",
     "single_call_right",
     "single_call_right_sd",
     "stack_classes",

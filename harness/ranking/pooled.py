@@ -1,10 +1,11 @@
 """`pooled`: the judge learnt from all groups of a ranking, then each group's posterior."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled_model import PRIOR_MEAN, WEAK, Parameters, Posterior, Prior, log_evidence, posterior
@@ -27,6 +28,8 @@ class LearntJudge:
     covariance: Floats
     """(9, 9), of the parameters about the mode, by Laplace's approximation."""
     converged: bool
+    at_ends: float = 0.0
+    """Share of the scores that it was learnt from which lie at an end of the scale."""
 
 
 def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
@@ -49,7 +52,7 @@ def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
 
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge as the calls of these groups show them."""
-    return learn_judge(pool_sums(groups), prior)
+    return replace(learn_judge(pool_sums(groups), prior), at_ends=share_at_ends(groups))
 
 
 def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:

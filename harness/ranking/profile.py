@@ -11,6 +11,7 @@ from harness.core.judge_profile import (
     JudgeProfile,
     hash_of_judge,
 )
+from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
@@ -25,7 +26,6 @@ The judge is the same, but not the queries and the agents: how much their rollou
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
-_LOWEST, _HIGHEST = 0.0, 10.0
 
 
 def calls_of_judge(calls: Sequence[JudgeCall]) -> Comparisons:
@@ -86,10 +86,3 @@ def lent(profile: JudgeProfile) -> Prior:
 def prior_of(profile: JudgeProfile | None) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
     return lent(profile) if profile else WEAK
-
-
-def share_at_ends(groups: Sequence[Comparisons]) -> float:
-    """Return the share of all scores that lie at an end of the scale, 0 or 10."""
-    scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
-    every = np.concatenate(scores) if scores else np.zeros(0)
-    return float(((every <= _LOWEST) | (every >= _HIGHEST)).mean()) if every.size else 0.0

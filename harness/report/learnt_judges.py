@@ -9,6 +9,7 @@ from harness.archive import RankingFile, RunReader
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.ranking import (
+    CEILING_FROM,
     JudgeCall,
     calls_of_judge,
     judge_calls,
@@ -21,8 +22,6 @@ from harness.report.text import counted, fixed
 
 FEW_GROUPS = 8
 """Below this many queries the prior says about as much of the judge as the verdicts do."""
-CEILING_FROM = 0.25
-"""Share of scores at the ends of the scale from which intervals are too narrow (docs/estimators.md)."""
 _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (math.inf, "all"))
 """How much of the absolute level marks carry, in words, up to which share."""
 

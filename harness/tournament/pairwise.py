@@ -31,7 +31,9 @@ from harness.ranking import (
     Topology,
     agreement,
     calls_bounds,
+    ceiling_note,
     classes_of,
+    comparisons_of,
     conclude,
     describe_design,
     fit_alone,
@@ -39,6 +41,7 @@ from harness.ranking import (
     make_topology,
     match_margins,
     prior_of,
+    share_at_ends,
     stack_classes,
 )
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
@@ -255,8 +258,15 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
 
 
 def _notes(group: Group, tournament: _Tournament, conclusion: Conclusion, rules: Rules) -> tuple[str, ...]:
-    on_design = _notes_on_design(group, tournament, rules)
-    return (*on_design, conclusion.note) if conclusion.note else on_design
+    ceiling = _ceiling(tournament) if rules.estimator_now == "pooled" else None
+    return (*_notes_on_design(group, tournament, rules), *filter(None, [conclusion.note, ceiling]))
+
+
+def _ceiling(tournament: _Tournament) -> str | None:
+    """Return a note where the judge's scores of this group stick to the ends of the scale."""
+    entrants = [rollout.index for rollout in tournament.entrants.ok]
+    matches = [match for played in tournament.played for match in played.matches]
+    return ceiling_note(share_at_ends([comparisons_of(entrants, matches)]))
 
 
 def _notes_on_design(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:

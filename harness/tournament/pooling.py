@@ -13,6 +13,7 @@ from harness.ranking import (
     Fit,
     LearntJudge,
     Rule,
+    ceiling_note,
     classes_of,
     comparisons_of,
     conclude,
@@ -65,7 +66,9 @@ def _settled(some: Sequence[GroupRanking], judge: LearntJudge, rules: Rules) -> 
     for ranking, of in zip(some, classes, strict=True):
         last = [r.index for r in ranking.rollouts if r.rank is not None and not _is_entrant(r)]
         alone = last if len(of) == 1 else ()
-        yield _told_anew(ranking, [_conclude(ranking, members, next(fits), alone) for members in of], last)
+        anew = _told_anew(ranking, [_conclude(ranking, members, next(fits), alone) for members in of], last)
+        note = ceiling_note(judge.at_ends) if of else None
+        yield anew.model_copy(update={"notes": (*anew.notes, note)}) if note else anew
 
 
 def _conclude(ranking: GroupRanking, members: Sequence[int], fit: Fit, last: Sequence[int]) -> Conclusion:

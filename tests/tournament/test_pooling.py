@@ -111,3 +111,16 @@ def test_of_equally_good_rollouts_scattered_among_others_at_most_one_in_twenty_h
     equal, real = ([r.signal == "ok" for r in rankings[start::8]] for start in (0, 1))
     assert sum(equal) <= 0.05 * len(equal) + 2  # 100 groups: two more are chance
     assert sum(real) >= 0.6 * len(real)
+
+
+def test_groups_whose_judge_sticks_to_the_ends_of_the_scale_say_so_alone_and_in_a_pool():
+    def at_the_end(first: str, second: str) -> tuple[float, float]:
+        return 10.0, 10.0 if first < second else 6.0
+
+    rollouts = [a_rollout(i) for i in range(4)]
+    for rules in (POOLED, replace(POOLED, one_of_many=False)):
+        jury = a_jury(ScriptedJudge(at_the_end))
+        first = anyio.run(lambda rules=rules, jury=jury: rank_group(a_group(rollouts), jury, rules, random.Random(1)))
+        (ranking,) = told([first]) if first.provisional else [first]
+        assert [note for note in ranking.notes if "ceiling: 75 % of the judge's scores" in note], ranking.notes
+    assert not any("ceiling" in note for note in told([ranked("q", rollouts, POOLED, 3)])[0].notes)
