@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import pytest
 
+from harness.archive import RankingFile
 from harness.report.html.run.page import render_page
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of
@@ -55,6 +56,15 @@ def test_where_all_failed_nobody_won(tmp_path):
     page = page_of(build(tmp_path, QuerySketch([RolloutSketch(failure="quota"), RolloutSketch(failure="network")])))
     assert before_the_ranking(page).startswith("No winner No rollout has a place.")
     assert page.count("section", "winning") == 0
+
+
+def test_a_group_whose_verdicts_all_failed_is_not_said_to_be_alike_or_placed_by_margins(tmp_path):
+    built = build(tmp_path, crowd(3, refuse=lambda _first, _second: True))
+    level = [r.model_copy(update={"margin": 0.0}) for r in built.ranking.groups[0].rollouts]
+    group = built.ranking.groups[0].model_copy(update={"rollouts": tuple(level), "signal": "none"})
+    page = ParsedPage(render_page(built.reader, RankingFile(built.ranking.head, [group], finished=True)))
+    assert "Signal none the group is not judged in full" in before_the_ranking(page)
+    assert "=1" not in page.text()
 
 
 def test_provenance_stands_at_the_foot(tmp_path):

@@ -17,6 +17,7 @@ SIGNAL = {
     "none": "the judging tells nothing apart",
 }
 """What each signal means."""
+UNFINISHED = "the group is not judged in full"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.sums import sum_if_known
 from harness.report.html.excerpts import ExcerptText, answer_excerpt
-from harness.report.html.facts import SIGNAL, Fact, failed_words
+from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
 from harness.report.summary.figures import AgentFigures
 from harness.report.summary.first_two import FirstPlaces, first_places
 from harness.report.summary.match_verdicts import VerdictLookup
@@ -119,7 +119,8 @@ def _score_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking
         figures.append(Fact("Score", fixed(scores[0][1]), note))
     if won and len(placed) > 1 and placed[0].ranked.p_best is not None:
         figures.append(Fact("Probably the best", probability(placed[0].ranked.p_best), "as the margins have it"))
-    figures.append(Fact("Signal", ranking.signal, SIGNAL[ranking.signal]))
+    meaning = SIGNAL[ranking.signal] if ranking.status == "complete" else UNFINISHED
+    figures.append(Fact("Signal", ranking.signal, meaning))
     return figures
 
 

@@ -32,7 +32,8 @@ class StandingsLine:
 def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = placed_rollouts(group, ranking)
-    by_margins = places_by_margins(p.ranked for p in placed)
+    judged = ranking.status == "complete" or ranking.matches
+    by_margins = places_by_margins(p.ranked for p in placed) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
     return [
         StandingsLine(
