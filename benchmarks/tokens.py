@@ -2,9 +2,12 @@
 
     python benchmarks/tokens.py [PAIRS]
 
-Both sides run the agent of overhead.py against one server in another process, which tells tokens only if it is asked:
-each prompt of some hundred tokens, each reply of some dozen, the answer of 650. They take turns (off, auto, auto, off),
-and the ratio is taken pair by pair. CPU is this process's own. Another pair goes to a server that tells no tokens.
+What is compared is the CPU of the rollouts' own process, with auto and with off, against the same server in another
+process. The server tells tokens only if it is asked, so auto also pays for receiving and reading them. Both sides run
+the agent of overhead.py. A token has four characters, as English text has with common tokenizers, so that the last
+prompt has about 600 tokens and the answer 150. They take turns (off, auto, auto, off), and the ratio is taken pair by
+pair. Another pair goes to a server that tells no tokens, and a third one to a server with a token for each character,
+which tells four times as much.
 """
 
 import gc
@@ -29,9 +32,9 @@ from tests.token_server import TokenServer
 Told = Literal["vllm", "ignoring"]
 
 
-def serve(pipe: Any, kind: Told) -> None:
+def serve(pipe: Any, kind: Told, token_length: int) -> None:
     """Run the server until the other side hangs up."""
-    with FakeEndpoint(agent=TokenServer(script, kind)).serving() as endpoint:
+    with FakeEndpoint(agent=TokenServer(script, kind, token_length=token_length)).serving() as endpoint:
         pipe.send(endpoint.base_url)
         pipe.recv()
 
@@ -50,10 +53,10 @@ def pair(base_url: str, folder: Path) -> tuple[float, float]:
     return auto, off + cpu(captured, base_url, folder, "off")
 
 
-def measure(kind: Told, pairs: int) -> None:
+def measure(kind: Told, token_length: int, pairs: int) -> None:
     """Print the ratio for a server of some kind."""
     ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, kind), daemon=True)
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, kind, token_length), daemon=True)
     server.start()
     base_url = ours.recv()
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +68,9 @@ def measure(kind: Told, pairs: int) -> None:
     server.join()
     ratios = sorted(auto / off for auto, off in sides)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
-    print(f"server {kind}: CPU a rollout: auto {each[0]:.1f} ms, off {each[1]:.1f} ms")
+    print(
+        f"server {kind}, {token_length} characters a token: CPU a rollout: auto {each[0]:.1f} ms, off {each[1]:.1f} ms"
+    )
     print(f"  ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
 
 
@@ -73,8 +78,9 @@ def main() -> None:
     """Print the ratios."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts of four calls, started {now():%Y-%m-%d}")
-    for kind in ("vllm", "ignoring"):
-        measure(kind, pairs)
+    servers: tuple[tuple[Told, int], ...] = (("vllm", 4), ("ignoring", 4), ("vllm", 1))
+    for kind, token_length in servers:
+        measure(kind, token_length, pairs)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ class TokenServer:
     kind: Kind = "vllm"
     retokenizes: bool = False
     """Whether the history is made of other tokens than were sampled."""
+    token_length: int = 1
+    """How many characters a token has. A longer one has the id of its first, so it cannot be read back."""
 
     def __call__(self, seen: Seen) -> Reaction:
         said = self.script(seen)
@@ -76,14 +78,16 @@ class TokenServer:
         reply = chat_reply(say, body, number)
         (choice,) = reply["choices"]
         messages = json.loads(json.dumps(body["messages"]))
-        prompt, sampled = ids(rendered(messages)), ids(reply_text(choice["message"]))
+        prompt = ids(rendered(messages))[:: self.token_length]
+        sampled = ids(reply_text(choice["message"]))[:: self.token_length]
         if self.retokenizes:
             prompt = [i + 1000 if len(messages) > 2 else i for i in prompt]
         reply["usage"] |= {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)}
         logprobs = [logprob(place) for place in range(len(sampled))]
         if body.get("logprobs"):
             content = [
-                {"token": chr(i), "logprob": p, "top_logprobs": []} for i, p in zip(sampled, logprobs, strict=True)
+                {"token": chr(i) * self.token_length, "logprob": p, "top_logprobs": []}
+                for i, p in zip(sampled, logprobs, strict=True)
             ]
             choice["logprobs"] = {"content": content}
         if self.kind == "wrong-usage":

@@ -10,7 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
-    from harness.archive.blobs import Blobs, blob_name
+    from harness.archive.blobs import Blobs
     from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
     from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
     from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
@@ -50,7 +50,7 @@ else:
         __name__,
         {
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
-            "blobs": "Blobs blob_name",
+            "blobs": "Blobs",
             "comparison_reader": "ComparisonFile ComparisonReader",
             "comparison_records": "ComparisonHead ComparisonInfo",
             "comparison_store": "ComparisonStore ComparisonWriter",
@@ -108,7 +108,6 @@ __all__ = [
     "attest",
     "attest_addresses",
     "attestation_of",
-    "blob_name",
     "checked",
     "comparison_findings",
     "find_archived",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.token_arrays import MOST, TokenIds
+from harness.endpoints.token_arrays import ID_LIMIT, TokenIds
 
 
 class ReplyTokens:
@@ -108,4 +108,4 @@ def _dict(value: Any) -> dict[str, Any]:
 def _are_ids(listed: list[Any]) -> bool:
     if isinstance(listed, TokenIds) or not listed:
         return True
-    return set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) < MOST
+    return set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) < ID_LIMIT

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 _Cut = tuple[Any, bytes]
 """What an array says, and the body with null in its place."""
 
-MOST = 2**32
+ID_LIMIT = 2**32
 """No id of a token is as large."""
 
 _HEAD = re.compile(rb'"logprobs":\s*(\{\s*"content":\s*\[)')
@@ -73,7 +73,7 @@ def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
         ids: list[int] = from_json(text)
     except ValueError:
         return None
-    if sum(ids) >= MOST and max(ids) >= MOST:  # the sum is quicker, and mostly enough
+    if sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT:  # the sum is quicker, and mostly enough
         return None
     return TokenIds(ids), content[: start + len(key)] + b"null" + content[end:]
 
