@@ -128,6 +128,11 @@ def test_resume_asks_for_the_tokens_of_what_is_missing_as_the_run_did(command: C
     command("export last --format groups -o resumed")
     sequences = [s for rollout in groups("resumed")[0]["rollouts"] for s in rollout["sequences"]]
     assert all("token_ids" in sequence for sequence in sequences)
+    for form in ("groups", "art", "atif"):
+        command(f"export last --format {form} -o {form}1")
+        made = json.loads(command(f"import {form}1 --runs-dir imported --json"))
+        command(f"export {made['path']} --format {form} -o {form}2")
+        assert (Path(f"{form}2") / "train.jsonl").read_bytes() == (Path(f"{form}1") / "train.jsonl").read_bytes()
 
 
 def test_a_run_without_the_option_holds_no_word_of_tokens(command: Command):
