@@ -200,6 +200,8 @@ def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:
         return "no verdict on pairs: a listwise judge's scores have no orders to compare"
     if not ranking.finished and not ranking.groups:
         return "no query is ranked yet: this ranking was cut short, or is under way"
+    if any(group.topology == "imported" for group in ranking.groups):
+        return "no verdict: the places were imported"
     return "no verdict: there was nothing to judge"
 
 
