@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from harness.judging import Judge, Task, packaged_rubrics
     from harness.pipeline import ExportResult, Quote, Validation
     from harness.ranking import RankedScores, Sampler, rank_many, rank_scores
-    from harness.report import RankingChange
+    from harness.report import PairExplanation, RankingChange
     from harness.rollouts import AgentEnv, Divergence, Replayed
     from harness.transcripts import Transcript
 
@@ -137,6 +137,7 @@ __all__ = [
     "NeedsUpgrade",
     "NothingRankable",
     "OutOfQuota",
+    "PairExplanation",
     "Progress",
     "Query",
     "Quote",
@@ -259,6 +260,7 @@ _HOMES = {
     "RankMessagesSettings": "harness.api:RankMessagesSettings",
     "Ranked": "harness.core.rankings:Ranked",
     "RankedScores": "harness.ranking:RankedScores",
+    "PairExplanation": "harness.report:PairExplanation",
     "RankingChange": "harness.report:RankingChange",
     "RankingFile": "harness.archive:RankingFile",
     "RankingHead": "harness.archive:RankingHead",

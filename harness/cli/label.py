@@ -56,11 +56,11 @@ def label(
     from harness.core.settings_sources import load, merge_sources
     from harness.pipeline import blind_pairs
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("label asks a person: run it in a terminal, with nothing piped in or out")
     reader = open_run(run, runs_dir, environ)
     chosen = reader.ranking(ranking)
     only = None if query is None else find_query(reader, query).id
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("label asks a person: run it in a terminal, with nothing piped in or out")
     rng = random.Random(load(merge_sources({"seed": seed}, environ, None)).seed)
     pairs = blind_pairs(reader, chosen, rng, "paths" if paths else "answers", only)
     _ask_about(reader, pairs, stdout(), paths=paths)

@@ -10,7 +10,7 @@ from pydantic import JsonValue, ValidationError
 
 from harness.core.errors import UsageError, on_a_line, short_message
 from harness.core.rankings import ImportedLine
-from harness.core.user_files import read_text, text_lines
+from harness.core.user_files import is_folder, read_text, text_lines
 from harness.formats.atif import is_atif, read_atif
 from harness.formats.chat_turns import turns_of_chat, unplaced_in_chat
 from harness.formats.imported_trajectory import ImportedTrajectory
@@ -43,7 +43,7 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
 
 
 def _files_of(path: Path) -> Sequence[Path]:
-    if not path.is_dir():
+    if not is_folder(path):
         return [path]
     files = sorted(file for file in path.glob("*.jsonl") if file.name != SOURCES)
     if not files:

@@ -4,6 +4,7 @@ import math
 from functools import cache
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss  # named, so that it is loaded with this module
 from numpy.typing import NDArray
 
 _NODES = 96
@@ -25,4 +26,4 @@ def probability_above_zero(z: float, dof: float) -> float:
 
 @cache
 def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.polynomial.legendre.leggauss(_NODES)
+    return leggauss(_NODES)

@@ -57,7 +57,7 @@ WITHOUT = {
     "ls": f"{ALWAYS_HEAVY} yaml jinja2",
     "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.judges",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
-    "stats": f"{ALWAYS_HEAVY} yaml jinja2",
+    "stats": f"{ALWAYS_HEAVY.replace('numpy', '')} yaml jinja2",  # what the verdicts teach of a judge is fitted
     "why": f"{ALWAYS_HEAVY.removeprefix('numpy')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy
     "judges --help": f"{ALWAYS_HEAVY} yaml jinja2",
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",

@@ -154,9 +154,9 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
             return await super().__call__(prompt)
 
     class Safe(MemoryStore):
-        def put_blob(self, text: str, *, numbers: bool = False) -> str:
+        def put_blob(self, text: str, *, as_is: bool = False) -> str:
             events.append("kept")
-            return super().put_blob(text, numbers=numbers)
+            return super().put_blob(text, as_is=as_is)
 
         def settle(self) -> None:
             events.append("settled")

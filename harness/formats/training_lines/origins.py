@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness.core.errors import UsageError, on_a_line
 from harness.core.rankings import ImportedLine, Signal
-from harness.core.user_files import text_lines
+from harness.core.user_files import is_file, text_lines
 from harness.formats.json_values import parse_json
 
 SOURCES = "sources.jsonl"
@@ -41,7 +41,7 @@ def sources_beside(path: Path) -> Callable[[int, str], ImportedLine | None]:
 
     Raises UsageError naming the line of `sources.jsonl` that cannot be read.
     """
-    sources = dict(_sources(path.with_name(SOURCES), path.name)) if path.with_name(SOURCES).is_file() else {}
+    sources = dict(_sources(path.with_name(SOURCES), path.name)) if is_file(path.with_name(SOURCES)) else {}
 
     def source_of(number: int, text: str) -> ImportedLine | None:
         source = sources.get(number)
