@@ -102,6 +102,10 @@ def read_by_hand(run: Path, ranking: str, a: int, b: int) -> dict[str, Any]:
 
 def agrees(why: dict[str, Any], by_hand: dict[str, Any]) -> None:
     assert [(why[side]["rank"], why[side]["score"]) for side in "ab"] == by_hand["places"]
+    for side in "ab":  # ranks that are shared are the average of places
+        rank, place = why[side]["rank"], why[side]["place"]
+        assert place is None if rank is None else rank + 1 - place >= 0
+        assert why[side]["shared"] == (rank is not None and rank + 1 != place)
     assert [match["scores"] for match in why["matches"]] == by_hand["scores"]
     assert [match["shown_first"] for match in why["matches"]] == by_hand["shown_first"]
     assert why["dimensions"] == pytest.approx(by_hand["dimensions"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import takewhile
 from json import dumps
 
 from pydantic import JsonValue
@@ -29,12 +30,11 @@ def is_openai_pair(document: JsonObject) -> bool:
 
 def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
-    sides = [_talk(document.get(name), name, "assistant") for name in ("chosen", "rejected")]
+    given = [document.get(name) for name in ("chosen", "rejected")]
     if "prompt" in document:
-        prompt = _talk(document["prompt"], "prompt", "user")
-    else:  # TRL takes what both sides begin with for the prompt
-        shared = sum(1 for _ in _common_start(*sides))
-        prompt, sides = sides[0][:shared], [side[shared:] for side in sides]
+        prompt, sides = _talk(document["prompt"], "prompt", "user"), _talks(given)
+    else:
+        prompt, sides = _split(given)
     yield from _sides(prompt, sides, document, origin, document.keys() - _TRL_KEYS)
 
 
@@ -56,11 +56,33 @@ def _talk(value: JsonValue, name: str, role: str) -> Sequence[JsonObject]:
     return [message for message in value if isinstance(message, dict)]
 
 
-def _common_start(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    for message, of_other in zip(one, other, strict=False):
-        if message != of_other:
-            return
-        yield message
+def _talks(sides: Sequence[JsonValue]) -> list[Sequence[JsonObject]]:
+    return [_talk(side, name, "assistant") for side, name in zip(sides, ("chosen", "rejected"), strict=True)]
+
+
+def _split(sides: Sequence[JsonValue]) -> tuple[Sequence[JsonObject], list[Sequence[JsonObject]]]:
+    """Return what both sides begin with, which TRL takes for the prompt, and the rest of each. Raises ValueError."""
+    texts = [side for side in sides if isinstance(side, str)]
+    if len(texts) == len(sides):
+        shared = _shared(*texts)
+        prompt, rest = texts[0][:shared].strip(), _talks([text[shared:] for text in texts])
+        begin_alike, has_rest = bool(prompt), all(len(text) > shared for text in texts)
+        asked = _talk(prompt, "prompt", "user")
+    else:
+        talks = _talks(sides)
+        shared = _shared(*talks)
+        asked, rest = talks[0][:shared], [talk[shared:] for talk in talks]
+        begin_alike, has_rest = bool(shared), all(rest)
+    if not begin_alike:
+        raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
+    if not has_rest:
+        raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
+    return asked, rest
+
+
+def _shared(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many characters, or messages, two sides begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _sides(

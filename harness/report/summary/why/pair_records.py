@@ -28,6 +28,12 @@ class PairSide:
     explanation: str | None
     """Why a listwise judge scored it so."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
+        number = self.place.removeprefix("=")
+        shared = self.place.startswith("=")
+        return asdict(self) | {"place": int(number) if number.isdecimal() else None, "shared": shared}
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -150,8 +156,8 @@ class PairExplanation:
             "estimator": self.estimator,
             "score_name": self.score_name,
             "signal": self.signal,
-            "a": asdict(self.a),
-            "b": asdict(self.b),
+            "a": self.a.as_json(),
+            "b": self.b.as_json(),
             "difference": self.difference,
             "sd": self.sd,
             "p_above": self.p_above,
