@@ -181,7 +181,7 @@ class Settings:
         str | None,
         Setting(
             "With `--estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest "
-            "ranking or a FILE of `stats --profile`.",
+            "ranking or a FILE that `stats` wrote.",
             default_text="only what the groups ranked show",
             metavar="RUN|FILE",
         ),

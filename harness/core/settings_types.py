@@ -63,7 +63,7 @@ class CommonSettings(TypedDict, total=False):
     """How matches become ranks. [default: tiers; pooled with budget]"""
     judge_profile: str | None
     """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking or a
-    FILE of `stats profile`. [default: only what the groups ranked show]"""
+    FILE that `stats` wrote. [default: only what the groups ranked show]"""
     reward: Literal["rank", "score"]
     """Make the rewards from the rank, or from the estimator's score. [default: rank]"""
     order: Literal["both", "balanced", "single"] | None

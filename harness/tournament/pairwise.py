@@ -266,7 +266,7 @@ def _ceiling(tournament: _Tournament) -> str | None:
     """Return a note where the judge's scores of this group stick to the ends of the scale."""
     entrants = [rollout.index for rollout in tournament.entrants.ok]
     matches = [match for played in tournament.played for match in played.matches]
-    return ceiling_note(share_at_ends([comparisons_of(entrants, matches)]))
+    return ceiling_note(share_at_ends([comparisons_of(entrants, matches)])) if matches else None
 
 
 def _notes_on_design(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:

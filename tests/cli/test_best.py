@@ -102,7 +102,7 @@ def test_a_failed_run_among_them_does_not_spoil_the_answer(harness: Harness, tmp
 def test_without_any_answer_it_says_why_and_exits_3(harness: Harness, tmp_path: Path):
     with FakeEndpoint(agent=lambda _: Say("cut", finish="length")).serving() as endpoint:
         done = run(harness, endpoint, tmp_path, "-n", "3")
-    assert (done.code, done.out) == (3, "")
+    assert (done.code, done.out) == (3, ""), done.err
     assert "error: no best answer: no rollout of 3 ended well" in done.err
 
 
