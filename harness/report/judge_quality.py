@@ -4,14 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.archive import FolderReader, RankingFile, RunReader
 from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary.figures import Tallies, add_tallies
-from harness.report.summary.label_agreement import LabelAgreement
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
+
+if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels
+    from harness.report.summary.label_agreement import LabelAgreement
 
 _ALWAYS_FROM = 3
 """Pairs that have to flip, all of them, before it is said that position alone decides."""
@@ -129,7 +132,7 @@ def share_words(s: Share, of: str) -> str:
     return f"{100 * s.value:.0f} % of {count(s.whole)} {of} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
-def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
+def agreement_words(agreement: "LabelAgreement") -> Iterator[str]:
     """Yield how often the judge agrees with people's labels, and how often with itself."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pairs')}{kappa}"
