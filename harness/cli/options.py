@@ -14,6 +14,12 @@ from harness.core.settings import SETTINGS
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path)
+RANKING_SETTINGS = (
+    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
+    *("rubric", "topology", "estimator", "judge_profile", "reward", "order", "budget", "failed", "anchor_failed"),
+    "judge_when",
+)
+"""The settings of judging and ranking that `run` and `rescore` share."""
 _COMPLETIONS = {"rubric": completion.rubric_names}
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: FILE}
 

@@ -30,19 +30,7 @@ if TYPE_CHECKING:
     help="Ids, prefixes of ids, folders, or `last`. [default: last]",
 )
 @options.setting_options(
-    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
-    *(
-        "rubric",
-        "topology",
-        "estimator",
-        "judge_profile",
-        "reward",
-        "order",
-        "budget",
-        "failed",
-        "anchor_failed",
-        "judge_when",
-    ),
+    *options.RANKING_SETTINGS,
     *("include", "exclude", "show_instructions", "judge_concurrency", "judge_timeout", "max_failures", "max_cost"),
     *("prices", "price_by_name"),
     *("request_timeout", "give_up", "grace", "retries", "repairs"),

@@ -17,19 +17,7 @@ from harness.core.errors import ExitCode, quoted
 @click.option("--queries", metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin.")
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
-    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
-    *(
-        "rubric",
-        "topology",
-        "estimator",
-        "judge_profile",
-        "reward",
-        "order",
-        "budget",
-        "failed",
-        "anchor_failed",
-        "judge_when",
-    ),
+    *options.RANKING_SETTINGS,
     *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
     *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
     *(

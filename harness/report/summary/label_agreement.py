@@ -7,11 +7,9 @@ from typing import Literal
 
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking, Match
-from harness.core.records import Group
 from harness.ranking import Share, exact, kappa
 from harness.report.summary.ranking import group_of
-from harness.report.summary.truths import AnswerLabel
-from harness.transcripts import plain_text
+from harness.report.summary.truths import AnswerLabel, answer_key, rollouts_by_answer
 
 _Label = Literal["a", "b", "tie"]
 _Pairs = Sequence[tuple[_Label, _Label]]
@@ -56,30 +54,28 @@ def _both(
     for query in reader.queries() if by_query else ():
         ranked, asked = ranking.of(query), by_query.get(query.text.strip(), ())
         if ranked and asked:
-            group = group_of(reader, query, ranked)
+            answers = rollouts_by_answer(group_of(reader, query, ranked))
             for label in asked:
-                if judged := _judged(group, ranked, label):
+                if judged := _judged(ranked, label, answers):
                     yield label, judged
 
 
-def _judged(group: Group, ranked: GroupRanking, label: AnswerLabel) -> _Label | None:
+def _judged(ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]) -> _Label | None:
     """Return what the ranking says of a label's pair; None where it decides none of the rollouts with these texts."""
-    for i, j in _rollouts(group, label):
+    for i, j in _rollouts(ranked, label, answers):
         if (first_is_better := _difference(ranked, i, j)) is not None:
             return "tie" if first_is_better == 0 else "a" if first_is_better > 0 else "b"
     return None
 
 
-def _rollouts(group: Group, label: AnswerLabel) -> Iterator[tuple[int, int]]:
+def _rollouts(
+    ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, int]]:
     if label.rollouts:
-        if label.query_id == group.query.id:
+        if label.query_id == ranked.query:
             yield label.rollouts
         return
-    answers: dict[str, list[int]] = {}
-    for rollout in group.rollouts:
-        if rollout.status == "ok":
-            answers.setdefault(plain_text(rollout.trajectory.answer).strip(), []).append(rollout.index)
-    a, b = (answers.get(plain_text(answer).strip(), []) for answer in (label.a, label.b))
+    a, b = (answers.get(answer_key(answer), []) for answer in (label.a, label.b))
     yield from ((i, j) for i in a for j in b if i != j)
 
 

@@ -14,7 +14,7 @@ from harness.report.summary.figures import tallies
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
 from harness.report.summary.placed_rollouts import samples_above_anchor
 from harness.report.summary.ranking import ranked_groups
-from harness.transcripts import plain_text
+from harness.report.summary.truths import rollouts_by_answer
 
 _SHARE = (0.0, 1.0)
 _Signs = tuple[int, ...]
@@ -92,7 +92,7 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
 
 def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLookup) -> None:
     ended_well = [r for r in group.rollouts if r.status == "ok"]
-    answers = {plain_text(r.trajectory.answer).strip() for r in ended_well}
+    answers = rollouts_by_answer(group)
     sums.different.append((len(ended_well), len(answers), len(set(map(_tools, ended_well)))))
     if reason := _why_flat(ranked, len(ended_well), len(answers)):
         sums.flat[reason] += 1

@@ -24,6 +24,20 @@ class AnswerLabel:
     """The pair was drawn at random, and not for being doubtful."""
 
 
+def answer_key(answer: str) -> str:
+    """Return what two answers have in common that a judge reads as the same text."""
+    return plain_text(answer).strip()
+
+
+def rollouts_by_answer(group: Group) -> dict[str, list[int]]:
+    """Return the rollouts that ended well, by the key of their answer."""
+    rollouts: dict[str, list[int]] = {}
+    for rollout in group.rollouts:
+        if rollout.status == "ok":
+            rollouts.setdefault(answer_key(rollout.trajectory.answer), []).append(rollout.index)
+    return rollouts
+
+
 class Truths:
     """What labels and `reward()` prefer; `used` holds the places of the labels about groups seen."""
 
@@ -41,13 +55,10 @@ class Truths:
 
     def _preferences(self, group: Group) -> list[Preference]:
         labels = self._by_query.get(group.query.text.strip(), [])
-        rollouts: dict[str, list[int]] = {}
-        for rollout in group.rollouts if labels else ():
-            if rollout.status == "ok":
-                rollouts.setdefault(plain_text(rollout.trajectory.answer).strip(), []).append(rollout.index)
+        rollouts = rollouts_by_answer(group) if labels else {}
         preferred = list[Preference]()
         for at, label in labels:
-            a, b = (rollouts.get(plain_text(answer).strip(), []) for answer in (label.a, label.b))
+            a, b = (rollouts.get(answer_key(answer), []) for answer in (label.a, label.b))
             if a and b:
                 self.used.add(at)
                 better, worse = (a, b) if label.label == "a" else (b, a)
