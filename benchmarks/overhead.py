@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,12 @@ def pair(base_url: str, folder: Path) -> tuple[float, float]:
     return ours, theirs + cpu(bare, base_url)
 
 
-def main() -> None:
-    """Print the ratio."""
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+def interleaved(
+    serve: Callable[..., None], options: tuple[Any, ...], pair: Callable[[str, Path], tuple[float, float]], pairs: int
+) -> list[tuple[float, float]]:
+    """Return what `pair` gives, `pairs` times after a warm-up. `serve(pipe, *options)` is the server, a process."""
     ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, *options), daemon=True)
     server.start()
     base_url = ours.recv()
     with tempfile.TemporaryDirectory() as folder:
@@ -118,6 +120,13 @@ def main() -> None:
         sides = [pair(base_url, Path(folder)) for _ in range(pairs)]
     ours.send("done")
     server.join()
+    return sides
+
+
+def main() -> None:
+    """Print the ratio."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+    sides = interleaved(serve, (), pair, pairs)
     ratios = sorted(a / b for a, b in sides)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
     print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts, {TURNS} tool turns each, started {now():%Y-%m-%d}")

@@ -10,16 +10,13 @@ pair. Another pair goes to a server that tells no tokens, and a third one to a s
 which tells four times as much.
 """
 
-import gc
-import multiprocessing
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
 from looking_agent import AGENT
-from overhead import CONCURRENCY, ROLLOUTS, cpu, new_run, script
+from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, script
 
 from harness.api import rollout
 from harness.archive import RunStore
@@ -55,17 +52,7 @@ def pair(base_url: str, folder: Path) -> tuple[float, float]:
 
 def measure(kind: Told, token_length: int, pairs: int) -> None:
     """Print the ratio for a server of some kind."""
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, kind, token_length), daemon=True)
-    server.start()
-    base_url = ours.recv()
-    with tempfile.TemporaryDirectory() as folder:
-        pair(base_url, Path(folder))  # warm-up
-        gc.collect()
-        gc.freeze()
-        sides = [pair(base_url, Path(folder)) for _ in range(pairs)]
-    ours.send("done")
-    server.join()
+    sides = interleaved(serve, (kind, token_length), pair, pairs)
     ratios = sorted(auto / off for auto, off in sides)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
     print(
