@@ -45,6 +45,7 @@ from harness.rollouts import (
     LoopModels,
     LoopWatch,
     ModelSource,
+    RolloutsHere,
     RunContext,
     connect,
     provider_for,
@@ -112,7 +113,8 @@ async def open_engine(
                 await connect(server, connections)
         connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
         connections.enter_context(LoopWatch(surroundings.progress.note))
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), FirstCall(surroundings.deadline.alone_s))
+        first_call = FirstCall(surroundings.deadline.alone_s)
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, RolloutsHere(run_context))
 
 
 @asynccontextmanager

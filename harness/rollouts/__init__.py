@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from harness.rollouts.approvals import ChosenApprover, check_approvals
     from harness.rollouts.attempt import ModelSource, RunContext
     from harness.rollouts.capture import check_tracing
-    from harness.rollouts.engine import Engine, FirstCall, sdk_in_hand
+    from harness.rollouts.engine import Engine, sdk_in_hand
     from harness.rollouts.environment import AgentEnv
     from harness.rollouts.examples import copy_of_example
+    from harness.rollouts.first_call import FirstCall
     from harness.rollouts.graph import connect, reachable, servers_to_connect
     from harness.rollouts.hosted_tools import check_tools
     from harness.rollouts.loading import LoadedAgent, NoSuchAgent, from_object, is_plain_name, load_agent
     from harness.rollouts.loop_watch import LoopWatch
+    from harness.rollouts.maker import RolloutsHere
     from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
     from harness.rollouts.nested import LoopModels
     from harness.rollouts.raw import RawCall, parts, unpack
@@ -35,14 +37,16 @@ else:
             "approvals": "ChosenApprover check_approvals",
             "attempt": "ModelSource RunContext",
             "capture": "check_tracing",
-            "engine": "Engine FirstCall sdk_in_hand",
+            "engine": "Engine sdk_in_hand",
             "environment": "AgentEnv",
             "examples": "copy_of_example",
+            "first_call": "FirstCall",
             "graph": "connect reachable servers_to_connect",
             "hosted_tools": "check_tools",
             "agent_folders": "agent_files",
             "loading": "LoadedAgent NoSuchAgent from_object is_plain_name load_agent",
             "loop_watch": "LoopWatch",
+            "maker": "RolloutsHere",
             "models": "RecordedProvider has_own_model provider_for recorded",
             "nested": "LoopModels",
             "raw": "RawCall parts unpack",
@@ -73,6 +77,7 @@ __all__ = [
     "Recorder",
     "ReplayOptions",
     "Replayed",
+    "RolloutsHere",
     "RunContext",
     "agent_files",
     "check_approvals",

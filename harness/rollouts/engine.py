@@ -1,75 +1,23 @@
 """Rolling out: one query, N runs of the agent, each isolated, each ending in a record whatever happens."""
 
-import asyncio
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio
 
-from harness.core.errors import OutOfQuota, Refused
-from harness.core.records import Failure, Group, Query, Rollout
+from harness.core.errors import OutOfQuota
+from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.endpoints import OPENS_AFTER_S, TimeLimit, refusal_of
-from harness.rollouts.approvals import ChosenApprover
-from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
+from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import check_tracing, log_kept
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.maker import BegunRollout, RolloutMaker
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.sdk_runner import runner_kept
 
-_CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
-_LATE = "left: it had not ended by the deadline"
 _A_PAIR = 2
-
-
-class FirstCall:
-    """Lets one rollout go first, until its first reply is in.
-
-    A wrong key, model or address then costs one call, and is one error of the whole run instead of N failed rollouts.
-    """
-
-    def __init__(self, alone_s: float = OPENS_AFTER_S) -> None:
-        """Nobody has gone yet. The first goes alone for `alone_s`, and OPENS_AFTER_S, at most."""
-        self._alone_s = min(alone_s, OPENS_AFTER_S)
-        self._opens_at: float | None = None
-        self._through = anyio.Event()
-        self.answered = False
-
-    async def lead_or_wait(self) -> bool:
-        """Return True to the first caller at once, False to the others once a reply is in or the leader has ended.
-
-        The others do not wait for long, all of them together: a leader that hangs must not hold them up.
-        """
-        if self._opens_at is None:
-            self._opens_at = anyio.current_time() + self._alone_s
-            return True
-        with anyio.move_on_after(self._opens_at - anyio.current_time()):
-            await self._through.wait()
-        return False
-
-    def reply(self) -> None:
-        """A reply came in: all may go."""
-        self.answered = True
-        self._through.set()
-
-    def over(self) -> None:
-        """The leader has ended; all may go."""
-        self._through.set()
-
-
-def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
-    """Return what has this thread's event loop call `function`, from whatever thread it is called itself."""
-    thread, loop = threading.get_ident(), asyncio.get_running_loop()
-
-    def call() -> None:
-        if threading.get_ident() == thread:
-            function()
-        else:
-            loop.call_soon_threadsafe(function)
-
-    return call
 
 
 @contextmanager
@@ -89,6 +37,7 @@ class Engine:
     run_context: RunContext
     limiter: anyio.CapacityLimiter
     first_call: FirstCall
+    maker: RolloutMaker
 
     async def roll_out(self, query: Query, kept: Sequence[Rollout] = ()) -> Group:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
@@ -148,45 +97,12 @@ class Engine:
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         await my_turn(index + 1)
-        seed = sampling_seed(self.run_context, query, index)
-        recorder = Recorder(
-            on_reply=on_this_thread(self.first_call.reply),
-            state=self.run_context.models.state,
-            limit=TimeLimit(self.run_context.settings.timeout),
-            seed=seed,
-            approver=ChosenApprover(self.run_context.settings.approve, self.run_context.loaded.approve),
-            greedy=index == 0,
-        )
-        attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
-        try:
-            outcome = await attempt.run()
-        except anyio.get_cancelled_exc_class():
-            late = anyio.current_time() >= self._waits_until(done)
-            done[index] = attempt.record(_late(self.run_context) if late else _CANCELLED)
-            raise
-        except Refused:
-            attempt.drop()
-            raise
-        if leads:
-            self._raise_if_refused(attempt, outcome)
-            self.first_call.over()
-        done[index] = rollout = await attempt.settle(outcome)
+
+        def is_late() -> bool:
+            return anyio.current_time() >= self._waits_until(done)
+
+        await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, leads=leads))
         await self.run_context.store.commit()
-        if rollout.failure and rollout.failure.kind == "quota":
-            raise OutOfQuota(f"the endpoint says that the quota is used up ({rollout.failure.message})")
-
-    def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
-        if self.first_call.answered:
-            return
-        calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
-        model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = refusal_of(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
-        if refusal:
-            attempt.drop()
-            raise refusal from outcome.error
-
-
-def _late(run_context: RunContext) -> AgentOutcome:
-    error = run_context.models.state.last_error
-    message = f"{_LATE}; the last error: {error}" if error else _LATE
-    return AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=message))
+        failure = done[index].failure
+        if failure and failure.kind == "quota":
+            raise OutOfQuota(f"the endpoint says that the quota is used up ({failure.message})")

@@ -1,0 +1,107 @@
+"""Making one rollout whose turn has come: in this process, or wherever another maker does it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+from harness.core.errors import Refused
+from harness.core.records import Failure, Query, Rollout
+from harness.endpoints import TimeLimit, refusal_of
+from harness.rollouts.approvals import ChosenApprover
+from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.recorder import Recorder
+
+_CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
+_LATE = "left: it had not ended by the deadline"
+
+
+@dataclass(frozen=True)
+class BegunRollout:
+    """A rollout that begins now: it has a place, and the ceiling has room for it."""
+
+    query: Query
+    index: int
+    first_call: FirstCall
+    done: dict[int, Rollout]
+    """Where the record goes, by its index."""
+    is_late: Callable[[], bool]
+    """Whether a deadline is why it is cancelled."""
+    leads: bool = field(kw_only=True)
+    """Whether the others wait for its first reply."""
+
+
+class RolloutMaker(Protocol):
+    """Makes rollouts whose turn has come."""
+
+    async def make(self, begun: BegunRollout) -> None:
+        """Run the agent once, keep the record in the run's store, and put it into `done`, also when cancelled.
+
+        Raises Refused if the endpoint turned down the very first call, or a temperature in strict mode: then there is
+        no record.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class RolloutsHere:
+    """Makes rollouts in this process, on this event loop."""
+
+    run_context: RunContext
+
+    async def make(self, begun: BegunRollout) -> None:
+        """Run the agent once, as RolloutMaker says."""
+        run_context, query, index = self.run_context, begun.query, begun.index
+        recorder = Recorder(
+            on_reply=on_this_thread(begun.first_call.reply),
+            state=run_context.models.state,
+            limit=TimeLimit(run_context.settings.timeout),
+            seed=sampling_seed(run_context, query, index),
+            approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
+            greedy=index == 0,
+        )
+        attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+        try:
+            outcome = await attempt.run()
+        except anyio.get_cancelled_exc_class():
+            begun.done[index] = attempt.record(_late(run_context) if begun.is_late() else _CANCELLED)
+            raise
+        except Refused:
+            attempt.drop()
+            raise
+        if begun.leads:
+            if not begun.first_call.answered:
+                self._raise_if_refused(attempt, outcome)
+            begun.first_call.over()
+        begun.done[index] = await attempt.settle(outcome)
+
+    def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
+        calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
+        model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
+        refusal = refusal_of(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
+        if refusal:
+            attempt.drop()
+            raise refusal from outcome.error
+
+
+def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
+    """Return what has this thread's event loop call `function`, from whatever thread it is called itself."""
+    thread, loop = threading.get_ident(), asyncio.get_running_loop()
+
+    def call() -> None:
+        if threading.get_ident() == thread:
+            function()
+        else:
+            loop.call_soon_threadsafe(function)
+
+    return call
+
+
+def _late(run_context: RunContext) -> AgentOutcome:
+    error = run_context.models.state.last_error
+    message = f"{_LATE}; the last error: {error}" if error else _LATE
+    return AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=message))
