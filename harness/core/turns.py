@@ -53,7 +53,7 @@ class Turns:
         """
         if self._round_began is None:
             self._begin_round()
-        elif self._waiting or self._begun == MOST_IN_A_ROUND or self._loop.time() - self._round_began >= SLICE_S:
+        elif self._waiting or self._begun == MOST_IN_A_ROUND or self._is_over():
             turn = self._loop.create_future()
             heapq.heappush(self._waiting, (rank, next(self._numbers), turn))
             await turn
@@ -64,7 +64,17 @@ class Turns:
         self._round_began, self._begun = self._loop.time(), 1
         self._loop.call_soon(self._next_round)
 
+    def _is_over(self) -> bool:
+        return self._round_began is not None and self._loop.time() - self._round_began >= SLICE_S
+
     def _next_round(self) -> None:
+        """Give the next turn. After a long one the loop first does what it put off: due timers, replies."""
+        if self._waiting and self._is_over():
+            self._loop.call_later(0, self._give_turn)
+        else:
+            self._give_turn()
+
+    def _give_turn(self) -> None:
         self._round_began = None
         while self._waiting:
             *_, turn = heapq.heappop(self._waiting)

@@ -7,6 +7,7 @@ from random import Random
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
+from harness.core.turns import my_turn
 from harness.core.verdicts import Judged
 from harness.judging import (
     CachedPairJudge,
@@ -146,6 +147,7 @@ async def rank_group(group: Group, jury: PairJury, rules: Rules, rng: Random) ->
     group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
     tournament = _Tournament(entrants, classes, topologies, played, failed_last(group, rules))
+    await my_turn()  # groups that end together are not ranked in one go
     return _ranking(group, tournament, ledger, rules)
 
 

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
+from harness.core.turns import my_turn
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging import Averaging, average
 from harness.ranking import Pairing, Played, Topology, exact
@@ -114,6 +115,7 @@ class _Playing:
         async with anyio.create_task_group() as both:
             for order, repeat in missing:
                 start_child(both, self._judge, order, repeat)
+        await my_turn()  # what the result decides may take a fit
         self._settle(pairing)
         self.go_on()
 

@@ -42,6 +42,31 @@ def test_a_hundred_tasks_that_are_ready_at_once_block_the_loop_for_a_slice_and_a
     assert run_virtually(longest_block, 100) <= SLICE_S + PIECE_S + 1e-9
 
 
+def test_after_a_piece_longer_than_a_slice_a_timer_that_is_due_goes_before_the_next_piece():
+    long_s, late = 3 * SLICE_S, list[float]()
+
+    async def piece() -> None:
+        await my_turn()
+        computing(long_s)
+
+    async def tick() -> None:
+        while True:
+            due = anyio.current_time() + SLICE_S
+            await asyncio.sleep(SLICE_S)
+            late.append(anyio.current_time() - due)
+
+    async def work() -> None:
+        ticking = asyncio.create_task(tick())
+        async with anyio.create_task_group() as tasks:
+            for _ in range(9):
+                tasks.start_soon(piece)
+        ticking.cancel()
+
+    run_virtually(work)
+    assert len(late) >= 8
+    assert max(late) <= long_s + 1e-9
+
+
 def test_what_a_deadline_ends_is_left_bit_by_bit_and_soon():
     async def left_late() -> None:
         with until(1.0):
