@@ -1,6 +1,6 @@
 """The main job in Python: make a run, go on with it, judge it again, replay it, check it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -14,11 +14,13 @@ from harness.archive import RunReader, attestation_of, find_archived, last_unfin
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
+from harness.core.records import Query
+from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
 from harness.endpoints import CostBounds
-from harness.formats import Asked, Format, queries_of
+from harness.formats import Asked, Format, in_shard, queries_of
 from harness.pipeline import (
     NamedAddresses,
     Prepared,
@@ -85,7 +87,7 @@ async def run(
     prepared = await prepare(loaded, chosen, surroundings.environ)
     _note_limits(prepared, surroundings)
     lenders = [folder_of(lender, chosen.runs_dir) for lender in reuse]
-    asked = queries_of(_example(loaded) if queries is None else queries)
+    asked = _asked(loaded, queries, chosen)
     return _delivered(await run_queries(prepared, asked, surroundings, reuse=lenders))
 
 
@@ -99,7 +101,7 @@ async def plan(
     """
     loaded = loaded_agent(agent)
     prepared = await prepare(loaded, load(settings), environment())
-    count = len(list(queries_of(_example(loaded) if queries is None else queries)))
+    count = len(list(_asked(loaded, queries, prepared.settings)))
     return RunPlan(
         queries=count,
         agent_runs=prepared.settings.n * count,
@@ -266,6 +268,16 @@ def import_run(
         paths, settings, surroundings_of(None), format=format, first_is_anchor=first_is_anchor, name=name
     )
     return Run(folder)
+
+
+def _asked(
+    loaded: LoadedAgent, queries: Asked | Iterable[Asked] | None, settings: Settings
+) -> Sequence[Query] | Iterator[Query]:
+    """Return the queries to run: those of today's shard. Raises UsageError where none falls into it."""
+    asked = in_shard(queries_of(_example(loaded) if queries is None else queries), settings.shard)
+    if not isinstance(asked, Iterator) and not asked:
+        raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
+    return asked
 
 
 def _example(loaded: LoadedAgent) -> str:

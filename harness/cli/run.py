@@ -26,6 +26,7 @@ from harness.core.errors import ExitCode, quoted
         "prices",
         "price_by_name",
         "seed",
+        "shard",
         "redact",
         "tokens",
         "upload_traces",
@@ -73,12 +74,19 @@ def run(
         from harness.archive import find_run
         from harness.cli import announce, cost_lines, process
         from harness.cli.console import stderr
+        from harness.cli.output import say
         from harness.cli.prepared_run import prepare_run
         from harness.cli.progress_bars import ProgressBars
         from harness.cli.run_result import deliver
+        from harness.core.wording import option
+        from harness.formats import in_shard
 
         process.silence_logs(verbose=verbose)
         asked, prepared = prepare_run(agent, query, queries, settings, environ)
+    asked = list(in_shard(asked, settings.shard))
+    if not asked:
+        say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
+        return ExitCode.DONE
     lenders = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     announce.note_idle_judge_options(console, settings, values)

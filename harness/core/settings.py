@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting
+from harness.core.shards import shard_word
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
@@ -243,6 +244,15 @@ class Settings:
             check=_rollouts,
         ),
     ] = ()
+    shard: Annotated[
+        str | None,
+        Setting(
+            "`run`: only part K of N of the queries, by a hash of their ids; `merge` makes one run of all parts.",
+            default_text="all queries",
+            metavar="K/N",
+            check=shard_word,
+        ),
+    ] = None
     concurrency: Annotated[int, Setting("Rollouts at a time.", at_least=1)] = 16
     timeout: Annotated[
         float,
@@ -349,6 +359,7 @@ def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
     plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
     idle = {"tokens": settings.tokens == "off", "judge_profile": settings.judge_profile is None}
+    idle["shard"] = settings.shard is None
     for name in (name for name, unused in idle.items() if unused):
         del plain[name]  # what is written of a run that does not use a setting is as it was before there was one
     return plain | {name: _without_each(plain[name]) for name in ADDRESSES}

@@ -83,6 +83,9 @@ class CommonSettings(TypedDict, total=False):
     """Rank only these rollouts: K (of every query), QUERY/K, or QUERY/ (all of one); repeatable. [default: all]"""
     exclude: Sequence[str]
     """Leave these rollouts out of the ranking; written as for include. [default: none]"""
+    shard: str | None
+    """`run`: only part K of N of the queries, by a hash of their ids; `merge` makes one run of all parts. [default:
+    all queries]"""
     concurrency: int
     """Rollouts at a time. [default: 16; at least 1]"""
     timeout: float

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
+    from harness.formats.sharded import in_shard
     from harness.formats.training.atif_trajectory import atif_lines
     from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
     from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
@@ -40,6 +41,7 @@ else:
             "labelled_pairs": "CONTROL Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
             "queries": "Asked queries_of query_from read_queries",
+            "sharded": "in_shard",
             "training.atif_trajectory": "atif_lines",
             "training.candidates": "RankedGroup TurnsOf candidates group_may_go_in",
             "training.card": "CardContent ExportedFile ExportedRun card_text",
@@ -94,6 +96,7 @@ __all__ = [
     "faults_by",
     "group_may_go_in",
     "heading",
+    "in_shard",
     "line_faults",
     "line_hash",
     "lines_behind",
