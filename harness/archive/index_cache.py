@@ -46,11 +46,7 @@ def build_index(
             raise
         return build_index(folder, cache, segments, anew=True)
     if cache and fresh and sum(sizes.values()) >= WORTH_KEEPING and _kept(cache, index):
-        sizes = _sizes(folder, segments)
-        if kept := _loaded(cache, sizes):  # most of which stays on disk
-            index.close()
-            _scanned(kept, sizes)  # another process may have put its own in place, which knows less
-            return kept, cached is not None
+        _move_to_disk(cache, index, _sizes(folder, segments))
     return index, cached is not None
 
 
@@ -79,3 +75,9 @@ def _kept(cache: Path, index: Index) -> bool:
     from harness.archive.kept_index import keep_index  # noqa: PLC0415 - as above
 
     return keep_index(cache, index)
+
+
+def _move_to_disk(cache: Path, index: Index, sizes: Mapping[Path, int]) -> None:
+    from harness.archive.kept_index import move_to_disk  # noqa: PLC0415 - as above
+
+    move_to_disk(cache, index, sizes)

@@ -106,10 +106,11 @@ class IndexFile:
         row = self.one("select path, offset from verdicts where key = ?", _PLACE, key)
         return self.place(*row) if row else None
 
-    def verdicts(self) -> dict[str, RecordPlace]:
-        """Return where all verdicts are, by key, the oldest first. Raises DoesNotFit."""
+    def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:
+        """Yield keys and places of all verdicts, the oldest first. Raises DoesNotFit."""
         with self.rows("select key, path, offset from verdicts order by at", _KEYED) as rows:
-            return {key: self.place(name, offset) for key, name, offset in rows}
+            for key, name, offset in rows:
+                yield key, self.place(name, offset)
 
     def _bounded(self, answer: Iterable[Row]) -> Iterator[Row]:
         for number, each in enumerate(answer):

@@ -38,6 +38,23 @@ def load_index(cache: Path, sizes: Mapping[Path, int]) -> Index | None:
         return None
 
 
+def move_to_disk(cache: Path, index: Index, sizes: Mapping[Path, int]) -> None:
+    """Look verdicts up in the cache from now on, which was just written of the index: none of them stays in memory."""
+    try:
+        file = IndexFile(cache, sizes)
+    except DoesNotFit:
+        return
+    if file.seen == index.seen:
+        index.close()
+        index.verdicts = _verdicts_on_disk(file, index)
+    else:  # another process has put its own in place, which knows less
+        file.close()
+
+
+def _verdicts_on_disk(file: IndexFile, index: Index) -> VerdictIndex:
+    return VerdictIndex(file, lambda: _verdicts_in(index.seen))
+
+
 def _read(file: IndexFile) -> Index:
     """Read all but the verdicts. Raises DoesNotFit."""
     index = Index(seen=dict(file.seen))
@@ -54,7 +71,7 @@ def _read(file: IndexFile) -> Index:
     if counts != [len(index.queries), sum(map(len, index.rollouts.values())), *last]:
         raise DoesNotFit("rows are missing")
     index.spent = None if unknown else _money(usd)
-    index.verdicts = VerdictIndex(file, lambda: _verdicts_in(index.seen))
+    index.verdicts = _verdicts_on_disk(file, index)
     return index
 
 
@@ -68,23 +85,31 @@ def _verdicts_in(paths: Iterable[Path]) -> dict[str, RecordPlace]:
 def keep_index(cache: Path, index: Index) -> bool:
     """Write the cache anew, and tell whether that could be done: without a place to write, a run is read without."""
     try:
-        verdicts = [(key, name_of(p.path), p.offset) for key, p in index.verdicts.items()]
-        rollouts = list(_rollout_rows(index))
-        sums = (len(index.queries), len(rollouts), len(verdicts), index.spent, index.spent is None)
-        with new_index_file(cache) as base:
-            base.execute("insert into meta values (?, ?, ?, ?, ?)", sums)
-            files = ((name_of(path), *FileEnds.of(path, seen)) for path, seen in index.seen.items())
-            base.executemany("insert into files values (?, ?, ?, ?)", files)
-            queries = ((name, name_of(p.path), p.offset) for name, p in index.queries.items())
-            base.executemany("insert into queries(id, path, offset) values (?, ?, ?)", queries)
-            base.executemany(
-                "insert into rollouts(query, idx, path, offset, status, kind, started, price) values (?,?,?,?,?,?,?,?)",
-                rollouts,
-            )
-            base.executemany("insert into verdicts(key, path, offset) values (?, ?, ?)", verdicts)
+        try:
+            _write(cache, index)
+        except DoesNotFit:  # what stood in the file that is replaced; from now on that is in memory
+            _write(cache, index)
     except (sqlite3.Error, OSError, OverflowError):
         return False
     return True
+
+
+def _write(cache: Path, index: Index) -> None:
+    """Write an index row by row: those of a large run would take as much memory as all else. Raises DoesNotFit."""
+    with new_index_file(cache) as base:
+        files = ((name_of(path), *FileEnds.of(path, seen)) for path, seen in index.seen.items())
+        base.executemany("insert into files values (?, ?, ?, ?)", files)
+        queries = ((name, name_of(p.path), p.offset) for name, p in index.queries.items())
+        base.executemany("insert into queries(id, path, offset) values (?, ?, ?)", queries)
+        base.executemany(
+            "insert into rollouts(query, idx, path, offset, status, kind, started, price) values (?,?,?,?,?,?,?,?)",
+            _rollout_rows(index),
+        )
+        verdicts = ((key, name_of(p.path), p.offset) for key, p in index.verdicts.streamed())
+        base.executemany("insert into verdicts(key, path, offset) values (?, ?, ?)", verdicts)
+        count = "(select count(*) from {})".format
+        counts = ", ".join(map(count, ("queries", "rollouts", "verdicts")))
+        base.execute(f"insert into meta select {counts}, ?, ?", (index.spent, index.spent is None))
 
 
 def _rollout_rows(index: Index) -> Iterator[tuple[Any, ...]]:

@@ -17,8 +17,8 @@ class KeptVerdicts(Protocol):
         """Return where the verdict of a key is, or None."""
         ...
 
-    def verdicts(self) -> dict[str, RecordPlace]:
-        """Return where all verdicts are, by key, the oldest first."""
+    def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:
+        """Yield keys and places of all verdicts, the oldest first."""
         ...
 
     def close(self) -> None:
@@ -56,6 +56,19 @@ class VerdictIndex:
         yield from self._all_kept().items()
         yield from self._fresh.items()
 
+    def streamed(self) -> Iterator[tuple[str, RecordPlace]]:
+        """Yield as `items` does, from the disk: none of it stays in memory.
+
+        Raises DoesNotFit where the file turns out not to fit; asked again, it yields all.
+        """
+        if self._file:
+            try:
+                yield from self._file.verdicts()
+            except DoesNotFit:
+                self._give_up()
+                raise
+        yield from self._fresh.items()
+
     def __len__(self) -> int:
         """How many verdicts are known."""
         return len(self._all_kept()) + len(self._fresh)
@@ -83,7 +96,7 @@ class VerdictIndex:
         if self._file is None:
             return {}
         try:
-            return self._file.verdicts()
+            return dict(self._file.verdicts())
         except DoesNotFit:
             self._give_up()
             return {}

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -13,8 +14,9 @@ import pytest
 
 from harness.archive import RunReader, RunStore, index_cache
 from harness.archive.index import Index
-from harness.archive.lines import encode
-from harness.archive.verdict_index import VerdictIndex
+from harness.archive.kept_index import keep_index
+from harness.archive.lines import RecordPlace, encode
+from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
@@ -290,3 +292,41 @@ def test_an_older_index_hides_nothing(run: Path, kept: Path):
 def test_no_part_of_an_index_is_left_behind(run: Path, kept: Path):
     in_memory(run)
     assert os.listdir(kept.parent) == [kept.name]  # noqa: PTH208 - names only
+
+
+class _VerdictsOnDisk:
+    """The verdicts of a run larger than any test's."""
+
+    def __init__(self, count: int, *, fits: bool = True) -> None:
+        self.count, self.fits = count, fits
+
+    def verdict(self, key: str) -> RecordPlace | None:
+        return None
+
+    def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:
+        yield from ((f"{at:064}", RecordPlace(Path("verdicts/a.jsonl"), at)) for at in range(self.count))
+        if not self.fits:
+            raise DoesNotFit("a broken page")
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_verdicts_of_an_index_pass_from_the_old_file_to_the_new_one_one_by_one(tmp_path: Path):
+    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(20_000)))
+    tracemalloc.start()
+    try:
+        assert keep_index(tmp_path / "index" / "kept.sqlite", index)
+        assert tracemalloc.get_traced_memory()[1] < 500_000, "a dict of them takes 6 MB"
+    finally:
+        tracemalloc.stop()
+    with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
+        assert base.execute("select verdicts from meta").fetchone() == (20_000,)
+
+
+def test_an_old_file_that_breaks_off_while_it_is_copied_is_done_without(tmp_path: Path):
+    there = {"k": RecordPlace(Path("verdicts/a.jsonl"), 7)}
+    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(3, fits=False), lambda: there))
+    assert keep_index(tmp_path / "index" / "kept.sqlite", index)
+    with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
+        assert base.execute("select key from verdicts").fetchall() == [("k",)]
