@@ -36,6 +36,8 @@ class Say:
     refusal: str | None = None
     items: tuple[dict[str, Any], ...] = ()
     """Further output items of the Responses API, before the text."""
+    tier: str | None = None
+    """The service tier that the reply names."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +316,7 @@ def chat_reply(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "model": reply.model or body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": usage,
-    }
+    } | ({"service_tier": reply.tier} if reply.tier else {})
 
 
 def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
@@ -387,4 +389,4 @@ def _responses(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "instructions": None,
         "metadata": {},
         "top_p": 1.0,
-    }
+    } | ({"service_tier": reply.tier} if reply.tier else {})

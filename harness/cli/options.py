@@ -15,7 +15,17 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path)
 RANKING_SETTINGS = (
-    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_budget", "judge_repeats", "jury"),
+    *(
+        "judge",
+        "judge_model",
+        "judge_base_url",
+        "judge_api",
+        "judge_label",
+        "judge_tier",
+        "judge_budget",
+        "judge_repeats",
+        "jury",
+    ),
     *("rubric", "topology", "estimator", "judge_profile", "reward", "order", "budget", "failed", "anchor_failed"),
     "judge_when",
 )

@@ -70,7 +70,8 @@ def to_json(record: BaseModel) -> str:
         return valid_unicode(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
 
 
-def _is_none(value: Any) -> bool:
+def is_none(value: Any) -> bool:
+    """Return whether a field that is left out where it says nothing says nothing."""
     return value is None
 
 
@@ -227,7 +228,7 @@ class Rollout(Record):
     """Blob with every request and reply, from which the SDK's objects can be rebuilt (harness.rollouts.raw)."""
     turns: str | None = None
     """Blob with the messages that an imported rollout came with, as turns (harness.formats)."""
-    sampled_tokens: str | None = Field(default=None, exclude_if=_is_none)
+    sampled_tokens: str | None = Field(default=None, exclude_if=is_none)
     """Blob with the tokens of the raw calls, where the server told them (harness.rollouts.token_blob)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None

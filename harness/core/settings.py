@@ -25,6 +25,7 @@ EstimatorName = Literal["tiers", "wins", "margins", "bt", "pooled"]
 OrderPolicy = Literal["both", "balanced", "single"]
 """The orders in which a match is judged: both; one, with the sides balanced; or always `a` first."""
 RewardFrom = Literal["rank", "score"]
+JudgeTier = Literal["default", "flex", "flex,default"]
 DEFAULT_RUBRIC = "writing"
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
@@ -116,10 +117,18 @@ class Settings:
         float,
         Setting(
             "Seconds that a verdict may take, retries included; waits for a rate limit do not count.",
+            default_text="300; 1800 with --judge-tier flex",
             metavar="SECONDS",
             above=0,
         ),
     ] = 300.0
+    judge_tier: Annotated[
+        JudgeTier,
+        Setting(
+            "The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the "
+            "ordinary tier where flex has no room."
+        ),
+    ] = "default"
     judge_concurrency: Annotated[int, Setting("Judge calls at a time.", at_least=1)] = 32
     judge_budget: Annotated[
         int,
@@ -355,12 +364,14 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
+_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier")
+"""Settings that are written down only where they are used."""
+
+
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
     plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
-    idle = {"tokens": settings.tokens == "off", "judge_profile": settings.judge_profile is None}
-    idle["shard"] = settings.shard is None
-    for name in (name for name, unused in idle.items() if unused):
+    for name in (name for name in _ADDED_LATER if getattr(settings, name) == SETTINGS[name].default):
         del plain[name]  # what is written of a run that does not use a setting is as it was before there was one
     return plain | {name: _without_each(plain[name]) for name in ADDRESSES}
 

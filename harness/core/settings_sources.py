@@ -21,6 +21,8 @@ _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 _MOST_FLOAT = 1e9
 """Of seconds and dollars: more than anybody means, and less than clocks overflow at."""
 _FOR_A_BUDGET = {"topology": "cyclic", "estimator": "pooled"}
+_FOR_FLEX = {"judge_timeout": 1800.0}
+"""A reply of the flex tier may take a quarter of an hour, and may then be asked for again."""
 
 
 def environment() -> Mapping[str, str]:
@@ -75,10 +77,13 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
 def load(values: Mapping[str, Any]) -> Settings:
     """Check `values` and fill in the defaults. Raises UsageError, one line, naming setting, value and bounds.
 
-    A budget without a topology picks `cyclic` and, without an estimator, `pooled`: the best there is for a budget.
+    A budget without a topology picks `cyclic` and, without an estimator, `pooled`: the best there is for a budget. The
+    flex tier gives a verdict more time.
     """
     check_names(values, SETTINGS)
     picked: dict[str, Any] = _FOR_A_BUDGET if values.get("budget") is not None else {}
+    if values.get("judge_tier", "default") != "default":
+        picked = picked | _FOR_FLEX
     settings = Settings(**dict(_checked({**picked, **values})))
     _check_budget(settings)
     _check_ruler(settings)
@@ -124,10 +129,13 @@ def _check_text(name: str, value: Any, called: Callable[[str], str]) -> None:
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return an archived run's settings under changes.
 
-    A budget given now picks the design anew; another topology given now drops a budget, and what that had picked.
+    A budget given now picks the design anew; another topology given now drops a budget, and what that had picked;
+    another tier given now picks its time limit.
     Prices given now are added to those of before.
     """
     kept = dict(before)
+    if changes.get("judge_tier") is not None and changes["judge_tier"] != kept.get("judge_tier", "default"):
+        kept = {k: v for k, v in kept.items() if k not in _FOR_FLEX}
     if changes.get("prices"):
         changes = {**changes, "prices": added_prices(before.get("prices"), changes["prices"])}
     now_budget = changes.get("budget") is not None and "topology" not in changes

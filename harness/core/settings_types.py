@@ -37,8 +37,11 @@ class CommonSettings(TypedDict, total=False):
     judge_label: str | None
     """The judge's name in verdict keys. [default: model@host]"""
     judge_timeout: float
-    """Seconds that a verdict may take, retries included; waits for a rate limit do not count. [default: 300; above
-    0]"""
+    """Seconds that a verdict may take, retries included; waits for a rate limit do not count. [default: 300; 1800
+    with judge_tier flex; above 0]"""
+    judge_tier: Literal["default", "flex", "flex,default"]
+    """The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the ordinary
+    tier where flex has no room. [default: default]"""
     judge_concurrency: int
     """Judge calls at a time. [default: 32; at least 1]"""
     judge_budget: int
@@ -151,6 +154,9 @@ class CompareSettings(TypedDict, total=False):
     """Which of OpenAI's APIs to call for the judge. [default: as api]"""
     judge_label: str | None
     """The judge's name in verdict keys. [default: model@host]"""
+    judge_tier: Literal["default", "flex", "flex,default"]
+    """The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the ordinary
+    tier where flex has no room. [default: default]"""
     judge_budget: int
     """Tokens that the judge reads of both transcripts together, at least 200; 0: no limit. [default: 32000]"""
     judge_repeats: int
@@ -166,8 +172,8 @@ class CompareSettings(TypedDict, total=False):
     judge_concurrency: int
     """Judge calls at a time. [default: 32; at least 1]"""
     judge_timeout: float
-    """Seconds that a verdict may take, retries included; waits for a rate limit do not count. [default: 300; above
-    0]"""
+    """Seconds that a verdict may take, retries included; waits for a rate limit do not count. [default: 300; 1800
+    with judge_tier flex; above 0]"""
     max_cost: float | None
     """USD that one command may spend, agent and judge together. [default: no ceiling; at least 0]"""
     prices: Sequence[str] | Mapping[str, str | Sequence[float]]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter
 
-from harness.core.records import BUILT_LATER, Failure, Record, Usage
+from harness.core.records import BUILT_LATER, Failure, Record, Usage, is_none
 
 Side = Literal["A", "B"]
 Winner = Literal["A", "B", "tie"]
@@ -67,6 +67,9 @@ class _Bought(Record):
     """The run that it was bought in, where that is another one (--reuse)."""
     form: str | None = None
     """How the reply was asked for: json_schema, json_object or text."""
+    tier: str | None = Field(default=None, exclude_if=is_none)
+    """The service tier that gave the last reply, as the endpoint says; None where no other than the ordinary was asked
+    for, or where the endpoint says nothing."""
     raw_replies: tuple[str, ...] = ()
     """Blobs: the judge's reply, and before it the one that needed repair."""
     usage: Usage = Usage.model_construct()

@@ -182,7 +182,7 @@ class Gates:
     def __init__(self, progress: Progress) -> None:
         """Make each gate when it is first asked for."""
         self._progress = progress
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self._gates: dict[tuple[str, str, str], Gate] = {}
 
     @property
     def given_up(self) -> str | None:
@@ -195,10 +195,14 @@ class Gates:
         """What became of the last call to each endpoint, in words; None where all of them got a reply."""
         return "; ".join(gate.last_error for gate in self._gates.values() if gate.last_error) or None
 
-    def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random) -> Gate:
-        """Return the gate of an endpoint; None is where the agent's own models are."""
-        place = (endpoint.url, endpoint.key.get_secret_value()) if endpoint else ("", "")
+    def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random, tier: str = "") -> Gate:
+        """Return the gate of an endpoint; None is where the agent's own models are.
+
+        A service tier that is not the ordinary one is full at times of its own, and has a gate of its own.
+        """
+        place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
         name = endpoint.host if endpoint else "the agent's own model"
+        name = f"{name} ({tier})" if tier else name
         return self._gates.setdefault(place, Gate(name, patience, rng, self._progress))
 
 

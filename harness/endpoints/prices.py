@@ -15,6 +15,9 @@ from harness.endpoints.credentials import OPENAI_URL
 UNKNOWN_ADDRESS = "unknown:"
 """In place of a base URL, where the models of an agent's own are: no list has a price for it."""
 
+_HALF_PRICE = {"flex", "batch"}
+"""The service tiers of which every provider's list price is half of the ordinary one."""
+
 
 @dataclass(frozen=True)
 class ListPrice:
@@ -34,8 +37,12 @@ class PriceList:
     by_name: bool = False
     """Whether a model at an address of no listed provider takes the list price of its name (--price-by-name)."""
 
-    def usd(self, usage: Usage, models: Sequence[str | None], base_url: str | None) -> float | None:
+    def usd(
+        self, usage: Usage, models: Sequence[str | None], base_url: str | None, tier: str | None = None
+    ) -> float | None:
         """Return the price of `usage` at `base_url` (None: OpenAI's own address), or None where it is not known.
+
+        A list price is half in the tiers `flex` and `batch`; a price of the user's own holds in each tier.
 
         `models` are the names of the one model, the best first: as replied, as asked for. Unknown are: tokens that
         the endpoint did not tell, a model without a price, an address of no listed provider (any local server).
@@ -45,10 +52,11 @@ class PriceList:
             return _own_usd(price, usage)
         if usage.input is None or usage.output is None or not names:
             return None
+        share = 0.5 if tier in _HALF_PRICE else 1.0
         if _at_address(names[0], base_url):
-            return _listed_usd(usage, names[0], at=base_url or OPENAI_URL)
+            return share * _listed_usd(usage, names[0], at=base_url or OPENAI_URL)
         like = self.list_price(names, base_url) if self.by_name else None
-        return _listed_usd(usage, like.model, provider=like.provider) if like else None
+        return share * _listed_usd(usage, like.model, provider=like.provider) if like else None
 
     def list_price(self, models: Sequence[str | None], base_url: str | None) -> ListPrice | None:
         """Return whose list price a model takes by its name alone.
@@ -74,9 +82,9 @@ class Priced:
     free: bool = False
     prices: PriceList = LIST_PRICES
 
-    def of(self, usage: Usage) -> float | None:
-        """Return the price in USD, None where it is not known."""
-        return 0.0 if self.free else self.prices.usd(usage, (self.model,), self.base_url)
+    def of(self, usage: Usage, tier: str | None = None) -> float | None:
+        """Return the price in USD at a service tier (None: the ordinary one), None where it is not known."""
+        return 0.0 if self.free else self.prices.usd(usage, (self.model,), self.base_url, tier)
 
     @property
     def list_price(self) -> ListPrice | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.judging.rubric import Rubric
     from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric, read_rubric, rubric_source
     from harness.judging.ruler import RulerJudge
+    from harness.judging.tiers import FLEX_REPLY_S
     from harness.judging.verdict_cache import CachedListJudge, CachedPairJudge, VerdictCache
 else:
     __getattr__ = lazy_names(
@@ -46,11 +47,13 @@ else:
             "rubric": "Rubric",
             "rubric_files": "load_rubric packaged_rubrics parse_rubric read_rubric rubric_source",
             "ruler": "RulerJudge",
+            "tiers": "FLEX_REPLY_S",
             "verdict_cache": "CachedListJudge CachedPairJudge VerdictCache",
         },
     )
 
 __all__ = [
+    "FLEX_REPLY_S",
     "Ask",
     "Averaging",
     "CachedListJudge",

@@ -14,6 +14,8 @@ import openai
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Usage
+from harness.core.settings import JudgeTier
+from harness.core.unicode import valid_unicode
 from harness.endpoints import (
     NO_LIMIT,
     Endpoint,
@@ -30,6 +32,7 @@ from harness.endpoints import (
     usage_of,
 )
 from harness.judging.judge import AskFailed, ModelReply, Question
+from harness.judging.tiers import TierChoice, tier_refusal
 
 Form = Literal["json_schema", "json_object", "text"]
 _FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
@@ -49,11 +52,13 @@ class EndpointAsk:
         limit: int,
         alone_s: float = math.inf,
         extra: Mapping[str, Any] | None = None,
+        tier: JudgeTier = "default",
     ) -> None:
         """Set up; nothing is sent before the first call, which goes alone for `alone_s` at most.
 
-        `extra` are parameters added to every request's body.
+        `extra` are parameters added to every request's body; `tier` is the service tier to ask for.
         """
+        self._tier: JudgeTier = tier
         self._extra = {"extra_body": dict(extra)} if extra else {}
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
@@ -113,8 +118,16 @@ class EndpointAsk:
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
+                self._refuse_tier(exc)
                 if not self._refused_settings.learn(self._model, exc, sampling) and not self._has_next_form():
                     raise
+
+    def _refuse_tier(self, exc: openai.APIError) -> None:
+        """Raise Refused where the first call is turned down for its tier."""
+        if self._tier != "default" and self._model not in self._first.answered:
+            self._refusal = tier_refusal(exc, self._model, self._endpoint.host)
+            if self._refusal:
+                raise self._refusal from exc
 
     def _has_next_form(self) -> bool:
         """Go on to the next form, if there is one and no form was answered yet."""
@@ -127,9 +140,14 @@ class EndpointAsk:
         self, prompt: Question, form: Form, options: dict[str, Any], clock: Stoppable
     ) -> ModelReply:
         responses = self._endpoint.api == "responses"
-        send: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
+        ask: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
+        tiers = TierChoice(self._tier, self._retries + 1)
+
+        def send() -> Awaitable[ModelReply]:
+            return tiers.send(lambda tier: ask(prompt, form, {**options, **tier}))
+
         try:  # without stamina, which leaves 140 objects in cycles for the garbage collector
-            return await self._gate.send(lambda: send(prompt, form, options), clock)
+            return await self._gate.send(send, clock)
         except Exception as exc:  # noqa: BLE001 - stamina raises it again, or waits
             first_error = exc
         try:
@@ -138,7 +156,7 @@ class EndpointAsk:
                     if attempt.num == 1:
                         raise first_error
                     self._gate.retried()
-                    return await self._gate.send(lambda: send(prompt, form, options), clock)
+                    return await self._gate.send(send, clock)
         finally:
             del first_error  # its traceback holds this frame
         raise AssertionError("stamina either returns or raises")
@@ -156,9 +174,10 @@ class EndpointAsk:
         usage, raw = usage_of(answer.usage), _raw(answer)
         if not answer.choices:
             failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
-            return ModelReply("", usage, form, raw, failure)
+            return ModelReply("", usage, form, raw, failure, self._served(answer))
         choice = answer.choices[0]
-        return ModelReply(choice.message.content or "", usage, form, raw, _withheld(choice))
+        text = choice.message.content or ""
+        return ModelReply(text, usage, form, raw, _withheld(choice), self._served(answer))
 
     async def _responses(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
         if form == "json_schema":
@@ -171,7 +190,13 @@ class EndpointAsk:
         answer = await create(model=self._model, instructions=system["content"], input=rest, store=False, **options)
         if not hasattr(answer, "output"):
             return _no_reply(answer, form)
-        return ModelReply(answer.output_text, usage_of(answer.usage), form, _raw(answer))
+        usage = usage_of(answer.usage)
+        return ModelReply(answer.output_text, usage, form, _raw(answer), tier=self._served(answer))
+
+    def _served(self, answer: Any) -> str | None:
+        """Return the tier that an answer names; None where none was asked for."""
+        tier = getattr(answer, "service_tier", None) if self._tier != "default" else None
+        return tier and valid_unicode(str(tier))
 
 
 def _raw(answer: Any) -> str:

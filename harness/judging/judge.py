@@ -43,6 +43,8 @@ class ModelReply:
     raw: str
     withheld: Failure | None = None
     """Why the reply, though paid for, says nothing: a refusal or a filter."""
+    tier: str | None = None
+    """The service tier that gave it, where another than the ordinary was asked for and the endpoint says."""
 
 
 class AskFailed(Exception):

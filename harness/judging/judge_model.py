@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
+from harness.core.sums import sum_if_known
 from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints import Priced, TimeLimit
@@ -36,6 +37,11 @@ class Exchange(Generic[Read]):
     def form(self) -> str | None:
         """How the last reply was asked for; None without a reply."""
         return self.replies[-1].form if self.replies else None
+
+    @property
+    def tier(self) -> str | None:
+        """The service tier of the last reply; None without a reply, and for the ordinary tier."""
+        return self.replies[-1].tier if self.replies else None
 
     @property
     def usage(self) -> Usage:
@@ -120,15 +126,22 @@ class JudgeModel:
     def _exchange(
         self, result: Read | Failure, replies: Sequence[tuple[ModelReply, str]], started_at: datetime
     ) -> Exchange[Read]:
-        usage = sum((reply.usage for reply, _ in replies), Usage())
         return Exchange(
             result=result,
             replies=tuple(reply for reply, _ in replies),
             raw_replies=tuple(name for _, name in replies),
-            price_usd=self.pricing.of(usage) if replies else None,
+            price_usd=self._price([reply for reply, _ in replies]),
             started_at=started_at,
             duration_s=(self.clock() - started_at).total_seconds(),
         )
+
+    def _price(self, replies: Sequence[ModelReply]) -> float | None:
+        """Return what replies cost, each by its tier; None without a reply, and where a price is not known."""
+        prices: list[float | None] = []
+        for tier in dict.fromkeys(reply.tier for reply in replies):
+            usage = sum((reply.usage for reply in replies if reply.tier == tier), Usage())
+            prices.append(self.pricing.of(usage, tier))
+        return sum_if_known(prices) if prices else None
 
 
 def _too_late(seconds: float) -> Failure:

@@ -29,14 +29,20 @@ def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
-    low, high = (_mean_price(settings, judge, tokens) for tokens in (least, most))
+    low = _mean_price(settings, judge, least, None if settings.judge_tier == "default" else "flex")
+    high = _mean_price(settings, judge, most, _dearest_tier(settings))
     return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
 
 
-def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens) -> float | None:
-    """Return the jurors' mean price of a call; None where a price is unknown."""
-    prices = [priced.of(tokens.usage()) for priced in _jurors(settings, judge)]
+def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens, tier: str | None) -> float | None:
+    """Return the jurors' mean price of a call at a service tier; None where a price is unknown."""
+    prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
     return None if None in prices else fmean(price for price in prices if price is not None)
+
+
+def _dearest_tier(settings: Settings) -> str | None:
+    """Return the service tier of the dearest judge call; None for the ordinary one."""
+    return "flex" if settings.judge_tier == "flex" else None
 
 
 def _jurors(settings: Settings, judge: JudgeSpec) -> list[Priced]:
@@ -74,7 +80,7 @@ def ceiling_of(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | N
     expected: dict[Purchase, float] = {}
     least = judge_tokens(settings.judge_budget)[0].usage()
     jurors = _jurors(settings, judge) if judge else []
-    if listed := [usd for juror in jurors if (usd := juror.of(least)) is not None]:
+    if listed := [usd for juror in jurors if (usd := juror.of(least, _dearest_tier(settings))) is not None]:
         expected["judge"] = max(listed)
     one = agent_tokens(settings.max_turns)[0].usage()
     if agent and (usd := agent.priced(price_list(settings)).of(one)) is not None:

@@ -26,6 +26,7 @@ from harness.endpoints import (
     price_list,
 )
 from harness.judging import (
+    FLEX_REPLY_S,
     Ask,
     EmbeddedAsk,
     EndpointAsk,
@@ -214,11 +215,20 @@ def _ask(
     ask = EndpointAsk(
         endpoint,
         spec.model,
-        gate_of(endpoint, settings, surroundings.gates),
+        _gate_of_judge(endpoint, settings, surroundings.gates),
         retries=settings.retries,
         limit=settings.judge_concurrency,
         alone_s=surroundings.deadline.alone_s,
         extra=extra,
+        tier=settings.judge_tier,
     )
     connections.push_async_callback(ask.aclose)
     return ask, Priced(spec.model, endpoint.base_url, prices=price_list(settings))
+
+
+def _gate_of_judge(endpoint: Endpoint, settings: Settings, gates: Gates) -> Gate:
+    """Return the gate of a judge's calls: one of their own, with more patience, where they ask for another tier."""
+    if settings.judge_tier == "default":
+        return gate_of(endpoint, settings, gates)
+    patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
+    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"), settings.judge_tier)

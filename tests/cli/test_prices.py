@@ -1,13 +1,14 @@
 """--price and --price-by-name, from the estimate to the archive: `--max-cost` holds with them, and runs keep them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_buying_once import spent
+from tests.cli.test_buying_once import lines, spent
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint
+from tests.fake_endpoint import FakeEndpoint, Refuse
 
 ALL = ("run", "Why?", "--model", "my-model", "-n", "4", "--json")
 PRICED = (*ALL, "--price", "my-model=0.15/0.6")
@@ -85,3 +86,20 @@ def test_a_price_of_a_model_that_nobody_is_to_ask_is_named_with_the_nearest_one(
     assert "did you mean 'my-model'?" in slip.err
     fits = harness(*ALL, *"--price my-model=1/2 --price other=1/2 --judge-model other --dry-run".split(), env=env)
     assert "--price" not in fits.err
+
+
+def test_a_run_judged_at_the_flex_tier_costs_half_and_its_verdicts_serve_the_ordinary_tier(
+    harness: Harness, env: dict[str, str], endpoint: FakeEndpoint, tmp_path: Path
+):
+    judge = endpoint.judge
+    endpoint.judge = lambda seen: replace(judge(seen), tier=seen.body.get("service_tier"))  # pyright: ignore[reportArgumentType]
+    by_name = ("run", "Why?", "--model", "gpt-4o-mini", "--price-by-name", "-n", "3", "--json")
+    flex = harness(*by_name, "--judge-tier", "flex", env=env)
+    assert flex.code == 0, flex.err
+    bought = lines(tmp_path / flex.json["path"], "verdicts")
+    assert {(verdict.get("tier"), round(verdict["price_usd"], 6)) for verdict in bought} == {("flex", 0.000135)}
+    again = harness("rescore", flex.json["run"], "--judge-tier", "default", "--dry-run", "--json", env=env)
+    assert again.json["would_buy"] == [0, 0], again.err
+    endpoint.judge = lambda _: Refuse(400, "Unsupported service_tier: flex")
+    refused = harness(*by_name, "--judge-tier", "flex", env=env)
+    assert (refused.code, "has no tier flex" in refused.err) == (2, True), refused.err

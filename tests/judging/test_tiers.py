@@ -1,0 +1,92 @@
+"""`--judge-tier`: what is asked for, what served, what a tier without room or a model without the tier leads to."""
+
+import random
+
+import anyio
+import pytest
+from pydantic import SecretStr
+
+from harness.archive import MemoryStore
+from harness.core.clock import now
+from harness.core.errors import Refused
+from harness.core.progress import Silent
+from harness.core.settings import Api, JudgeTier
+from harness.core.verdicts import VERDICT, Judged, Unjudged
+from harness.endpoints import Gate, Patience, Priced, PriceList
+from harness.endpoints.address import Endpoint
+from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
+from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, verdict
+from tests.judging.replies import WRITING
+from tests.judging.scripted import ONE, TASK, TWO
+
+NO_ROOM = Refuse(429, "The flex tier has no room", code="resource_unavailable")
+AT_NAME = PriceList(by_name=True)
+
+
+def judged(endpoint: FakeEndpoint, tier: JudgeTier, api: Api = "chat", attempt_s: float = 30.0) -> Judged | Unjudged:
+    async def go() -> Judged | Unjudged:
+        there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
+        gate = Gate("the endpoint", Patience(attempt_s, 30.0), random.Random(0), Silent())
+        ask = EndpointAsk(there, "gpt-4o-mini", gate, retries=1, limit=1, tier=tier)
+        pricing = Priced("gpt-4o-mini", there.base_url, prices=AT_NAME)
+        model = JudgeModel(ask, identity="m@host", pricing=pricing, keep=MemoryStore().put_blob, clock=now)
+        try:
+            return await PairwiseJudge(model, WRITING)(TASK, ONE, TWO)
+        finally:
+            await ask.aclose()
+
+    return anyio.run(go)
+
+
+def served(seen: Seen) -> Say:
+    return Say(verdict(7, 5), usage=(1000, 200), tier=seen.body.get("service_tier", "default"))
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_the_tier_that_served_is_recorded_priced_at_half_and_no_part_of_the_key(endpoint: FakeEndpoint, api: Api):
+    endpoint.judge = served
+    plain, flex = judged(endpoint, "default", api), judged(endpoint, "flex", api)
+    assert [seen.body.get("service_tier") for seen in endpoint.of_judge] == [None, "flex"]
+    assert (plain.tier, flex.tier, plain.key) == (None, "flex", flex.key)
+    assert plain.price_usd
+    assert flex.price_usd == pytest.approx(plain.price_usd / 2)
+    assert b'"tier"' not in VERDICT.dump_json(plain)
+
+
+def test_a_tier_without_room_is_asked_again_and_then_the_ordinary_tier_pays(endpoint: FakeEndpoint):
+    def without_room(seen: Seen) -> Reaction:
+        return NO_ROOM if seen.body.get("service_tier") == "flex" else served(seen)
+
+    endpoint.judge = without_room
+    verdict = judged(endpoint, "flex,default")
+    assert [seen.body["service_tier"] for seen in endpoint.of_judge] == ["flex", "flex", "default"]
+    assert verdict.tier == "default"
+
+
+def test_a_flex_reply_that_does_not_come_in_time_is_bought_at_the_ordinary_tier(endpoint: FakeEndpoint):
+    endpoint.judge = lambda seen: Hang(5) if seen.body["service_tier"] == "flex" else served(seen)
+    assert judged(endpoint, "flex,default", attempt_s=0.3).tier == "default"
+    assert [seen.body["service_tier"] for seen in endpoint.of_judge] == ["flex", "default"]
+
+
+def test_flex_alone_waits_for_room_like_for_any_rate_limit(endpoint: FakeEndpoint):
+    reactions: list[Reaction] = [NO_ROOM, NO_ROOM, NO_ROOM]
+    endpoint.judge = lambda seen: reactions.pop() if reactions else served(seen)
+    assert judged(endpoint, "flex").tier == "flex"
+    assert [seen.body["service_tier"] for seen in endpoint.of_judge] == ["flex"] * 4
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Refuse(400, "Unsupported service_tier: flex"),
+        Refuse(400, "Flex is not available for this model.", param="service_tier"),
+        Refuse(422, "unknown value", param="service_tier"),
+    ],
+)
+@pytest.mark.parametrize("tier", ["flex", "flex,default"])
+def test_a_model_without_the_tier_is_refused_after_one_call(endpoint: FakeEndpoint, tier: JudgeTier, refusal: Refuse):
+    endpoint.judge = lambda _: refusal
+    with pytest.raises(Refused, match=r"has no tier flex for the judge's model 'gpt-4o-mini'.*--judge-tier"):
+        judged(endpoint, tier)
+    assert len(endpoint.of_judge) == 1
