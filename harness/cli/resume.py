@@ -58,7 +58,8 @@ class NamedNow:
 @options.setting_options("base_url", "judge_base_url", default="the run's own, and no other")
 @options.trust_option
 @options.setting_options(
-    *("max_cost", "prices", "price_by_name", "concurrency", "judge_concurrency"), default="the run's own"
+    *("max_cost", "prices", "price_by_name", "concurrency", "judge_concurrency", "max_unjudged"),
+    default="the run's own",
 )
 @options.setting_options("instructions", default="the text that the run holds")
 @options.setting_options("approve", default="the run's own, then the agent file's approve()")

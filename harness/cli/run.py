@@ -18,7 +18,8 @@ from harness.core.errors import ExitCode, quoted
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *options.RANKING_SETTINGS,
-    *("show_instructions", "concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout"),
+    *("show_instructions", "concurrency", "judge_concurrency", "max_unjudged"),
+    *("timeout", "judge_timeout", "request_timeout"),
     *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
     *(
         "max_failures",

@@ -6,8 +6,6 @@ read these declarations. Importing this module loads no pydantic, so that `--hel
 Keys are not settings: they stay in the environment and in `Endpoint`, which nothing writes down.
 """
 
-import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting
+from harness.core.setting_checks import enough_tokens, pattern_word, rollout_word
 from harness.core.shards import shard_word
 
 Api = Literal["responses", "chat"]
@@ -30,37 +29,6 @@ DEFAULT_RUBRIC = "writing"
 OFFLINE_JUDGE = "offline-features"
 OFFLINE_MODEL = "offline-extractive"
 JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
-_LONGEST_PATTERN = 10_000
-_LEAST_BUDGET = 200
-"""Tokens of two transcripts below which little but the marks of the cuts would be left."""
-
-
-def _enough_tokens(tokens: int) -> int:
-    if tokens and tokens < _LEAST_BUDGET:
-        raise ValueError(f"should be 0 (no limit) or at least {_LEAST_BUDGET}")
-    return tokens
-
-
-def _pattern(text: str) -> str:
-    if len(text) > _LONGEST_PATTERN:
-        raise ValueError(f"a pattern has at most {_LONGEST_PATTERN:,} characters")
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of what a later Python may read otherwise, as in [[a]
-            pattern = re.compile(text)
-    except (re.error, OverflowError) as exc:
-        raise ValueError(f"not a regular expression ({exc})") from None
-    except RecursionError:
-        raise ValueError("not a regular expression that Python can read: nested too deep") from None
-    if pattern.match(""):
-        raise ValueError("a pattern that fits the empty text would fit everywhere")
-    return text
-
-
-def _rollouts(word: str) -> str:
-    query, slash, index = word.rpartition("/")
-    if not (index.isdecimal() or (slash and query and not index)):
-        raise ValueError("expected a rollout's index K, QUERY/K for that of one query, or QUERY/ for all of one")
-    return f"{query}{slash}{int(index) if index else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +103,7 @@ class Settings:
         Setting(
             "Tokens that the judge reads of both transcripts together, at least 200; 0: no limit.",
             metavar="TOKENS",
-            check=_enough_tokens,
+            check=enough_tokens,
         ),
     ] = 32_000
     judge_repeats: Annotated[
@@ -241,7 +209,7 @@ class Settings:
             "Rank only these rollouts: K (of every query), QUERY/K, or QUERY/ (all of one); repeatable.",
             default_text="all",
             metavar="ROLLOUT",
-            check=_rollouts,
+            check=rollout_word,
         ),
     ] = ()
     exclude: Annotated[
@@ -250,7 +218,7 @@ class Settings:
             "Leave these rollouts out of the ranking; written as for --include.",
             default_text="none",
             metavar="ROLLOUT",
-            check=_rollouts,
+            check=rollout_word,
         ),
     ] = ()
     shard: Annotated[
@@ -263,6 +231,14 @@ class Settings:
         ),
     ] = None
     concurrency: Annotated[int, Setting("Rollouts at a time.", at_least=1)] = 16
+    max_unjudged: Annotated[
+        float,
+        Setting(
+            "Megabytes of transcripts that may wait for their judge; no further query begins meanwhile.",
+            metavar="MB",
+            above=0,
+        ),
+    ] = 256.0
     timeout: Annotated[
         float,
         Setting("Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0),
@@ -309,7 +285,7 @@ class Settings:
             "pattern begins with (?i). Repeatable.",
             default_text="",
             metavar="PATTERN",
-            check=_pattern,
+            check=pattern_word,
         ),
     ] = ()
     approve: Annotated[
@@ -364,7 +340,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
-_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier")
+_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged")
 """Settings that are written down only where they are used."""
 
 

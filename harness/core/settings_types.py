@@ -91,6 +91,9 @@ class CommonSettings(TypedDict, total=False):
     all queries]"""
     concurrency: int
     """Rollouts at a time. [default: 16; at least 1]"""
+    max_unjudged: float
+    """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
+    0]"""
     timeout: float
     """Seconds that a rollout may take; waits for a rate limit do not count. [default: 300; above 0]"""
     request_timeout: float
@@ -261,3 +264,6 @@ class ResumeSettings(TypedDict, total=False):
     """Rollouts at a time. [default: 16; at least 1]"""
     judge_concurrency: int
     """Judge calls at a time. [default: 32; at least 1]"""
+    max_unjudged: float
+    """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
+    0]"""

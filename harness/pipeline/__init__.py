@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     )
     from harness.pipeline.quote import Quote, quote_rescoring
     from harness.pipeline.rank_groups import rank_alone, rank_part
+    from harness.pipeline.replaying import replay_run
     from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, redactor_of, resolve_agent, resolve_judge
     from harness.pipeline.rubrics import rubric_of, rubric_of_run
-    from harness.pipeline.runs import RunResult, replay_run, rescore_run, resume_run, run_queries
+    from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
     from harness.pipeline.stages import open_engine, open_judge, open_judge_models, open_ranker
     from harness.pipeline.surroundings import Surroundings
     from harness.pipeline.trust import agent_of_run
@@ -73,9 +74,10 @@ else:
             "places_of_begun prepare",
             "quote": "Quote quote_rescoring",
             "rank_groups": "rank_alone rank_part",
+            "replaying": "replay_run",
             "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
             "rubrics": "rubric_of rubric_of_run",
-            "runs": "RunResult replay_run rescore_run resume_run run_queries",
+            "runs": "RunResult rescore_run resume_run run_queries",
             "stages": "open_engine open_judge open_judge_models open_ranker",
             "surroundings": "Surroundings",
             "trust": "agent_of_run",

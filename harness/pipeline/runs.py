@@ -3,7 +3,8 @@
 Read this first. Each stage is a room of its own; this file only passes their records on.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,16 +14,17 @@ from typing import Any
 import anyio.lowlevel
 
 from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_of
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
 from harness.endpoints import AGENT_URL, Credentials
 from harness.judging import VerdictCache
-from harness.pipeline.concurrency import for_each
 from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.engines import RolloutEngine
 from harness.pipeline.instructions import with_recorded_instructions
+from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
     RUNS_OWN,
@@ -35,25 +37,17 @@ from harness.pipeline.plan import (
 )
 from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.resolve import AgentSpec, redactor_of, replay_env, resolve_agent
+from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import Size, counted_stream
-from harness.pipeline.trust import agent_of_run, attest_judge, attested, trust_in, trust_in_changed
-from harness.rollouts import (
-    Engine,
-    LoadedAgent,
-    RawCall,
-    RecordedRollout,
-    Replayed,
-    ReplayOptions,
-    replay_rollout,
-    unpack,
-)
+from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
+from harness.rollouts import GroupWatch, LoadedAgent
 
-_GROUPS_AT_ONCE = 8
-"""Enough to keep the rollout limiter busy while other groups are judged; each open group is held in memory."""
+_MB = 1_000_000
+_UNJUDGED_AT_LEAST = 8
+"""Groups that may be open under a ceiling, however few make up all places for rollouts."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +89,9 @@ async def run_queries(
         with one_error(store, new=True):
             async with _open_stages(prepared, agent, store, cache, surroundings, size) as stages:
 
-                async def work(query: Query) -> None:
+                async def work(place: OpenGroup, query: Query) -> None:
                     store.add_query(query)
-                    await stages.roll_out_and_rank(query)
+                    await stages.roll_out_and_rank(place, query)
 
                 def learn(count: int) -> None:
                     surroundings.progress.total("rollouts", count * settings.n, count * settings.n)
@@ -105,10 +99,10 @@ async def run_queries(
 
                 if size.queries is None:
                     surroundings.progress.total("rollouts", 0, None)
-                    await for_each(counted_stream(queries, learn), work, _GROUPS_AT_ONCE)
+                    await stages.open_groups.each(counted_stream(queries, learn), work)
                 else:
                     learn(size.queries)
-                    await for_each(queries, work, _GROUPS_AT_ONCE)
+                    await stages.open_groups.each(queries, work)
         given_up = surroundings.gates.given_up
         return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
@@ -164,7 +158,7 @@ async def resume_run(
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 surroundings.progress.total("rollouts", missing.count, missing.count)
                 work = partial(stages.complete, store.reader, missing.rollouts)
-                await for_each(store.reader.queries(), work, _GROUPS_AT_ONCE)
+                await stages.open_groups.each(store.reader.queries(), work)
         given_up = surroundings.gates.given_up
         return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
 
@@ -173,21 +167,33 @@ async def resume_run(
 class _Stages:
     """A run at work: what rolls out (None where every rollout is there), and the ranking that is being written."""
 
-    engine: Engine | None
+    engine: RolloutEngine | None
     ranking: OpenRanking
+    open_groups: OpenGroups
+    judging_places: anyio.Semaphore
+    """For groups that need no rollout: more of them than there are judge calls at a time would only fill the memory."""
 
-    async def roll_out_and_rank(self, query: Query, kept: Sequence[Rollout] = ()) -> None:
+    async def roll_out_and_rank(self, place: OpenGroup, query: Query, kept: Sequence[Rollout] = ()) -> None:
         """Roll a query out, less the rollouts that are `kept`, and rank all of them."""
         assert self.engine, "there is an engine where rollouts are missing"  # noqa: S101 - for the type checker
-        group = await self.engine.roll_out(query, kept)
+        group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, place.holds))
+        place.placed()
+        place.holds(group)
         await self.ranking.rank_or_leave(group)
 
-    async def complete(self, reader: RunReader, missing: Mapping[str, Sequence[int]], query: Query) -> None:
+    async def complete(
+        self, reader: RunReader, missing: Mapping[str, Sequence[int]], place: OpenGroup, query: Query
+    ) -> None:
         """Run the rollouts that are missing of a query, and rank it."""
-        group, indices = reader.group(query), missing.get(query.id, ())
+        indices = missing.get(query.id, ())
         if self.engine and indices:
-            await self.roll_out_and_rank(query, [r for r in group.rollouts if r.index not in indices])
-        else:
+            kept = [r for r in reader.group(query).rollouts if r.index not in indices]
+            await self.roll_out_and_rank(place, query, kept)
+            return
+        async with self.judging_places:
+            place.placed()
+            group = reader.group(query)
+            place.holds(group)
             await self.ranking.rank(group)
 
 
@@ -201,14 +207,23 @@ async def _open_stages(
     size: Size,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking."""
+    settings = plan.settings
     async with AsyncExitStack() as opened:
         engine = None
         if agent:
             run_id, ceiling = store.reader.info.id, cache.ceiling
-            opening = open_engine(agent, plan.settings, store, surroundings, run_id=run_id, ceiling=ceiling)
+            opening = open_engine(agent, settings, store, surroundings, run_id=run_id, ceiling=ceiling)
             engine = await opened.enter_async_context(opening)
         ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings, size))
-        yield _Stages(engine, ranking)
+        open_groups = OpenGroups(settings.max_unjudged * _MB, _most_groups(settings))
+        yield _Stages(engine, ranking, open_groups, anyio.Semaphore(settings.judge_concurrency))
+
+
+def _most_groups(settings: Settings) -> float:
+    """Return how many groups may be open: under a ceiling, no more rollouts are bought than can be judged soon."""
+    if settings.max_cost is None:
+        return math.inf
+    return max(_UNJUDGED_AT_LEAST, 2 * math.ceil(settings.concurrency / settings.n))
 
 
 async def rescore_run(
@@ -237,57 +252,27 @@ async def rescore_run(
             surroundings.progress.opened(folder)
             cache = VerdictCache(store, surroundings.progress, lenders, ceiling, options.free, surroundings.stop)
             with one_error(store, new=False):
-                async with open_ranking(plan, store, cache, surroundings, _size_of(store.reader)) as ranking:
-                    for query in store.reader.queries():
-                        await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
-                        await ranking.rank(store.reader.group(query))
+                async with _open_stages(plan, None, store, cache, surroundings, _size_of(store.reader)) as stages:
+                    if options.free:
+                        await _rank_each(stages.ranking, store.reader)
+                    else:
+                        work = partial(stages.complete, store.reader, {})
+                        await stages.open_groups.each(store.reader.queries(), work)
             given_up = surroundings.gates.given_up
-            return RunResult(folder, ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+
+
+async def _rank_each(ranking: OpenRanking, reader: RunReader) -> None:
+    """Rank the groups of a run one after another: where nothing is bought, nothing is waited for."""
+    for query in reader.queries():
+        await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+        await ranking.rank(reader.group(query))
 
 
 def _size_of(reader: RunReader) -> Size:
     """Return how many queries there are to rank, and of how many rollouts that ended well the largest is."""
     groups = [reader.index.rollouts.get(query, {}) for query in reader.index.queries]
     return Size(len(groups), max((sum(r.status == "ok" for r in places.values()) for places in groups), default=0))
-
-
-async def replay_run(
-    folder: Path,
-    loaded: LoadedAgent | None,
-    environ: Mapping[str, str],
-    *,
-    query: str | None = None,
-    rollout: int | None = None,
-    live_tools: bool = False,
-    trust_archive: bool = False,
-) -> AsyncGenerator[Replayed]:
-    """Drive the agent's code again on what an archived run recorded: free, offline, and nothing is written.
-
-    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is loaded: from
-    where this machine's record says, else by its name. Raises UsageError, ArchiveDamaged.
-    """
-    with RunReader(folder) as reader:
-        if next(_chosen(reader, query, rollout))[1].origin:
-            raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
-        trust = trust_in(reader, environ, trust_archive=trust_archive)
-        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
-        loaded = replace(loaded, instructions=reader.info.instructions)
-        settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
-        redact = redactor_of(loaded, settings, environ)
-        for of_query, recorded in _chosen(reader, query, rollout):
-            calls = _raw_calls(reader, recorded)
-            yield await replay_rollout(
-                loaded,
-                replay_env(reader.info, settings, recorded, calls),
-                RecordedRollout(of_query, recorded, calls),
-                ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
-            )
-
-
-def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
-    if not recorded.raw_calls:
-        return []
-    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, reader.blobs.place(recorded.raw_calls))
 
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:
@@ -309,7 +294,7 @@ async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, cred
     return spec
 
 
-async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None:
+async def _check_agent(store: RunStore, engine: RolloutEngine, *, accept: bool) -> None:
     """Compare the agent with the run's: a recorded rollout is begun anew and stopped before its first model call."""
     reader = store.reader
     recorded = next((r for q in reader.queries() for r in reader.group(q).rollouts if r.fingerprint), None)
@@ -325,22 +310,3 @@ async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None
             f"it, or go on with {switch('accept_changed_agent')}"
         )
     store.accept("changed agent")
-
-
-def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
-    """Yield the rollouts of a run that are meant. Raises UsageError where there are none."""
-    queries = list(reader.queries())
-    if query is not None and query not in (ids := [q.id for q in queries]):
-        raise UsageError(f"no query {quoted(query)} in run {reader.info.id}{did_you_mean(query, ids)}")
-    pairs = _rollouts_of(reader, [q for q in queries if query in (None, q.id)], rollout)
-    if (first := next(pairs, None)) is None:
-        raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")
-    yield first
-    yield from pairs
-
-
-def _rollouts_of(reader: RunReader, queries: Sequence[Query], rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
-    for query in queries:
-        for recorded in reader.group(query).rollouts:
-            if rollout in (None, recorded.index):
-                yield query, recorded

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from harness.rollouts.approvals import ChosenApprover, check_approvals
     from harness.rollouts.attempt import ModelSource, RunContext
     from harness.rollouts.capture import check_tracing
-    from harness.rollouts.engine import Engine, sdk_in_hand
+    from harness.rollouts.engine import UNWATCHED, Engine, GroupWatch, sdk_in_hand
     from harness.rollouts.environment import AgentEnv
     from harness.rollouts.examples import copy_of_example
     from harness.rollouts.first_call import FirstCall
@@ -37,7 +37,7 @@ else:
             "approvals": "ChosenApprover check_approvals",
             "attempt": "ModelSource RunContext",
             "capture": "check_tracing",
-            "engine": "Engine sdk_in_hand",
+            "engine": "UNWATCHED Engine GroupWatch sdk_in_hand",
             "environment": "AgentEnv",
             "examples": "copy_of_example",
             "first_call": "FirstCall",
@@ -60,11 +60,13 @@ else:
     )
 
 __all__ = [
+    "UNWATCHED",
     "AgentEnv",
     "ChosenApprover",
     "Divergence",
     "Engine",
     "FirstCall",
+    "GroupWatch",
     "LoadedAgent",
     "LoopModels",
     "LoopWatch",

@@ -1,6 +1,6 @@
 """Rolling out: one query, N runs of the agent, each isolated, each ending in a record whatever happens."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,6 +30,27 @@ def sdk_in_hand() -> Generator[None]:
         yield
 
 
+def _nobody() -> None:
+    """Tell nobody."""
+
+
+def _no_one(group: Group) -> None:
+    """Tell nobody of a group."""
+
+
+@dataclass(frozen=True)
+class GroupWatch:
+    """What whoever waits for a group hears of it while it is rolled out."""
+
+    placed: Callable[[], None] = _nobody
+    """No rollout of the group waits for a place any more."""
+    ended: Callable[[Group], None] = _no_one
+    """A rollout has ended and is in the store: the group so far, with what was kept of it."""
+
+
+UNWATCHED = GroupWatch()
+
+
 @dataclass(frozen=True)
 class Engine:
     """Rolls out queries on one agent, at most `limiter`'s number of rollouts at a time."""
@@ -39,7 +60,7 @@ class Engine:
     first_call: FirstCall
     maker: RolloutMaker
 
-    async def roll_out(self, query: Query, kept: Sequence[Rollout] = ()) -> Group:
+    async def roll_out(self, query: Query, kept: Sequence[Rollout] = (), watch: GroupWatch = UNWATCHED) -> Group:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
 
         Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
@@ -49,24 +70,33 @@ class Engine:
         the very first call down, or a temperature in strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
-        done = {r.index: r for r in kept}
+        done, shown = {r.index: r for r in kept}, self.run_context.store.redact.record(query)
         missing = [i for i in range(self.run_context.settings.n) if i not in done]
+        in_line = set(missing)
         self.run_context.progress.expect("rollouts", len(missing))
+
+        def so_far() -> Group:
+            return Group(query=shown, rollouts=tuple(done[i] for i in sorted(done)))
 
         async def roll_out_one(index: int) -> None:
             try:
                 async with self.limiter:
+                    in_line.discard(index)
+                    if not in_line:
+                        watch.placed()
                     leads = await self.first_call.lead_or_wait()
                     await self._within_ceiling(query, index, done, leads=leads)
             finally:
                 self.run_context.progress.done("rollouts")
             tasks.cancel_scope.deadline = self._waits_until(done)
+            if index in done:
+                watch.ended(so_far())
 
         async with anyio.create_task_group() as tasks:
             tasks.cancel_scope.deadline = self._waits_until(done)
             for index in missing:
                 start_child(tasks, roll_out_one, index)
-        return Group(query=self.run_context.store.redact.record(query), rollouts=tuple(done[i] for i in sorted(done)))
+        return so_far()
 
     def _waits_until(self, done: Mapping[int, Rollout]) -> float:
         """Return the time until which rollouts are waited for: two that can be compared are waited for longest."""

@@ -1,0 +1,112 @@
+"""Queries on their way through the stages, and how many may be: as many as there are places and memory for.
+
+A query begins as soon as the rollouts of those before it have places, whoever is being judged meanwhile. What is rolled
+out and not yet judged stays in memory, so no further query begins while there is too much of it.
+"""
+
+import math
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from harness.core.records import Group, Rollout, Step
+from harness.core.tracebacks import start_child
+
+_IN_LINE = 2
+"""Queries that may wait for places: one more than the one whose rollouts are let in, so that no place stays empty."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class OpenGroups:
+    """The groups that are being rolled out or judged: `most_bytes` of transcripts may wait for their judge.
+
+    Transcripts still being made are not counted, so those of the places for rollouts come on top.
+    """
+
+    most_bytes: float
+    most_groups: float = math.inf
+    _open: int = 0
+    _in_line: int = 0
+    _unjudged: int = 0
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def each(self, items: Iterable[T], work: "Callable[[OpenGroup, T], Awaitable[None]]") -> None:
+        """Await `work` for every item, with its group; items are drawn, and begun, in order, as there is room."""
+
+        async def one(item: T) -> None:
+            group = OpenGroup(self)
+            try:
+                await work(group, item)
+            finally:
+                group.leave()
+
+        async with anyio.create_task_group() as tasks:
+            for item in items:
+                await self._room()
+                self.change(groups=1, in_line=1)
+                start_child(tasks, one, item)
+
+    async def _room(self) -> None:
+        """Return once there is room for a further group. A group alone always has room."""
+        await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
+        while self._open and self._is_full:
+            await self._changed.wait()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
+
+    def change(self, *, groups: int = 0, in_line: int = 0, unjudged: int = 0) -> None:
+        """Note that there are more groups open, or in line, or more bytes of unjudged transcripts; or fewer."""
+        self._open, self._in_line, self._unjudged = (
+            self._open + groups,
+            self._in_line + in_line,
+            self._unjudged + unjudged,
+        )
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+class OpenGroup:
+    """The group of one query, from its beginning until it is ranked."""
+
+    def __init__(self, among: OpenGroups) -> None:
+        """Begin, in line for places."""
+        self._among = among
+        self._in_line = True
+        self._bytes: dict[int, int] = {}
+
+    def placed(self) -> None:
+        """Note that the group waits for no place any more: a further query may begin."""
+        if self._in_line:
+            self._in_line = False
+            self._among.change(in_line=-1)
+
+    def holds(self, group: Group) -> None:
+        """Note which rollouts the group has so far."""
+        new = {r.index: size_of(r) for r in group.rollouts if r.index not in self._bytes}
+        self._bytes |= new
+        if new:
+            self._among.change(unjudged=sum(new.values()))
+
+    def leave(self) -> None:
+        """End: the group is ranked, or nothing can be done for it."""
+        self.placed()
+        self._among.change(groups=-1, unjudged=-sum(self._bytes.values()))
+
+
+def size_of(rollout: Rollout) -> int:
+    """Return the bytes of memory that the texts of a rollout's trajectory take."""
+    trajectory = rollout.trajectory
+    return sum(map(sys.getsizeof, (trajectory.query, trajectory.answer))) + sum(map(_size_of_step, trajectory.path))
+
+
+def _size_of_step(step: Step) -> int:
+    texts = (step.reasoning, step.tool_input, step.tool_output, step.error)
+    return sum(map(sys.getsizeof, filter(None, texts))) + sum(map(_size_of_step, step.inner))

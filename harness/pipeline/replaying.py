@@ -1,0 +1,70 @@
+"""Driving the agent of an archived run again, on what the run recorded."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.archive import RunReader
+from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.records import Query, Rollout
+from harness.pipeline.resolve import redactor_of, replay_env
+from harness.pipeline.trust import agent_of_run, trust_in
+from harness.rollouts import LoadedAgent, RawCall, RecordedRollout, Replayed, ReplayOptions, replay_rollout, unpack
+
+
+async def replay_run(
+    folder: Path,
+    loaded: LoadedAgent | None,
+    environ: Mapping[str, str],
+    *,
+    query: str | None = None,
+    rollout: int | None = None,
+    live_tools: bool = False,
+    trust_archive: bool = False,
+) -> AsyncGenerator[Replayed]:
+    """Drive the agent's code again on what an archived run recorded: free, offline, and nothing is written.
+
+    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is loaded: from
+    where this machine's record says, else by its name. Raises UsageError, ArchiveDamaged.
+    """
+    with RunReader(folder) as reader:
+        if next(_chosen(reader, query, rollout))[1].origin:
+            raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
+        trust = trust_in(reader, environ, trust_archive=trust_archive)
+        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
+        loaded = replace(loaded, instructions=reader.info.instructions)
+        settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
+        redact = redactor_of(loaded, settings, environ)
+        for of_query, recorded in _chosen(reader, query, rollout):
+            calls = _raw_calls(reader, recorded)
+            yield await replay_rollout(
+                loaded,
+                replay_env(reader.info, settings, recorded, calls),
+                RecordedRollout(of_query, recorded, calls),
+                ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
+            )
+
+
+def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
+    if not recorded.raw_calls:
+        return []
+    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, reader.blobs.place(recorded.raw_calls))
+
+
+def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
+    """Yield the rollouts of a run that are meant. Raises UsageError where there are none."""
+    queries = list(reader.queries())
+    if query is not None and query not in (ids := [q.id for q in queries]):
+        raise UsageError(f"no query {quoted(query)} in run {reader.info.id}{did_you_mean(query, ids)}")
+    pairs = _rollouts_of(reader, [q for q in queries if query in (None, q.id)], rollout)
+    if (first := next(pairs, None)) is None:
+        raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")
+    yield first
+    yield from pairs
+
+
+def _rollouts_of(reader: RunReader, queries: Sequence[Query], rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
+    for query in queries:
+        for recorded in reader.group(query).rollouts:
+            if rollout in (None, recorded.index):
+                yield query, recorded
