@@ -15,7 +15,7 @@ from harness.archive import RunReader
 from harness.core.errors import UsageError
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
-from harness.pipeline.runs import _chosen
+from harness.pipeline.replaying import _chosen
 from harness.rollouts import Replayed, load_agent
 from tests.agents_config.exchanges import marked, tools_in
 from tests.conftest import ROOT

@@ -1,0 +1,138 @@
+"""How many rollouts are in flight, and how long a run takes beside its critical path, judging included.
+
+    python benchmarks/in_flight.py [RUNS]
+
+First 500 queries, `-n 2`, `--concurrency 256`, at a server that takes 4 s for each reply: the agent's requests that are
+at the server at a time, as the mean between the arrival of the first and of the last quarter of them. Then, RUNS times
+(10), 16 queries, `-n 8`, 64 rollouts and 64 judge calls at a time, at 500 ms a reply: the time from begin to end beside
+the critical path, which is the slowest chain of replies (two turns of the agent, then seeding and three rounds of
+`arena`) plus all calls, divided by the limit, times the latency.
+
+The server is another process. Its clock is that of this one.
+"""
+
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from agents import Agent, function_tool
+
+from harness.core.records import Query
+from harness.core.settings_sources import load
+from harness.pipeline import Surroundings, prepare, run_queries
+from harness.rollouts import from_object
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fake_endpoint import Reaction, Say, Seen, fair_judge
+from tests.virtual_endpoint import VirtualEndpoint
+
+ENVIRON = {"OPENAI_API_KEY": "sk-x"}
+MANY = {"n": 2, "concurrency": 256, "judge_concurrency": 256, "queries": 500, "latency_s": 4.0, "turns": 1}
+CHAIN = {"n": 8, "concurrency": 64, "judge_concurrency": 64, "queries": 16, "latency_s": 0.5, "turns": 2}
+ROUNDS = 4
+"""Of `arena` with eight rollouts, one after another: the seeding and three rounds of the bracket."""
+
+
+@function_tool
+async def search(query: str) -> str:
+    """Look it up."""
+    return f"what is known of {query}"
+
+
+@dataclass
+class Log:
+    """When each request came and when its reply left, in seconds, by kind: the agent's (False), the judge's (True)."""
+
+    times: dict[bool, list[tuple[float, float]]] = field(default_factory=lambda: {False: [], True: []})
+
+    @property
+    def calls(self) -> int:
+        """How many requests there were."""
+        return sum(map(len, self.times.values()))
+
+    def mean_in_flight(self) -> float:
+        """Return the mean number of the agent's requests at the server, in the middle half of them."""
+        spans = sorted(self.times[False])
+        begin, end = spans[len(spans) // 4][0], spans[3 * len(spans) // 4][0]
+        return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in spans) / (end - begin)
+
+
+def serve(pipe: Any, latency_s: float, turns: int) -> None:
+    """Run the server until the other side hangs up; then give the log."""
+    log, judge, numbers = Log(), fair_judge(), iter(range(1_000_000))
+
+    async def script(seen: Seen) -> Reaction:
+        came = time.monotonic()
+        await anyio.sleep(latency_s)
+        log.times[seen.is_judge].append((came, time.monotonic()))
+        if seen.is_judge:
+            return judge(seen)
+        if len(seen.tool_outputs) < turns - 1:
+            return Say(calls=(("search", {"query": "it"}),))
+        return Say(f"The answer, number {next(numbers)}. " * 40)
+
+    async def until_told() -> None:
+        async with VirtualEndpoint(script).serving() as endpoint:
+            pipe.send(endpoint.base_url)
+            await anyio.to_thread.run_sync(pipe.recv)
+        pipe.send(log)
+
+    anyio.run(until_told)
+
+
+def measured(options: dict[str, Any]) -> tuple[float, float, Log]:
+    """Return the seconds that a run took, its CPU seconds, and the server's log."""
+    chosen = dict(options)
+    queries, latency_s, turns = (chosen.pop(name) for name in ("queries", "latency_s", "turns"))
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, latency_s, turns), daemon=True)
+    server.start()
+    base_url = ours.recv()
+    agent = Agent(name="a", tools=[search] if turns > 1 else [], model="m")
+    asked = [Query(id=f"q{k}", text=f"Why {k}?") for k in range(queries)]
+
+    async def run(folder: str) -> float:
+        settings = load({"base_url": base_url, "runs_dir": Path(folder), **chosen})
+        prepared = await prepare(from_object(agent), settings, ENVIRON)
+        began = time.monotonic()
+        await run_queries(prepared, asked, Surroundings(ENVIRON))
+        return time.monotonic() - began
+
+    with tempfile.TemporaryDirectory() as folder:
+        cpu_s = time.process_time()
+        took_s = anyio.run(run, folder)
+        cpu_s = time.process_time() - cpu_s
+    ours.send("done")
+    log = ours.recv()
+    server.join()
+    return took_s, cpu_s, log
+
+
+def main() -> None:
+    """Print both figures."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    took_s, cpu_s, log = measured(MANY)
+    mean, most = log.mean_in_flight(), MANY["concurrency"]
+    print(f"{MANY['queries']} queries x {MANY['n']}, {MANY['latency_s']:g} s a reply, --concurrency {most}:")
+    print(f"  in flight in the middle half: {mean:.1f} = {mean / most:.3f} of {most}")
+    print(f"  {took_s:.1f} s, CPU {cpu_s:.1f} s")
+    ratios = list[float]()
+    limit = CHAIN["concurrency"]
+    print(f"{CHAIN['queries']} queries x {CHAIN['n']}, {CHAIN['latency_s']:g} s a reply, {limit} at a time:")
+    for _ in range(runs):
+        took_s, cpu_s, log = measured(CHAIN)
+        path_s = (CHAIN["turns"] + ROUNDS + log.calls / limit) * CHAIN["latency_s"]
+        ratios.append(took_s / path_s)
+        print(f"  {took_s:.2f} s, critical path {path_s:.2f} s ({log.calls} calls), CPU {cpu_s:.2f} s")
+    median = statistics.median(ratios)
+    print(f"  time / critical path: median {median:.3f}, from {min(ratios):.3f} to {max(ratios):.3f} in {runs} runs")
+
+
+if __name__ == "__main__":
+    main()
