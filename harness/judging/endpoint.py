@@ -4,18 +4,16 @@ Structured output is tried as a strict JSON schema, then as `json_object`, then 
 takes is found out by the first call, alone, and remembered for the rest.
 """
 
-import json
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Mapping
+from typing import Any
 
 import anyio
 import openai
 
 from harness.core.errors import Refused
-from harness.core.records import Failure, Usage
+from harness.core.records import Failure
 from harness.core.settings import JudgeTier
-from harness.core.unicode import valid_unicode
 from harness.endpoints import (
     NO_LIMIT,
     Endpoint,
@@ -29,13 +27,11 @@ from harness.endpoints import (
     judge_retries,
     openai_client,
     refusal_of,
-    usage_of,
 )
 from harness.judging.judge import AskFailed, ModelReply, Question
+from harness.judging.request_bodies import FORMS, Form, body_of, reply_of
 from harness.judging.tiers import TierChoice, tier_refusal
 
-Form = Literal["json_schema", "json_object", "text"]
-_FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
 _SAMPLING = {"temperature": 0.0}
 
 
@@ -114,7 +110,7 @@ class EndpointAsk:
             refused = self._refused_settings.of(self._model)
             sampling = {name: value for name, value in _SAMPLING.items() if name not in refused}
             try:
-                return await self._send_retrying(prompt, _FORMS[self._form], self._extra | sampling, clock)
+                return await self._send_retrying(prompt, FORMS[self._form], self._extra | sampling, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
@@ -131,7 +127,7 @@ class EndpointAsk:
 
     def _has_next_form(self) -> bool:
         """Go on to the next form, if there is one and no form was answered yet."""
-        if self._model in self._first.answered or self._form + 1 == len(_FORMS):
+        if self._model in self._first.answered or self._form + 1 == len(FORMS):
             return False
         self._form += 1
         return True
@@ -139,12 +135,10 @@ class EndpointAsk:
     async def _send_retrying(
         self, prompt: Question, form: Form, options: dict[str, Any], clock: Stoppable
     ) -> ModelReply:
-        responses = self._endpoint.api == "responses"
-        ask: Callable[..., Awaitable[ModelReply]] = self._responses if responses else self._chat
         tiers = TierChoice(self._tier, self._retries + 1)
 
         def send() -> Awaitable[ModelReply]:
-            return tiers.send(lambda tier: ask(prompt, form, {**options, **tier}))
+            return tiers.send(lambda tier: self._send(prompt, form, {**options, **tier}))
 
         try:  # without stamina, which leaves 140 objects in cycles for the garbage collector
             return await self._gate.send(send, clock)
@@ -161,60 +155,8 @@ class EndpointAsk:
             del first_error  # its traceback holds this frame
         raise AssertionError("stamina either returns or raises")
 
-    async def _chat(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
-        if form == "json_schema":
-            schema = {"name": "verdict", "strict": True, "schema": prompt.schema()}
-            options = options | {"response_format": {"type": "json_schema", "json_schema": schema}}
-        elif form == "json_object":
-            options = options | {"response_format": {"type": "json_object"}}
-        create: Any = self._client.chat.completions.create
-        answer = await create(model=self._model, messages=prompt.messages(), **options)
-        if not hasattr(answer, "choices"):
-            return _no_reply(answer, form)
-        usage, raw = usage_of(answer.usage), _raw(answer)
-        if not answer.choices:
-            failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
-            return ModelReply("", usage, form, raw, failure, self._served(answer))
-        choice = answer.choices[0]
-        text = choice.message.content or ""
-        return ModelReply(text, usage, form, raw, _withheld(choice), self._served(answer))
-
-    async def _responses(self, prompt: Question, form: Form, options: dict[str, Any]) -> ModelReply:
-        if form == "json_schema":
-            schema = {"type": "json_schema", "name": "verdict", "strict": True, "schema": prompt.schema()}
-            options = options | {"text": {"format": schema}}
-        elif form == "json_object":
-            options = options | {"text": {"format": {"type": "json_object"}}}
-        system, *rest = prompt.messages()
-        create: Any = self._client.responses.create
-        answer = await create(model=self._model, instructions=system["content"], input=rest, store=False, **options)
-        if not hasattr(answer, "output"):
-            return _no_reply(answer, form)
-        usage = usage_of(answer.usage)
-        return ModelReply(answer.output_text, usage, form, _raw(answer), tier=self._served(answer))
-
-    def _served(self, answer: Any) -> str | None:
-        """Return the tier that an answer names; None where none was asked for."""
-        tier = getattr(answer, "service_tier", None) if self._tier != "default" else None
-        return tier and valid_unicode(str(tier))
-
-
-def _raw(answer: Any) -> str:
-    """Return a reply as JSON; unlike pydantic's own, this holds lone surrogates, as escapes."""
-    return json.dumps(answer.model_dump(mode="python"), default=str)
-
-
-def _no_reply(answer: Any, form: Form) -> ModelReply:
-    """Return the reply for what is none: the client gives a gateway's error page with status 200 as a text or None."""
-    shown = " ".join(str(answer).split())[:100]
-    failure = Failure(kind="api", type="NoReply", message=f"the endpoint's answer is no model reply: {shown!r}")
-    return ModelReply("", Usage(requests=1), form, str(answer), failure)
-
-
-def _withheld(choice: Any) -> Failure | None:
-    """Return why a chat reply says nothing, where the endpoint tells."""
-    if choice.message.refusal:
-        return Failure(kind="refusal", type="refusal", message=choice.message.refusal)
-    if choice.finish_reason == "content_filter":
-        return Failure(kind="content_filter", type="content_filter", message="stopped by the endpoint's filter")
-    return None
+    async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
+        api = self._endpoint.api
+        resource: Any = self._client.responses if api == "responses" else self._client.chat.completions
+        answer = await resource.create(**body_of(api, self._model, prompt, form, options))
+        return reply_of(answer, form, tiered=self._tier != "default")
