@@ -9,6 +9,7 @@ from harness.api.best_answer import Best, best_from
 from harness.api.comparing import compare, list_of_comparisons, open_comparison
 from harness.api.export import export_run
 from harness.api.groups import rank, rollout
+from harness.api.merging import merge
 from harness.api.message_tournament import (
     RankMessagesSettings,
     TrajectoryRank,
@@ -60,6 +61,7 @@ __all__ = [
     "list_of_comparisons",
     "list_of_runs",
     "loadable_agents",
+    "merge",
     "open_archive",
     "open_comparison",
     "plan",

@@ -83,6 +83,8 @@ _RULES: ArgumentRules = {
     "cluster": of_kind(str, instead="give a key of the queries' metadata", optional=True),
     "runs_dir": of_kind(str, Path, instead="give a folder", optional=True),
     "run": _run,
+    "runs": of_kind(list, tuple, instead="give a list of runs"),
+    "output": of_kind(str, Path, instead="give a run's name, or a path", optional=True),
     "files": _files,
     "format": _format,
     "name": of_kind(str, instead="give a name"),

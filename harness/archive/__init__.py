@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from harness.archive.comparison_validation import comparison_findings
     from harness.archive.folder_check import Finding
     from harness.archive.folder_reader import FolderReader
+    from harness.archive.folder_store import segment_names
     from harness.archive.layout import (
         ASIDE,
+        LABELS,
         Archived,
         append_label,
         find_archived,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         new_run_id,
     )
     from harness.archive.memory_store import MemoryStore
+    from harness.archive.merging import at_rest, copy_records, make_merged_run, refuse_damage, write_ranking
     from harness.archive.missing import MissingWork, last_unfinished, missing_of, redacted_of
     from harness.archive.page_folder import PageFolder, opened_pages, page_name, remove_pages
     from harness.archive.rankings import RankingFile
@@ -55,9 +58,11 @@ else:
             "comparison_records": "ComparisonHead ComparisonInfo",
             "comparison_store": "ComparisonStore ComparisonWriter",
             "folder_reader": "FolderReader",
-            "layout": "ASIDE Archived append_label find_archived find_run linked_runs "
+            "folder_store": "segment_names",
+            "layout": "ASIDE LABELS Archived append_label find_archived find_run linked_runs "
             "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
+            "merging": "at_rest copy_records make_merged_run refuse_damage write_ranking",
             "missing": "MissingWork last_unfinished missing_of redacted_of",
             "page_folder": "PageFolder opened_pages page_name remove_pages",
             "rankings": "RankingFile",
@@ -80,6 +85,7 @@ else:
 
 __all__ = [
     "ASIDE",
+    "LABELS",
     "Archived",
     "Attestation",
     "Blobs",
@@ -105,11 +111,13 @@ __all__ = [
     "VerdictFolder",
     "VerdictStore",
     "append_label",
+    "at_rest",
     "attest",
     "attest_addresses",
     "attestation_of",
     "checked",
     "comparison_findings",
+    "copy_records",
     "find_archived",
     "find_run",
     "findings",
@@ -118,6 +126,7 @@ __all__ = [
     "list_archived",
     "list_comparisons",
     "list_runs",
+    "make_merged_run",
     "missing_of",
     "move_aside",
     "new_run_id",
@@ -125,11 +134,14 @@ __all__ = [
     "page_name",
     "recorded_settings",
     "redacted_of",
+    "refuse_damage",
     "remove_pages",
     "schema_of",
     "schemas",
+    "segment_names",
     "state_of",
     "state_of_comparison",
     "withdraw",
     "write_file",
+    "write_ranking",
 ]

@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -19,7 +21,7 @@ from harness.archive.group_commit import GroupCommit
 from harness.archive.layout import LOCK
 from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.result_writer import ResultWriter
-from harness.archive.run_files import files_in, remove_strange, sync_folder
+from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored
@@ -56,14 +58,7 @@ class FolderStore(Generic[ReaderT]):
         self._made_runs_dir = False
         self._at = at
         self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
-        self._lock = FileLock(folder / LOCK, mode=0o600, thread_local=False)  # another thread may close the folder
-        try:
-            remove_strange(folder, folder / LOCK)
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
-        except OSError as exc:
-            raise CannotWrite(f"cannot write to {folder}: {exc.strerror}") from None
+        self._lock = lock_folder(folder)
         self._appenders: dict[str, Appender] = {}
         self._group_commit = GroupCommit(self._sync)
         self._results: ResultWriter[Any, Any] | None = None
@@ -167,6 +162,22 @@ class FolderStore(Generic[ReaderT]):
         return self._appenders[name]
 
 
+def lock_folder(folder: Path) -> FileLock:
+    """Lock a folder of the archive for one writer, and return the lock.
+
+    Raises ArchiveLocked if another process writes to it, CannotWrite for a folder that is read-only.
+    """
+    lock = FileLock(folder / LOCK, mode=0o600, thread_local=False)  # another thread may close the folder
+    try:
+        remove_strange(folder, folder / LOCK)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ArchiveLocked(f"{folder} is in use by another harness process; wait for it or stop it") from None
+    except OSError as exc:
+        raise CannotWrite(f"cannot write to {folder}: {exc.strerror}") from None
+    return lock
+
+
 def begin_segment(folder: Path, at: datetime, head: Mapping[str, Any]) -> Appender:
     """Begin a file of this writer's, with its header, in a folder of records. Raises OSError, ArchiveDamaged."""
     appender = Appender(_new_segment(folder, at))
@@ -178,9 +189,9 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
     """Make the folder RUNS/ID with its file `name`, and return whether RUNS was made for it.
 
     It is made under a dot-name, with the file inside and what `fill` puts there, and then renamed: no half folder
-    exists. Raises UsageError where it cannot be written.
+    exists. Raises UsageError where it cannot be written, and what `fill` raises.
     """
-    runs_dir, part = target.parent, target.with_name(f".{target.name}")
+    runs_dir, part = target.parent, target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     is_first = not runs_dir.exists()
     try:
         runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,7 +204,10 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
         sync_folder(part)
         part.rename(target)
         sync_folder(runs_dir)
-    except OSError as exc:
+    except BaseException as exc:
+        shutil.rmtree(part, ignore_errors=True)
+        if not isinstance(exc, OSError):
+            raise
         raise UsageError(
             f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
         ) from exc
@@ -212,4 +226,13 @@ def _new_segment(folder: Path, at: datetime) -> Path:
         stamp = f"{digits[:8]}T{digits[8:]}"
     if len(stamp) > _STAMP_LENGTH:
         raise ArchiveDamaged(f"{folder}: no name of a file comes after {last}; rename that file")
-    return folder / f"{stamp}-{os.getpid()}-{threading.get_native_id()}.jsonl"
+    return folder / _segment_name(stamp)
+
+
+def segment_names(at: datetime) -> Iterator[str]:
+    """Yield names of segments, each of which comes after the one before."""
+    return (_segment_name(f"{at + timedelta(microseconds=number):{_STAMP}}") for number in count())
+
+
+def _segment_name(stamp: str) -> str:
+    return f"{stamp}-{os.getpid()}-{threading.get_native_id()}{RECORDS}"

@@ -1,7 +1,8 @@
 """Where things are in `runs/`, how a run is named, and which run or comparison the user's word names."""
 
 import hashlib
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,7 +27,8 @@ LABELS = "labels.jsonl"
 """Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
 _KINDS: dict[str, Literal["run", "comparison"]] = {RUN_FILE: "run", COMPARISON_FILE: "comparison"}
 """What the file of a folder makes the folder; the first one counts."""
-_TIME = len("20260721T140320")
+_TIME = re.compile(r"[0-9]{8}T[0-9]{6}")
+_TIME_LENGTH = len("20260721T140320")
 
 
 class Archived(NamedTuple):
@@ -50,7 +52,7 @@ def list_archived(runs_dir: Path) -> list[Archived]:
     """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
     files, _ = _listed(runs_dir)
     # a name holds the time to the second, and two runs may begin in the same second
-    ordered = sorted(files, key=lambda p: (p.name[:_TIME], files[p].time_ns, p.name))
+    ordered = sorted(files, key=lambda p: (_begun(p.name, files[p].time_ns), files[p].time_ns, p.name))
     return [Archived(folder, _KINDS[files[folder].name]) for folder in ordered]
 
 
@@ -129,6 +131,13 @@ def read_labels(folder: Path) -> str | None:
 def append_label(folder: Path, line: str) -> None:
     """Append a line to a run's file of labels. Raises CannotWrite, ArchiveDamaged if no plain file stands there."""
     append_to_file(folder / LABELS, line)
+
+
+def _begun(name: str, time_ns: int) -> str:
+    """Return when a run began, to the second: as its name says, or else as its file says."""
+    if _TIME.match(name):
+        return name[:_TIME_LENGTH]
+    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}"
 
 
 def _kind_of(folder: Path) -> Literal["run", "comparison"] | None:

@@ -25,6 +25,7 @@ _COMMANDS = {
     "compare": "compare",
     "gate": "gate",
     "replay": "replay",
+    "merge": "merge",
     "import": "import_",
     "export": "export",
     "show": "show",

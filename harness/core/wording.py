@@ -33,6 +33,7 @@ _ARGUMENTS = _SWITCHES | {
     "agent",
     "config",
     "deadline",
+    "output",
     "pairs",
     "ports",
     "ranking",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.pipeline.labelling import BlindPair, blind_pairs
     from harness.pipeline.lent_profile import refuse_profile, with_profile
     from harness.pipeline.meeting import with_meeting
+    from harness.pipeline.merging.merge import merge_runs
     from harness.pipeline.plan import (
         JudgingPlan,
         NamedAddresses,
@@ -70,6 +71,7 @@ else:
             "import_run": "import_trajectories",
             "lent_profile": "refuse_profile with_profile",
             "meeting": "with_meeting",
+            "merging.merge": "merge_runs",
             "plan": "JudgingPlan NamedAddresses Prepared RescoreOptions changed_settings describe_calls "
             "places_of_begun prepare",
             "quote": "Quote quote_rescoring",
@@ -121,6 +123,7 @@ __all__ = [
     "foretell_gate",
     "import_trajectories",
     "member_keys",
+    "merge_runs",
     "open_engine",
     "open_judge",
     "open_judge_models",

@@ -10,7 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
-    from harness.ranking.ceiling import CEILING_FROM, ceiling_note, share_at_ends
+    from harness.ranking.ceiling import CEILING_FROM, ceiling_note, share_at_ends, without_ceiling_note
     from harness.ranking.comparisons import Comparisons, Fit
     from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude
     from harness.ranking.curve.designs import CurveDesign, designs
@@ -65,7 +65,7 @@ else:
         __name__,
         {
             "bracket": "seeded_order",
-            "ceiling": "CEILING_FROM ceiling_note share_at_ends",
+            "ceiling": "CEILING_FROM ceiling_note share_at_ends without_ceiling_note",
             "comparisons": "Comparisons Fit",
             "conclusions": "Conclusion Rule comparisons_of conclude",
             "curve.designs": "CurveDesign designs",
@@ -187,4 +187,5 @@ __all__ = [
     "tau_b",
     "verdict_curve",
     "verdict_scores",
+    "without_ceiling_note",
 ]

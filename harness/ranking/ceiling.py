@@ -8,6 +8,7 @@ from harness.ranking.comparisons import Comparisons
 
 CEILING_FROM = 0.25
 """Share of scores at the ends of the scale from which intervals are too narrow (docs/estimators.md)."""
+_BEGINNING = "ceiling: "
 _LOWEST, _HIGHEST = 0.0, 10.0
 
 
@@ -23,4 +24,9 @@ def ceiling_note(at_ends: float) -> str | None:
     if at_ends < CEILING_FROM:
         return None
     share = f"{100 * at_ends:.0f} % of the judge's scores stand at an end of the scale"
-    return f"ceiling: {share}, so the intervals of this ranking are too narrow"
+    return f"{_BEGINNING}{share}, so the intervals of this ranking are too narrow"
+
+
+def without_ceiling_note(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return notes without what an earlier telling of the ranking said of such a judge."""
+    return tuple(note for note in notes if not note.startswith(_BEGINNING))

@@ -22,6 +22,7 @@ from harness.ranking import (
     prior_of,
     stack_classes,
     standings_of,
+    without_ceiling_note,
 )
 from harness.tournament.group import Rules
 from harness.tournament.judge_noise import judge_noise
@@ -68,7 +69,8 @@ def _settled(some: Sequence[GroupRanking], judge: LearntJudge, rules: Rules) -> 
         alone = last if len(of) == 1 else ()
         anew = _told_anew(ranking, [_conclude(ranking, members, next(fits), alone) for members in of], last)
         note = ceiling_note(judge.at_ends) if of else None
-        yield anew.model_copy(update={"notes": (*anew.notes, note)}) if note else anew
+        notes = without_ceiling_note(anew.notes)
+        yield anew.model_copy(update={"notes": (*notes, note) if note else notes})
 
 
 def _conclude(ranking: GroupRanking, members: Sequence[int], fit: Fit, last: Sequence[int]) -> Conclusion:

@@ -1,0 +1,108 @@
+"""One run out of several: the files of records are copied line by line, and then the whole is checked.
+
+A file of records has one writer, so files of several runs can stand beside each other. Rankings are not copied: of each
+ranking that all runs have, one file is written.
+"""
+
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedWriter
+from pathlib import Path
+
+from harness.archive.folder_store import lock_folder, make_folder
+from harness.archive.layout import RUN_FILE, SEGMENTS
+from harness.archive.lines import disk_errors
+from harness.archive.raw_lines import raw_lines
+from harness.archive.run_files import create_file, files_in, open_file
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RankingWriter
+from harness.archive.typed_records import RankingHead
+from harness.archive.validation import findings
+from harness.core.errors import ArchiveDamaged, CannotWrite
+from harness.core.rankings import GroupRanking
+
+_COPIED = [segment for segment in SEGMENTS if segment != "rankings"]
+
+
+@contextmanager
+def at_rest(run: Path) -> Generator[None]:
+    """Keep every writer out of a run meanwhile; one that nobody can write to here needs no lock.
+
+    Raises ArchiveLocked if another process writes to the run.
+    """
+    try:
+        lock = lock_folder(run)
+    except CannotWrite:
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def make_merged_run(target: Path, info: RunInfo, fill: Callable[[Path], None]) -> None:
+    """Make the folder of a run, with what `fill` puts there, whole or not at all.
+
+    Raises UsageError where it cannot be written, and what `fill` raises.
+    """
+    make_folder(target, RUN_FILE, info.model_dump_json(indent=1), fill)
+
+
+def copy_records(run: Path, target: Path, names: Iterator[str]) -> dict[Path, Path]:
+    """Copy the files of records of a run, rankings aside, into another folder, each under the next of `names`.
+
+    Return which file is a copy of which. A torn last line is left out: it never counted. Raises ArchiveDamaged for a
+    line that is none, and for what is no plain file; CannotWrite.
+    """
+    copies: dict[Path, Path] = {}
+    for segment in _COPIED:
+        for path in files_in(run / segment):
+            copy = target / segment / next(names)
+            with disk_errors(target.parent):
+                _copy_lines(path, copy)
+            copies[copy] = path
+    return copies
+
+
+def _copy_lines(path: Path, copy: Path) -> None:
+    with open_file(path) as lines, BufferedWriter(create_file(copy)) as file:
+        for line in raw_lines(lines):
+            if line.fault:
+                raise ArchiveDamaged(f"{path}:{line.number}: {line.fault}")
+            if not line.torn:
+                file.write(line.data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_ranking(target: Path, head: RankingHead, groups: Iterable[GroupRanking]) -> Path:
+    """Write a whole ranking into the folder of a run, and return its file. Raises CannotWrite."""
+    path = target / "rankings" / f"{head.id}.jsonl"
+    writer = RankingWriter(path, head)
+    try:
+        for group in groups:
+            writer.add(group)
+        writer.finish()
+    finally:
+        writer.close()
+    return path
+
+
+def refuse_damage(
+    folder: Path,
+    parts_of: Callable[[str], Iterable[str]],
+    copies: Mapping[Path, Path],
+    line_in: Callable[[Path, int | None], str],
+) -> None:
+    """Check every record of a run, and what it refers to. Raises ArchiveDamaged naming the file that was copied.
+
+    `line_in` names the place where a line of a ranking, which is no copy, comes from.
+    """
+    for finding in findings(folder, parts_of):
+        if finding.kind == "damage":
+            line = f":{finding.line}" if finding.line else ""
+            source = copies.get(finding.path)
+            place = f"{source}{line}" if source else line_in(finding.path, finding.line)
+            raise ArchiveDamaged(f"{place}: {finding.reason}")

@@ -1,0 +1,1 @@
+"""One run out of several runs of one agent, settings, judge and rubric."""

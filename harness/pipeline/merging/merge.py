@@ -1,0 +1,179 @@
+"""The story of a merge: compare the runs, copy their records, join their rankings, check the whole, say whose it is."""
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from harness.archive import (
+    LABELS,
+    Attestation,
+    Blobs,
+    RunInfo,
+    RunReader,
+    attest,
+    attestation_of,
+    make_merged_run,
+    missing_of,
+    new_run_id,
+    refuse_damage,
+    segment_names,
+    write_file,
+)
+from harness.core.errors import CannotWrite, UsageError, on_a_line
+from harness.core.shards import shard_in
+from harness.core.wording import option
+from harness.pipeline.merging.rankings import JoinedRanking, joined_rankings, write_rankings
+from harness.pipeline.merging.sources import Copying, refuse_unfit
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts import parts
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A run made of several."""
+
+    path: Path
+    queries: int
+    rollouts: int
+    rankings: int
+    """How many rankings all runs had, each now one of all groups."""
+    notes: tuple[str, ...]
+    """What the run lacks that one of the runs had, or might be expected to have."""
+
+
+def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surroundings: Surroundings) -> Merged:
+    """Make one run of several, and name it `to`: a name in `runs_dir`, or a path; None: a new id, as for any run.
+
+    The runs are read and not changed. Raises UsageError for runs that differ in agent, judge, rubric or settings or
+    have a query in common, and for a name that cannot be used or is taken; ArchiveLocked for a run that is being
+    written to; ArchiveDamaged naming file, line and reason; CannotWrite.
+    """
+    at = surroundings.clock()
+    if not folders:
+        raise UsageError("there is no run to merge: name one at least")
+    target = None if to is None else _checked_target(to, runs_dir)
+    refuse_unfit(folders)
+    info = _merged_info(folders, at, target)
+    target = target or runs_dir / info.id
+    filling = _Filling(folders, at)
+    make_merged_run(target, info, filling.fill)
+    notes = [*filling.notes, *_missing_shards(folders), *_attest(folders, target, surroundings)]
+    copied = filling.copied
+    with RunReader(target) as reader:
+        if not missing_of(reader).nothing:
+            notes.append("something is missing of it: `harness resume` does that")
+    return Merged(target, len(copied.queries), copied.rollouts, len(filling.rankings), tuple(notes))
+
+
+class _Filling:
+    """Fills the folder of the new run."""
+
+    copied: Copying
+
+    def __init__(self, folders: Sequence[Path], at: datetime) -> None:
+        self._folders, self._at = folders, at
+        self.rankings: dict[Path, JoinedRanking] = {}
+        self.notes: list[str] = []
+
+    def fill(self, target: Path) -> None:
+        """Copy the runs and check what is there then."""
+        self.copied = copied = Copying(target, segment_names(self._at))
+        for folder in self._folders:
+            copied.add(folder)
+        if copied.labels:
+            write_file(target / LABELS, "".join(copied.labels))
+        self._join_rankings(target)
+        blobs = Blobs(target / "blobs")
+        refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._place_of)
+
+    def _join_rankings(self, target: Path) -> None:
+        if run := self.copied.contradicted:
+            self.notes.append(
+                f"run {on_a_line(run)} holds other verdicts on texts that an earlier run holds, too: the earlier run's "
+                "count, and no ranking was taken over"
+            )
+            return
+        joined, others = joined_rankings(self._folders)
+        self.rankings = write_rankings(target, joined, self._at)
+        if others:
+            names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
+            self.notes.append(f"{len(others)} rankings that not all runs have, or not finished, were left out: {names}")
+
+    def _place_of(self, path: Path, line: int | None) -> str:
+        """Return where a line of a ranking comes from: after the header there is a line a group."""
+        ranking = self.rankings.get(path)
+        if ranking is None or line is None or not 0 <= line - 2 < len(ranking.queries):
+            return str(path.name)
+        return ranking.place_of(line - 2)
+
+
+def _checked_target(to: str, runs_dir: Path) -> Path:
+    target = Path(to) if "/" in to else runs_dir / to
+    if not _NAME.fullmatch(target.name) or target.name == "last":
+        raise UsageError(
+            f"{option('output', to)}: a run's name has letters, digits, - _ and ., begins with a letter or a digit, "
+            "and is not `last`"
+        )
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{option('output', to)}: that is there already; choose another name")
+    return target
+
+
+def _merged_info(folders: Sequence[Path], at: datetime, target: Path | None) -> RunInfo:
+    infos = list(map(_info_of, folders))
+    first = infos[0]
+    settings = {name: value for name, value in first.settings.items() if name != "shard"}
+    if sizes := [size for info in infos if isinstance(size := info.settings.get("n"), int)]:
+        settings["n"] = max(sizes)
+    known = [info.queries for info in infos if info.queries is not None]
+    changes = {
+        "id": target.name if target else new_run_id(first.agent, at, secrets.token_hex(8)),
+        "created_at": at,
+        "settings": settings,
+        "queries": sum(known) if len(known) == len(infos) else None,
+        "accepted": tuple(dict.fromkeys(what for info in infos for what in info.accepted)),
+    }
+    return first.model_copy(update=changes)
+
+
+def _info_of(folder: Path) -> RunInfo:
+    with RunReader(folder) as reader:
+        return reader.info
+
+
+def _missing_shards(folders: Sequence[Path]) -> list[str]:
+    """Return a note on the shards that are not among the runs, where the runs are shards of one number."""
+    words = [word for folder in folders if isinstance(word := _info_of(folder).settings.get("shard"), str)]
+    shards = set(map(shard_in, words))
+    if len(words) < len(folders) or len({shard.of for shard in shards}) != 1:
+        return []
+    of = next(iter(shards)).of
+    missing = [f"{k}/{of}" for k in range(1, of + 1) if k not in {shard.number for shard in shards}]
+    names = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+    return [f"no run of shard {names} is among them (a shard without a query has no run)"] if missing else []
+
+
+def _attest(folders: Sequence[Path], target: Path, surroundings: Surroundings) -> list[str]:
+    """Write down that the run was made here, if all of its parts were. Return a note where not."""
+    environ = surroundings.environ
+    records: list[Attestation | None] = []
+    for folder in folders:
+        with RunReader(folder) as reader:
+            records.append(attestation_of(reader, environ))
+    made_here = [record for record in records if record]
+    if len(made_here) < len(records):
+        return ["not all of the runs were made here: `resume` and `rescore` will ask where keys may go"]
+    first, addresses = made_here[0], [address for record in made_here for address in record.addresses]
+    agents = {(record.agent_word, record.agent_file, record.here) for record in made_here}
+    word, file, here = next(iter(agents)) if len(agents) == 1 else (first.agent_word, None, None)
+    with RunReader(target) as reader:
+        try:
+            attest(reader, environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+        except CannotWrite as exc:
+            return [f"{exc}; `resume` and `rescore` of this run will ask where keys may go"]
+    return []
