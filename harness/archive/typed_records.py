@@ -5,7 +5,7 @@ validates what an archive holds (tests/test_architecture.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
@@ -187,7 +187,7 @@ def recorded_settings(values: Mapping[str, JsonValue], where: object) -> Setting
             profile_in(settings.judge_profile, "judge_profile")  # a word for a file or a run is never looked up
     except (UsageError, RecursionError) as exc:
         raise damaged(where, f"its settings cannot be used: {exc}") from None
-    return settings
+    return replace(settings, engine="local", ray_address=None)  # no archive says where code runs
 
 
 def damaged(where: object, reason: str) -> ArchiveDamaged:

@@ -61,6 +61,7 @@ class NamedNow:
     *("max_cost", "prices", "price_by_name", "concurrency", "judge_concurrency", "max_unjudged"),
     default="the run's own",
 )
+@options.setting_options("engine", "ray_address")
 @options.setting_options("instructions", default="the text that the run holds")
 @options.setting_options("approve", default="the run's own, then the agent file's approve()")
 @options.setting_option("runs_dir")

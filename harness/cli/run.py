@@ -18,7 +18,7 @@ from harness.core.errors import ExitCode, quoted
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *options.RANKING_SETTINGS,
-    *("show_instructions", "concurrency", "judge_concurrency", "max_unjudged"),
+    *("show_instructions", "concurrency", "judge_concurrency", "max_unjudged", "engine", "ray_address"),
     *("timeout", "judge_timeout", "request_timeout"),
     *("give_up", "grace", "retries", "repairs", "max_turns", "approve"),
     *(

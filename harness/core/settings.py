@@ -239,6 +239,17 @@ class Settings:
             above=0,
         ),
     ] = 256.0
+    engine: Annotated[
+        Literal["local", "ray"], Setting("Run the agent in this process, or in workers of a Ray cluster.")
+    ] = "local"
+    ray_address: Annotated[
+        str | None,
+        Setting(
+            "The Ray cluster that `--engine ray` connects to.",
+            default_text="RAY_ADDRESS, else the CPUs of this machine",
+            metavar="ADDRESS",
+        ),
+    ] = None
     timeout: Annotated[
         float,
         Setting("Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0),
@@ -340,13 +351,15 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
+_OF_ONE_COMMAND = ("engine", "ray_address")
+"""Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged")
 """Settings that are written down only where they are used."""
 
 
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
-    plain = {name: _json(getattr(settings, name)) for name in SETTINGS}
+    plain = {name: _json(getattr(settings, name)) for name in SETTINGS if name not in _OF_ONE_COMMAND}
     for name in (name for name in _ADDED_LATER if getattr(settings, name) == SETTINGS[name].default):
         del plain[name]  # what is written of a run that does not use a setting is as it was before there was one
     return plain | {name: _without_each(plain[name]) for name in ADDRESSES}

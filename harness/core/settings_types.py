@@ -94,6 +94,10 @@ class CommonSettings(TypedDict, total=False):
     max_unjudged: float
     """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
     0]"""
+    engine: Literal["local", "ray"]
+    """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
+    ray_address: str | None
+    """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""
     timeout: float
     """Seconds that a rollout may take; waits for a rate limit do not count. [default: 300; above 0]"""
     request_timeout: float
@@ -267,3 +271,7 @@ class ResumeSettings(TypedDict, total=False):
     max_unjudged: float
     """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
     0]"""
+    engine: Literal["local", "ray"]
+    """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
+    ray_address: str | None
+    """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""

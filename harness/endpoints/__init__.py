@@ -28,7 +28,7 @@ from harness.endpoints.costs import (
 )
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
-from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.gate import Gate, GateLesson, Gates, Patience
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList, price_list
 from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
 from harness.endpoints.reply_tokens import ReplyTokens
@@ -58,6 +58,7 @@ __all__ = [
     "FirstAlone",
     "FromAfar",
     "Gate",
+    "GateLesson",
     "Gates",
     "Patience",
     "PriceList",

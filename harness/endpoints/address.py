@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings, without_credentials
 from harness.core.wording import option
 from harness.endpoints.base_url import checked_base_url
-from harness.endpoints.credentials import AGENT_URL, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
+from harness.endpoints.credentials import AGENT_URL, NO_KEY, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
 
 OPENAI_HOST = "api.openai.com"
 AGENT_KEY = "OPENAI_API_KEY"
@@ -52,6 +52,11 @@ class Endpoint(BaseModel):
     def url(self) -> str:
         """The address that requests go to."""
         return self.base_url or OPENAI_URL
+
+    @property
+    def has_key(self) -> bool:
+        """Whether requests go with a key that the user set."""
+        return self.key.get_secret_value() != NO_KEY
 
     @property
     def host(self) -> str:

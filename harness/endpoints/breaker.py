@@ -28,9 +28,18 @@ class EndpointDown(Exception):
 class Breaker:
     """Counts failures without a reply between. While it is open, calls wait for one, in any event loop."""
 
-    def __init__(self, name: str, give_up_s: float, note: Callable[[str], None]) -> None:
-        """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read."""
-        self._name, self._give_up_s, self._note = name, give_up_s, note
+    def __init__(
+        self,
+        name: str,
+        give_up_s: float,
+        note: Callable[[str], None],
+        on_end: Callable[[str, FailureKind], None] = lambda _why, _kind: None,
+    ) -> None:
+        """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read.
+
+        `on_end` hears why the endpoint is given up, and what the calls fail with from then on.
+        """
+        self._name, self._give_up_s, self._note, self._on_end = name, give_up_s, note, on_end
         self._failures = 0
         self._failing_since: float | None = None
         self._replied_at = -math.inf
@@ -133,12 +142,18 @@ class Breaker:
         limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
         self._end(f"{self._name} answered with {limits}; {advice}", "api")
 
-    def _end(self, given_up: str, kind: FailureKind) -> None:
+    def end(self, given_up: str, kind: FailureKind) -> None:
+        """Ask nothing more of the endpoint: another process gave it up, and has said so."""
         with self._lock:
             if not self.given_up:
                 self.given_up, self._kind = given_up, kind
-                self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
             self._change()
+
+    def _end(self, given_up: str, kind: FailureKind) -> None:
+        if not self.given_up:
+            self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
+            self._on_end(given_up, kind)
+        self.end(given_up, kind)
 
     def _change(self) -> None:
         changed, self._changed = self._changed, LoopsEvent()

@@ -20,7 +20,7 @@ AGENT_URL = "OPENAI_BASE_URL"
 CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"
 """Headers that the openai client adds to every request: they may hold a gateway's key."""
 _ADDRESSES = (AGENT_URL, "HARNESS_BASE_URL", "HARNESS_JUDGE_BASE_URL")
-_NO_KEY = "none"
+NO_KEY = "none"
 """Sent where no key is set: local servers take any word."""
 
 
@@ -87,7 +87,7 @@ class Credentials:
         """
         key = key_in(self.environ, variable) if variable else None
         if self.may_go_to(url):
-            return SecretStr(key or _NO_KEY)
+            return SecretStr(key or NO_KEY)
         secret = variable if key else CUSTOM_HEADERS if self.environ.get(CUSTOM_HEADERS) else None
         if secret and not self.withheld:
             shown = str(without_credentials(url))
@@ -95,7 +95,7 @@ class Credentials:
                 f"{secret} would go to {shown}, which the run's archive names and nobody else: to send it there, add "
                 f"{joined(flag, shlex.quote(shown))}, or {switch('trust_archive')} for all addresses of the run"
             )
-        return SecretStr(_NO_KEY)
+        return SecretStr(NO_KEY)
 
 
 def key_in(environ: Mapping[str, str], variable: str) -> str | None:

@@ -12,6 +12,7 @@ import httpx2
 import openai
 
 from harness.core.progress import Progress, Silent
+from harness.core.records import FailureKind
 from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
@@ -37,6 +38,20 @@ class Patience:
     """For any reply at all (--give-up)."""
 
 
+@dataclass(frozen=True)
+class GateLesson:
+    """What a gate has learnt of its endpoint that holds for the calls of other processes, too."""
+
+    endpoint: str
+    """The name of the gate's endpoint."""
+    pause_s: float = 0.0
+    """For so many seconds from now on no call is to go, because of a 429."""
+    given_up: str | None = None
+    """Why nothing more is asked of the endpoint."""
+    kind: FailureKind = "network"
+    """What calls fail with that are not made any more."""
+
+
 class Gate:
     """Lets calls in as fast as the endpoint takes them; while the endpoint is down, one call tries and the others wait.
 
@@ -47,9 +62,11 @@ class Gate:
     def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
         """Open the gate of the endpoint `name`; `progress` hears what the user should know while the work goes on."""
         self.patience = patience
-        self._name, self._progress, self._waiting = name, progress, 0
-        self._pace = Pace(rng)
-        self._breaker = Breaker(name, patience.give_up_s, progress.note)
+        self.name, self._progress, self._waiting = name, progress, 0
+        self.tell: Callable[[GateLesson], None] = lambda _: None
+        """Hears what the gate learns, so that it can be passed on to other processes."""
+        self._pace = Pace(rng, lambda pause_s: self.tell(GateLesson(name, pause_s)))
+        self._breaker = Breaker(name, patience.give_up_s, progress.note, self._tell_end)
         self._replied_at: float | None = None
         self._lock = threading.Lock()
         self.last_error: str | None = None
@@ -90,7 +107,7 @@ class Gate:
             try:
                 return await self._attempt(call, clock)
             except openai.RateLimitError as exc:
-                self.last_error = trouble_of(exc, self._name)
+                self.last_error = trouble_of(exc, self.name)
                 left_s = self._patience_left_s(began)
                 if is_quota(exc):
                     raise
@@ -116,7 +133,7 @@ class Gate:
                 return reply
             raise openai.APITimeoutError(_NO_REQUEST)
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
-            self.last_error = trouble_of(exc, self._name)
+            self.last_error = trouble_of(exc, self.name)
             self._breaker.failed(_short(exc), sent_at)
             if self.given_up:
                 self._pace.end()
@@ -128,6 +145,17 @@ class Gate:
             if clock.passed:
                 self._breaker.failed("no reply in time", sent_at)
             raise
+
+    def learn(self, lesson: GateLesson) -> None:
+        """Go by what the gate of another process learnt of the same endpoint; it is passed on to nobody."""
+        if lesson.given_up:
+            self._breaker.end(lesson.given_up, lesson.kind)
+            self._pace.end()
+        elif lesson.pause_s > 0:
+            self._pace.pause(lesson.pause_s)
+
+    def _tell_end(self, given_up: str, kind: FailureKind) -> None:
+        self.tell(GateLesson(self.name, given_up=given_up, kind=kind))
 
     def retried(self) -> None:
         """Note that a call failed and is made again."""
@@ -157,7 +185,7 @@ class Gate:
     def _count_waiting(self, more: int) -> None:
         with self._lock:
             self._waiting += more
-            self._progress.waiting(self._name, self._waiting)
+            self._progress.waiting(self.name, self._waiting)
 
     @property
     def _attempt_s(self) -> float:
@@ -183,6 +211,7 @@ class Gates:
         """Make each gate when it is first asked for."""
         self._progress = progress
         self._gates: dict[tuple[str, str, str], Gate] = {}
+        self._tell: Callable[[GateLesson], None] = lambda _: None
 
     @property
     def given_up(self) -> str | None:
@@ -203,7 +232,24 @@ class Gates:
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
         name = endpoint.host if endpoint else "the agent's own model"
         name = f"{name} ({tier})" if tier else name
-        return self._gates.setdefault(place, Gate(name, patience, rng, self._progress))
+        gate = self._gates.get(place)
+        if gate is None:
+            gate = self._gates[place] = Gate(name, patience, rng, self._progress)
+            gate.tell = self._told
+        return gate
+
+    def pass_on(self, tell: Callable[[GateLesson], None]) -> None:
+        """Have `tell` called with all that any gate learns from now on; it may be called in any thread."""
+        self._tell = tell
+
+    def _told(self, lesson: GateLesson) -> None:
+        self._tell(lesson)
+
+    def learn(self, lesson: GateLesson) -> None:
+        """Have the gates of the lesson's endpoint go by it."""
+        for gate in self._gates.values():
+            if gate.name == lesson.endpoint:
+                gate.learn(lesson)
 
 
 def _short(error: openai.OpenAIError) -> str:

@@ -9,7 +9,7 @@ the old rate is tried again: 429s that come at any pace must not slow the calls 
 import random
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import anyio
@@ -42,9 +42,9 @@ _FASTEST = 1000.0
 class Pace:
     """The pace of all calls to one endpoint, of all event loops. Without a 429 a call waits for nothing."""
 
-    def __init__(self, rng: random.Random) -> None:
-        """Begin without a limit; `rng` spreads the pauses."""
-        self._rng = rng
+    def __init__(self, rng: random.Random, on_pause: Callable[[float], None] = lambda _: None) -> None:
+        """Begin without a limit; `rng` spreads the pauses. `on_pause` hears for how many seconds all calls pause."""
+        self._rng, self._on_pause = rng, on_pause
         self._rate: float | None = None
         self._gain: float | None = None
         """Calls a second by which the rate grows in a second; None while it doubles."""
@@ -173,8 +173,14 @@ class Pace:
             raised = self._rate + (_DOUBLING if self._gain is None else self._gain / self._rate)
             self._rate = raised if raised < _FASTEST else None
 
+    def pause(self, pause_s: float) -> None:
+        """Let no call go for so long: another process was told to wait."""
+        with self._lock:
+            self._next_at = max(self._next_at, anyio.current_time() + pause_s * self._rng.uniform(1.0, 1.1))
+
     def _put_off(self, now: float, pause_s: float) -> None:
         self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))
+        self._on_pause(pause_s)
 
 
 def room_left(headers: Mapping[str, str]) -> float | None:

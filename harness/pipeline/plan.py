@@ -22,6 +22,7 @@ from harness.endpoints import (
 )
 from harness.pipeline.costs import agent_cost, check_prices, judge_cost
 from harness.pipeline.lent_profile import with_profile
+from harness.pipeline.ray_engine import check_engine
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of_run
 from harness.pipeline.trust import Trust, as_in_run_json
@@ -78,6 +79,7 @@ class Prepared(JudgingPlan):
 
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
     """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
+    check_engine(settings)
     settings, rubric = rubric_of_run(loaded, settings)
     redactor_of(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)

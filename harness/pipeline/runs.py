@@ -37,6 +37,7 @@ from harness.pipeline.plan import (
 )
 from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
+from harness.pipeline.ray_engine import check_engine
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
@@ -135,6 +136,7 @@ async def resume_run(
         urls = named.base_url, named.judge_base_url
         trust = trust_in(before, surroundings.environ, *urls, trust_archive=trust_archive)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
+    check_engine(plan.settings)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None

@@ -37,6 +37,7 @@ from harness.judging import (
     Rubric,
     VerdictCache,
 )
+from harness.pipeline import ray_engine
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.surroundings import Surroundings
@@ -46,6 +47,7 @@ from harness.rollouts import (
     LoopModels,
     LoopWatch,
     ModelSource,
+    RolloutMaker,
     RolloutsHere,
     RunContext,
     connect,
@@ -112,10 +114,14 @@ async def open_engine(
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
+        maker: RolloutMaker = RolloutsHere(run_context)
+        if settings.engine == "ray":
+            on_ray = ray_engine.open_rollouts_on_ray(spec, run_context, surroundings)
+            maker = await connections.enter_async_context(on_ray)
         connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
         connections.enter_context(LoopWatch(surroundings.progress.note))
         first_call = FirstCall(surroundings.deadline.alone_s)
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, RolloutsHere(run_context))
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.rollouts.hosted_tools import check_tools
     from harness.rollouts.loading import LoadedAgent, NoSuchAgent, from_object, is_plain_name, load_agent
     from harness.rollouts.loop_watch import LoopWatch
-    from harness.rollouts.maker import RolloutsHere
+    from harness.rollouts.maker import BegunRollout, RolloutMaker, RolloutsHere, record_lost
     from harness.rollouts.models import RecordedProvider, has_own_model, provider_for, recorded
     from harness.rollouts.nested import LoopModels
     from harness.rollouts.raw import RawCall, parts, unpack
@@ -46,7 +46,7 @@ else:
             "agent_folders": "agent_files",
             "loading": "LoadedAgent NoSuchAgent from_object is_plain_name load_agent",
             "loop_watch": "LoopWatch",
-            "maker": "RolloutsHere",
+            "maker": "BegunRollout RolloutMaker RolloutsHere record_lost",
             "models": "RecordedProvider has_own_model provider_for recorded",
             "nested": "LoopModels",
             "raw": "RawCall parts unpack",
@@ -62,6 +62,7 @@ else:
 __all__ = [
     "UNWATCHED",
     "AgentEnv",
+    "BegunRollout",
     "ChosenApprover",
     "Divergence",
     "Engine",
@@ -79,6 +80,7 @@ __all__ = [
     "Recorder",
     "ReplayOptions",
     "Replayed",
+    "RolloutMaker",
     "RolloutsHere",
     "RunContext",
     "agent_files",
@@ -94,6 +96,7 @@ __all__ = [
     "parts",
     "provider_for",
     "reachable",
+    "record_lost",
     "recorded",
     "replay_rollout",
     "sdk_in_hand",

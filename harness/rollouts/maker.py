@@ -88,6 +88,13 @@ class RolloutsHere:
             raise refusal from outcome.error
 
 
+def record_lost(run_context: RunContext, query: Query, index: int, message: str) -> Rollout:
+    """Keep a rollout of which nothing came back, and return its record."""
+    recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
+    attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+    return attempt.record(AgentOutcome(failure=Failure(kind="internal", type="WorkerLost", message=message)))
+
+
 def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
     """Return what has this thread's event loop call `function`, from whatever thread it is called itself."""
     thread, loop = threading.get_ident(), asyncio.get_running_loop()

@@ -63,6 +63,7 @@ WITHOUT = {
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template
     "rubric check research": ALWAYS_HEAVY,
+    "run --offline -n 2 -q": "ray scipy",  # only --engine ray loads Ray
     "agents": "numpy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
 }
 

@@ -1,0 +1,245 @@
+"""Rollouts on Ray: the same run as in one process, whatever becomes of the workers."""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from harness import pipeline
+from harness.archive import RunReader
+from harness.core.errors import UsageError
+from harness.core.progress import Silent
+from harness.core.settings_sources import load
+from harness.formats.queries import query_from
+from harness.rollouts import load_agent
+from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
+from tests.nursery import Nursery
+from tests.pipeline.strangers import machine
+
+ray: Any = pytest.importorskip("ray")
+
+pytestmark = pytest.mark.process
+
+QUERIES = [query_from(f"Question {number}?") for number in range(6)]
+N = 3
+AGENT = """
+import os
+from pathlib import Path
+from agents import Agent, function_tool
+
+@function_tool
+def search(query: str) -> str:
+    return "found " + query
+
+agent = Agent(name="mine", instructions="Answer.", model="m", tools=[search])
+
+def before_rollout(query, context):
+    (Path(__file__).parent / "pids" / str(os.getpid())).touch()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Ray with two workers; its environment holds no key."""
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 * 2**20, **quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    (tmp_path / "pids").mkdir()
+    file = tmp_path / "mine.py"
+    file.write_text(AGENT)
+    return file
+
+
+def by_seed(seen: Seen) -> Say:
+    """Search, then give the answer that this query and seed always get."""
+    if not seen.tool_outputs:
+        return Say(calls=(("search", {"query": "languages"}),))
+    drawn = hashlib.sha256(f"{seen.user}/{seen.body['seed']}".encode()).hexdigest()
+    return Say(f"Answer {drawn}.")
+
+
+class Deterministic(FakeEndpoint):
+    """Replies whose ids, too, depend on the request alone."""
+
+    def answer(self, seen: Seen) -> Any:
+        answer = super().answer(seen)
+        if not answer or answer[0] != 200 or isinstance(answer[1], str):
+            return answer
+        number = int(hashlib.sha256(json.dumps(seen.body, sort_keys=True).encode()).hexdigest()[:8], 16)
+        text = json.dumps(answer[1])
+        old = str(answer[1]["id"]).rpartition("-")[2]
+        return 200, text.replace(f"call_{old}_", f"call_{number}_").replace(f'-{old}"', f'-{number}"'), {}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeEndpoint]:
+    with Deterministic(by_seed).serving() as served:
+        yield served
+
+
+def environ_of(tmp_path: Path) -> dict[str, str]:
+    return machine(tmp_path)
+
+
+async def made(
+    agent: Path, server: FakeEndpoint, environ: dict[str, str], around: pipeline.Surroundings | None = None, **more: Any
+) -> Path:
+    at = {"base_url": server.base_url, "n": N, "topology": "anchor", "runs_dir": agent.parent / "runs"}
+    prepared = await pipeline.prepare(load_agent(str(agent), agent.parent), load(at | more), environ)
+    return (await pipeline.run_queries(prepared, QUERIES, around or pipeline.Surroundings(environ))).path
+
+
+def without_times(value: Any) -> Any:
+    passing = {"run", "started_at", "duration_s", "crc", "created_at", "at", "id", "basis"}
+    if isinstance(value, dict):
+        return {name: without_times(item) for name, item in value.items() if name not in passing}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
+
+
+def records(run: Path) -> dict[str, list[str]]:
+    """Return the lines of each kind of file but for times; of texts their hashes."""
+    lines: dict[str, list[str]] = {}
+    for kind in ("queries", "rollouts", "verdicts", "rankings", "blobs"):
+        texts = [line for file in (run / kind).iterdir() for line in file.read_text().splitlines()]
+        lines[kind] = sorted(json.dumps(without_times(json.loads(text)), sort_keys=True) for text in texts)
+    return lines
+
+
+def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identically(
+    agent: Path, server: FakeEndpoint, tmp_path: Path
+):
+    environ = environ_of(tmp_path)
+
+    async def both() -> tuple[Path, Path, list[Any]]:
+        on_ray = await made(agent, server, environ, engine="ray")
+        pids = {int(file.name) for file in (tmp_path / "pids").iterdir()}
+        assert os.getpid() not in pids
+        assert len(pids) == 2, "both workers made rollouts"
+        here = await made(agent, server, environ)
+        replayed = [r async for r in pipeline.replay_run(on_ray, load_agent(str(agent), tmp_path), environ)]
+        return on_ray, here, replayed
+
+    on_ray, here, replayed = anyio.run(both)
+    assert records(on_ray) == records(here)
+    assert (on_ray / "run.json").read_text().count("ray") == (here / "run.json").read_text().count("ray")
+    assert [outcome.divergence for outcome in replayed] == [None] * (len(QUERIES) * N)
+
+
+def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight_is_bought_again(
+    agent: Path, tmp_path: Path
+):
+    at_once, notes = 4, list[str]()
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    def kills_at_ten(seen: Seen) -> Reaction:
+        if len(server.of_agent) == 10:
+            victim = min(int(file.name) for file in (tmp_path / "pids").iterdir())
+            os.kill(victim, signal.SIGKILL)
+        return by_seed(seen)
+
+    server = Deterministic(kills_at_ten)
+    environ = environ_of(tmp_path)
+    with server.serving():
+        around = pipeline.Surroundings(environ, progress=Notes())
+        run = anyio.run(lambda: made(agent, server, environ, around, engine="ray", concurrency=at_once))
+    with RunReader(run) as reader:
+        places = [p for of_query in reader.index.rollouts.values() for p in of_query.values()]
+        assert [p.status for p in places] == ["ok"] * (len(QUERIES) * N)
+    finals = [f"{s.user}/{s.body['seed']}" for s in server.of_agent if s.tool_outputs]
+    assert len(set(finals)) == len(QUERIES) * N
+    assert len(finals) - len(set(finals)) <= at_once
+    assert any("worker was lost" in note for note in notes)
+
+
+def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing(agent: Path, tmp_path: Path):
+    def busy(seen: Seen) -> Reaction:
+        if 6 <= len(server.of_agent) < 26:
+            return Refuse(429, "slow down", headers={"retry-after": "0.3"})
+        return by_seed(seen)
+
+    places = set[str]()
+
+    class Waits(Silent):
+        def waiting(self, place: str, calls: int) -> None:
+            places.add(place)
+
+    server, environ = Deterministic(busy), environ_of(tmp_path)
+    around = pipeline.Surroundings(environ, progress=Waits())
+    with server.serving():
+        run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
+    with RunReader(run) as reader:
+        assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
+    assert f"{server.host} (Ray workers)" in places
+
+
+def test_a_worker_without_the_key_refuses_to_begin_and_nothing_is_spent(
+    agent: Path, server: FakeEndpoint, tmp_path: Path
+):
+    environ = environ_of(tmp_path) | {"OPENAI_API_KEY": "sk-only-the-driver-has-it"}
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set in the environment of the Ray worker"):
+        anyio.run(lambda: made(agent, server, environ, engine="ray"))
+    assert not server.requests
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_at_the_workers_key(
+    agent: Path, tmp_path: Path, nursery: Nursery
+):
+    def slow(seen: Seen) -> Say:
+        time.sleep(0.05)
+        return by_seed(seen)
+
+    (tmp_path / "q.txt").write_text("".join(f"{query.text}\n" for query in QUERIES))
+    at_once = 2
+    command = f"--agent {agent} --queries q.txt -n {N} --topology anchor --engine ray -q --concurrency {at_once}"
+    with Deterministic(slow).serving() as server:
+        keys = {"OPENAI_API_KEY": "sk-of-the-environment", "OPENAI_BASE_URL": server.base_url}
+        driver = nursery.start(["run", *command.split()], tmp_path, keys)
+        while len(rollouts_of(tmp_path)) < 4:
+            time.sleep(0.05)
+        os.kill(driver.pid, signal.SIGKILL)
+        kept = rollouts_of(tmp_path)
+        resumed = nursery.wait(nursery.start(["resume", "-q", "--json"], tmp_path, keys))
+        assert resumed.code == 0, resumed.err
+        assert kept < rollouts_of(tmp_path)
+        finals = [f"{s.user}/{s.body['seed']}" for s in server.of_agent if s.tool_outputs]
+        assert len(set(finals)) == len(QUERIES) * N
+        assert len(finals) - len(set(finals)) <= at_once
+        assert {seen.key for seen in server.requests} == {"sk-of-the-environment"}
+        replayed = nursery.wait(nursery.start(["replay"], tmp_path, keys))
+        assert replayed.code == 0, replayed.err
+    assert not [text for text in (tmp_path / "runs").rglob("*") if text.is_file() and b"sk-of" in text.read_bytes()]
+
+
+def rollouts_of(folder: Path) -> set[str]:
+    files = folder.glob("runs/*/rollouts/*.jsonl")
+    return {line for file in files for line in file.read_text().splitlines() if '"kind":"rollout"' in line}
+
+
+def test_without_ray_the_engine_says_what_to_install_and_costs_nothing(
+    agent: Path, server: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"pip install 'arena-harness\[ray\]'"):
+        anyio.run(lambda: made(agent, server, environ_of(tmp_path), engine="ray"))
+    with pytest.raises(UsageError, match=r"--ray-address .* does nothing without --engine ray"):
+        anyio.run(lambda: made(agent, server, environ_of(tmp_path), ray_address="auto"))
+    assert not server.requests
