@@ -8,11 +8,10 @@ import math
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-import anyio
 import openai
 
 from harness.core.errors import Refused
-from harness.core.records import Failure
+from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.endpoints import (
     NO_LIMIT,
@@ -29,10 +28,13 @@ from harness.endpoints import (
     refusal_of,
 )
 from harness.judging.judge import AskFailed, ModelReply, Question
+from harness.judging.places import Places
 from harness.judging.request_bodies import FORMS, Form, body_of, reply_of
 from harness.judging.tiers import TierChoice, tier_refusal
 
 _SAMPLING = {"temperature": 0.0}
+_CACHE_KEY = "prompt_cache_key"
+"""Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""
 
 
 class EndpointAsk:
@@ -58,10 +60,11 @@ class EndpointAsk:
         self._extra = {"extra_body": dict(extra)} if extra else {}
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
-        self._limiter = anyio.CapacityLimiter(limit)
+        self._places = Places(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0
+        self._takes_cache_key = True
         self._refusal: Refused | None = None
 
     @property
@@ -87,7 +90,7 @@ class EndpointAsk:
 
     async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
         with clock.stopped():
-            await self._limiter.acquire()
+            await self._places.take(prompt.beginning)
         try:
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
@@ -102,21 +105,34 @@ class EndpointAsk:
                     )
                 raise self._refusal or AskFailed(failure_of(exc)) from exc
         finally:
-            self._limiter.release()
+            self._places.leave(prompt.beginning)
 
     async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
-        """Send; where the endpoint refuses the temperature or the form, send again without it or in the next form."""
+        """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
         while True:
-            refused = self._refused_settings.of(self._model)
-            sampling = {name: value for name, value in _SAMPLING.items() if name not in refused}
+            options = self._options(prompt)
             try:
-                return await self._send_retrying(prompt, FORMS[self._form], self._extra | sampling, clock)
+                return await self._send_retrying(prompt, FORMS[self._form], self._extra | options, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
                 self._refuse_tier(exc)
-                if not self._refused_settings.learn(self._model, exc, sampling) and not self._has_next_form():
+                learnt = self._refused_settings.learn(self._model, exc, options)
+                if not learnt and not self._may_go_without_cache_key() and not self._has_next_form():
                     raise
+
+    def _options(self, prompt: Question) -> dict[str, Any]:
+        """Return what the model has not refused yet: the temperature, and what its cache is found by."""
+        wished = _SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
+        refused = self._refused_settings.of(self._model)
+        return {name: value for name, value in wished.items() if name not in refused}
+
+    def _may_go_without_cache_key(self) -> bool:
+        """Leave the cache's key out, if no call was answered yet: some endpoints refuse it without naming it."""
+        if self._model in self._first.answered or not self._takes_cache_key:
+            return False
+        self._takes_cache_key = False
+        return True
 
     def _refuse_tier(self, exc: openai.APIError) -> None:
         """Raise Refused where the first call is turned down for its tier."""

@@ -10,6 +10,7 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line
 from harness.core.records import digest
 from harness.core.wording import option
 from harness.judging.list_reply import list_schema
+from harness.judging.places import Beginning
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
 from harness.transcripts import RENDERING, Transcript, rendering_of
@@ -62,6 +63,11 @@ class ListPrompt:
     """Id and transcript, in the order shown."""
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
+
+    @property
+    def beginning(self) -> Beginning:
+        """Prompts of one query begin alike."""
+        return self.about.task.query_id, ""
 
     @property
     def ids(self) -> list[str]:

@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
 from harness.judging.flags import RULES
+from harness.judging.places import Beginning
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
 from harness.transcripts import RENDERING, Transcript, rendering_of
@@ -42,6 +43,11 @@ class Prompt:
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
 
+    @property
+    def beginning(self) -> Beginning:
+        """Prompts of one rubric with equal beginnings are the same up to the second transcript."""
+        return self.task.query_id, self.first.hash
+
     def messages(self) -> list[dict[str, str]]:
         """Return chat messages, the repair turn last where there is one."""
         return turns(self.system, self.user, self.repair)
@@ -70,9 +76,9 @@ def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[s
 def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
     """Render the prompt. A fence's code is a hash that no fenced text contains, so none can close or open a block.
 
-    The code of the pair's blocks is a hash of everything; that of task, reference and query is a hash of these, so
-    that all prompts of a group begin alike and providers' prompt caches hit. Of a block that the rubric does not
-    mark (weight 0) nothing is shown.
+    The code of task, reference and query is a hash of these, that of the pair's blocks a hash of these and the first
+    transcript: prompts of a group begin alike, those of one first transcript for longer, so that providers' prompt
+    caches hit. Of a block that the rubric does not mark (weight 0) nothing is shown.
     """
     first, second = rubric.shown(first), rubric.shown(second)
     text = rendering_of(first.rendering).text
@@ -121,7 +127,8 @@ def _marked(rubric: Rubric) -> dict[str, bool]:
 def _codes(material: Mapping[str, Any]) -> dict[str, str]:
     texts = [m.hash + m.path + m.answer if isinstance(m, Transcript) else m for m in material.values()]
     whole, task = "\n".join(texts), digest([m for m in material.values() if isinstance(m, str)])
-    return {"nonce": fence_code(whole, whole), "task_nonce": fence_code(task, whole)}
+    first = digest([task, material["first"].hash])
+    return {"nonce": fence_code(first, whole), "task_nonce": fence_code(task, whole)}
 
 
 def fence_code(seed: str, whole: str) -> str:

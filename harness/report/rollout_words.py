@@ -29,6 +29,9 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
     yield QualityFigure("rollouts", "Rollouts took", _took(agents.tokens, agents.usd), _failed(agents))
     bought = f"{counted(judge.calls, 'call')} were bought for this ranking"
     yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
+    if judge.cached:
+        share = percent(judge.cached, max(judge.cached, judge.input))
+        yield QualityFigure("cached", "Judge's input cached", share, f"{count(judge.cached)} tokens at a lower price")
 
 
 def _answers(figures: RankingFigures) -> str:

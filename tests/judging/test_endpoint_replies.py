@@ -11,7 +11,7 @@ from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
-from tests.fake_endpoint import FakeEndpoint, Say, verdict
+from tests.fake_endpoint import FakeEndpoint, Refuse, Say, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
 
@@ -43,3 +43,21 @@ def test_half_a_surrogate_pair_in_a_reply_costs_neither_the_verdict_nor_the_raw_
     assert (found.winner, len(endpoint.of_judge)) == ("A", 1)
     assert "\\ud83d" in store.blobs[found.raw_replies[0]]
     VERDICT.dump_json(found)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_calls_carry_a_key_under_which_the_provider_finds_its_prompt_cache(endpoint: FakeEndpoint, api: Api) -> None:
+    ask(endpoint, api)
+    ask(endpoint, api)
+    keys = {seen.body["prompt_cache_key"] for seen in endpoint.of_judge}
+    assert len(keys) == 1
+    assert all(len(key) <= 64 for key in keys)
+
+
+@pytest.mark.parametrize("words", ["extra fields are not permitted", "Unsupported parameter: prompt_cache_key"])
+def test_an_endpoint_that_refuses_the_key_is_asked_without_it(endpoint: FakeEndpoint, words: str) -> None:
+    endpoint.judge = lambda seen: Refuse(422, words) if "prompt_cache_key" in seen.body else Say(verdict(7, 5))
+    found, _ = ask(endpoint)
+    assert isinstance(found, Judged)
+    assert len(endpoint.of_judge) == 2
+    assert endpoint.of_judge[-1].body["response_format"]["type"] == "json_schema"

@@ -32,6 +32,8 @@ class JudgeFigures:
     """Model calls paid for in this ranking, repair turns included."""
     cached: int = 0
     """Input tokens that the provider says came from its cache."""
+    input: int = 0
+    """Input tokens, those included."""
     tokens: int | None = None
     """Tokens of the calls whose endpoint reported usage; None if none did."""
     usd: float | None = 0.0
@@ -86,6 +88,7 @@ def judge_figures(ranking: GroupRanking, verdicts: VerdictLookup) -> JudgeFigure
         reused=ranking.reused,
         calls=ranking.judge_usage.requests,
         cached=ranking.judge_usage.cached or 0,
+        input=ranking.judge_usage.input or 0,
         tokens=ranking.judge_usage.tokens,
         usd=ranking.judge_usd,
     )

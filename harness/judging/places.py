@@ -1,0 +1,85 @@
+"""Places for calls under way: a free place goes to a prompt whose beginning the provider has just read."""
+
+from collections import Counter, deque
+
+import anyio
+
+Beginning = tuple[str, str]
+"""How a prompt begins: the query's id, and the hash of the transcript that is shown first."""
+_Queue = dict[Beginning, deque[anyio.Event]]
+
+
+class Places:
+    """At most `limit` calls under way; calls of one query and one first transcript follow each other.
+
+    Providers keep the beginning of a prompt for some minutes, once they have replied, and sell it cheaper when it comes
+    again. So one call leads, and those that begin alike follow its reply; meanwhile others lead. No place stays empty
+    for that: where nobody else waits, calls go beside their leader.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """All places are free."""
+        self._free = limit
+        self._under_way: Counter[Beginning] = Counter()
+        self._read = set[Beginning]()
+        """Beginnings with a reply, while calls that begin so are under way or wait."""
+        self._followers, self._leaders, self._beside = _Queue(), _Queue(), _Queue()
+        """Who waits: after a reply to their beginning; before any such call; while the first one is under way."""
+
+    async def take(self, beginning: Beginning) -> None:
+        """Return when a place is the caller's, who gives it back by `leave`."""
+        if self._free:
+            self._free -= 1
+            self._begin(beginning)
+            return
+        called = anyio.Event()
+        self._queue_of(beginning).setdefault(beginning, deque()).append(called)
+        try:
+            await called.wait()
+        except BaseException:
+            if called.is_set():
+                self.leave(beginning)
+            else:
+                self._forget(beginning, called)
+            raise
+
+    def leave(self, beginning: Beginning) -> None:
+        """Give a place back, after the reply."""
+        self._under_way[beginning] -= 1
+        self._read.add(beginning)
+        for queue in (self._leaders, self._beside):
+            if beginning in queue:
+                self._followers[beginning] = queue.pop(beginning)
+        if not self._under_way[beginning]:
+            del self._under_way[beginning]
+            if beginning not in self._followers:
+                self._read.remove(beginning)
+        self._call_next(beginning)
+
+    def _call_next(self, last: Beginning) -> None:
+        queue = self._followers or self._leaders or self._beside
+        if not queue:
+            self._free += 1
+            return
+        beginning = last if last in queue else next(iter(queue))
+        called = queue[beginning][0]
+        self._forget(beginning, called)
+        self._begin(beginning)
+        called.set()
+
+    def _begin(self, beginning: Beginning) -> None:
+        self._under_way[beginning] += 1
+        if beginning in self._leaders:
+            self._beside[beginning] = self._leaders.pop(beginning)
+
+    def _queue_of(self, beginning: Beginning) -> _Queue:
+        if beginning in self._read:
+            return self._followers
+        return self._beside if beginning in self._under_way else self._leaders
+
+    def _forget(self, beginning: Beginning, called: anyio.Event) -> None:
+        for queue in (self._followers, self._leaders, self._beside):
+            if beginning in queue:
+                queue[beginning].remove(called)
+                if not queue[beginning]:
+                    del queue[beginning]
