@@ -118,7 +118,7 @@ class EndpointAsk:
                     raise
                 self._refuse_tier(exc)
                 learnt = self._refused_settings.learn(self._model, exc, options)
-                if not learnt and not self._may_go_without_cache_key() and not self._has_next_form():
+                if not learnt and not self._may_go_without_cache_key(exc) and not self._has_next_form():
                     raise
 
     def _options(self, prompt: Question) -> dict[str, Any]:
@@ -127,9 +127,10 @@ class EndpointAsk:
         refused = self._refused_settings.of(self._model)
         return {name: value for name, value in wished.items() if name not in refused}
 
-    def _may_go_without_cache_key(self) -> bool:
+    def _may_go_without_cache_key(self, exc: openai.APIError) -> bool:
         """Leave the cache's key out, if no call was answered yet: some endpoints refuse it without naming it."""
-        if self._model in self._first.answered or not self._takes_cache_key:
+        about_form = any(word in f"{exc.param} {exc.message}".lower() for word in ("format", "json", "schema"))
+        if about_form or self._model in self._first.answered or not self._takes_cache_key:
             return False
         self._takes_cache_key = False
         return True

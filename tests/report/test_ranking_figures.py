@@ -9,6 +9,7 @@ from harness.archive import RankingFile, RunReader
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
 from harness.report import ranking_figures, ranking_words, summarize
+from harness.report.summary.figures import JudgeFigures
 from tests.fuzz.attacks import Room
 
 ARCHIVES = ("online-arena", "offline-cyclic", "online-jury", "online-ruler", "offline-unjudged", "online-asked-again")
@@ -75,3 +76,12 @@ def test_a_group_without_a_gradient_is_counted_with_its_reason(
         changed = group.model_copy(update={"signal": signal, "rollouts": ranked})
         figures = ranking_figures(reader, RankingFile(whole.head, (changed,), whole.finished))
         assert (figures.flat, figures.weak) == (flat, weak)
+
+
+def test_the_share_of_the_judge_s_input_that_was_cached_is_shown_if_any_was(tmp_path: Path):
+    with RunReader(Room.make(tmp_path / "room").add_run("online-arena")) as reader:
+        ranking = reader.ranking()
+        figures, agents = ranking_figures(reader, ranking), summarize(reader, ranking).agents
+    words = {f.name: f.value for f in ranking_words(figures, agents, JudgeFigures(cached=300, input=1000))}
+    assert words["cached"] == "30 %"
+    assert "cached" not in {f.name for f in ranking_words(figures, agents, JudgeFigures(input=1000))}
