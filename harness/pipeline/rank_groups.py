@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 import anyio.lowlevel
 
 from harness.archive import RankingHead, RunReader, RunStore
@@ -16,14 +17,14 @@ from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
-from harness.judging import VerdictCache
+from harness.judging import PairLedger, VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking import TOPOLOGIES
-from harness.tournament import Ranker
+from harness.tournament import EarlyVerdicts, Ranker
 
 
 class _Writer(Protocol):
@@ -43,42 +44,62 @@ class OpenRanking:
     judge_may_fail: bool = False
     """A judge that turns the first call down leaves a group unranked, and is no error."""
 
-    async def rank(self, group: Group) -> None:
+    @asynccontextmanager
+    async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
+        """Give what asks for sure verdicts of a group that is being rolled out; their calls are over at the end.
+
+        None where it is not sure that the group will be ranked, since --max-cost may leave rollouts out.
+        """
+        async with anyio.create_task_group() as tasks:
+            yield self.ranker.early(tasks) if self.settings.max_cost is None else None
+
+    def hear(self, group: Group, early: EarlyVerdicts | None) -> None:
+        """Ask for what is sure of a group that is still being rolled out."""
+        if early:
+            there = {r.index for r in group.rollouts}
+            pending = [index for index in range(self.settings.n) if index not in there]
+            early.hear(taking_part(group, self.settings), pending)
+
+    async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group and write that down."""
         most = self.calls.begin(taking_part(group, self.settings))
         try:
-            ranking = await rank_part(self.ranker, group, self.settings)
+            if early:
+                early.raise_error()
+            ranking = await rank_part(self.ranker, group, self.settings, early)
             self.calls.end(most, ranking)
             self.writer.add(ranking.model_copy(update={"basis": group.basis}))
         except* (Refused, JudgeFailed) as errors:
             if not self.judge_may_fail:
                 raise
             self.calls.end(most)
-            self._add_unranked(group, str(first_error(errors)))
+            self._add_unranked(group, str(first_error(errors)), early)
 
-    async def rank_or_leave(self, group: Group) -> None:
+    async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
 
         Before a deadline what is there is ranked.
         """
         missing = self.settings.n - len(group.rollouts)
         if missing > 0 and not self.surroundings.deadline.is_set:
-            self.leave(group, f"{self._stopped_by()} left {missing} rollouts not begun")
+            self._leave(group, f"{self._stopped_by()} left {missing} rollouts not begun", early)
         else:
-            await self.rank(group)
+            await self.rank(group, early)
 
     def _stopped_by(self) -> str:
         if self.surroundings.stop.asked:
             return "the interruption"
         return "an endpoint that was given up" if self.surroundings.gates.given_up else "--max-cost"
 
-    def leave(self, group: Group, why: str) -> None:
+    def _leave(self, group: Group, why: str, early: EarlyVerdicts | None) -> None:
         """Write a group down as not ranked, for the reason given."""
-        self.calls.leave()
-        self._add_unranked(group, why)
+        self.calls.leave(len(early.ledger.bought) if early else 0)
+        self._add_unranked(group, why, early)
 
-    def _add_unranked(self, group: Group, why: str) -> None:
-        self.writer.add(_unranked(group, self.ranker, why).model_copy(update={"status": "incomplete"}))
+    def _add_unranked(self, group: Group, why: str, early: EarlyVerdicts | None) -> None:
+        ledger = early.ledger if early else PairLedger()
+        spent = {"judged": ledger.judged, "judge_usage": ledger.usage, "judge_usd": ledger.price_usd}
+        self.writer.add(_unranked(group, self.ranker, why).model_copy(update={"status": "incomplete", **spent}))
 
 
 @asynccontextmanager
@@ -141,21 +162,27 @@ async def rank_alone(ranker: Ranker, group: Group, settings: Settings, progress:
     return ranking
 
 
-async def rank_part(ranker: Ranker, group: Group, settings: Settings) -> GroupRanking:
+async def rank_part(
+    ranker: Ranker, group: Group, settings: Settings, early: EarlyVerdicts | None = None
+) -> GroupRanking:
     """Rank what --include and --exclude leave of a group; the others have no place, and a note says so."""
     part = taking_part(group, settings)
     taking = {r.index for r in part.rollouts}
     left_out = [str(r.index) for r in group.rollouts if r.index not in taking]
     if not left_out:
-        return await ranker(part)
+        return await _ranked(ranker, part, early)
     several = "s" if len(left_out) > 1 else ""
     note = f"left out, as --include or --exclude asks: rollout{several} {', '.join(left_out)}"
     if not part.rollouts:
         return _unranked(group, ranker, note)
-    ranking = await ranker(part)
+    ranking = await _ranked(ranker, part, early)
     places = {r.index: r for r in ranking.rollouts}
     everyone = tuple(places.get(r.index) or Ranked(index=r.index) for r in group.rollouts)
     return ranking.model_copy(update={"rollouts": everyone, "notes": (*ranking.notes, note)})
+
+
+async def _ranked(ranker: Ranker, group: Group, early: EarlyVerdicts | None) -> GroupRanking:
+    return await (ranker(group, early) if early else ranker(group))
 
 
 def taking_part(group: Group, settings: Settings) -> Group:

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_of
 from harness.core.errors import UsageError
-from harness.core.records import Query, Rollout
+from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
 from harness.endpoints import AGENT_URL, Credentials
@@ -178,10 +178,16 @@ class _Stages:
     async def roll_out_and_rank(self, place: OpenGroup, query: Query, kept: Sequence[Rollout] = ()) -> None:
         """Roll a query out, less the rollouts that are `kept`, and rank all of them."""
         assert self.engine, "there is an engine where rollouts are missing"  # noqa: S101 - for the type checker
-        group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, place.holds))
-        place.placed()
-        place.holds(group)
-        await self.ranking.rank_or_leave(group)
+        async with self.ranking.early() as early:
+
+            def ended(group: Group) -> None:
+                place.holds(group)
+                self.ranking.hear(group, early)
+
+            group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, ended))
+            place.placed()
+            place.holds(group)
+            await self.ranking.rank_or_leave(group, early)
 
     async def complete(
         self, reader: RunReader, missing: Mapping[str, Sequence[int]], place: OpenGroup, query: Query

@@ -64,9 +64,10 @@ class JudgeCalls:
             self.made += min(most, ranking.judged + failed)
         self.tell()
 
-    def leave(self) -> None:
-        """Count a query that is not ranked."""
+    def leave(self, made: int) -> None:
+        """Count a query that is not ranked, for which so many calls were made."""
         self.begun += 1
+        self.made += made
         self.tell()
 
     def learn(self, queries: int) -> None:

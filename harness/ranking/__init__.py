@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, frontier, plays_for, verdict_curve
     from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
     from harness.ranking.cyclic import Cyclic
+    from harness.ranking.early_calls import sure_calls
     from harness.ranking.early_stop import EarlyStop
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_stats.agreement import Share, kappa
@@ -72,6 +73,7 @@ else:
             "curve.points": "KEEP CurvePoint VerdictCurve frontier plays_for verdict_curve",
             "curve.verdict_table": "VerdictTable holds_every_pair verdict_scores",
             "cyclic": "Cyclic",
+            "early_calls": "sure_calls",
             "early_stop": "EarlyStop",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
@@ -183,6 +185,7 @@ __all__ = [
     "single_call_right_sd",
     "stack_classes",
     "standings_of",
+    "sure_calls",
     "tally",
     "tau_b",
     "verdict_curve",

@@ -6,7 +6,7 @@ in `TOPOLOGIES`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.ranking.anchor import Anchor
@@ -45,6 +45,10 @@ class Entry:
         return self.rng.sample(list(self.entrants), len(self.entrants))
 
 
+FirstMatches = Literal["by pair", "by place", "drawn"]
+"""What decides who meets first, and in which orders: the two alone, their places among all entrants, or chance."""
+
+
 @dataclass(frozen=True)
 class Design:
     """A topology as the registry knows it: how to make one for an entry, and how many matches of it are judged."""
@@ -55,6 +59,8 @@ class Design:
     needs_anchor: bool = False
     """Without an anchor the entrants play `single`."""
     usual_order: OrderPolicy | None = "both"
+    first_matches: Callable[[OrderPolicy | None], FirstMatches] = lambda _order: "drawn"
+    """What decides, with these orders, who meets first."""
     all_pairs: bool = True
     """Whether it may ask for any pair; False where it is known beforehand that some pairs never meet."""
 
@@ -75,19 +81,29 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
         lambda e: Arena(e.entrants, _anchor_of(e), e.order or "both"),
         lambda n, _order, _budget: match_bounds(n),
         needs_anchor=True,
+        first_matches=lambda _order: "by pair",
     ),
     "anchor": Design(
         lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"),
         _exactly(lambda n: n - 1),
         needs_anchor=True,
+        first_matches=lambda _order: "by pair",
         all_pairs=False,
     ),
     "single": Design(lambda e: Single(e.seeds, e.order or "both"), _exactly(lambda n: n - 1)),
     "double": Design(lambda e: Double(e.seeds, e.order or "both"), lambda n, _order, _budget: judged_in_double(n)),
     "swiss": Design(lambda e: Swiss(e.seeds, e.order or "both"), _exactly(lambda n: usual_rounds(n) * (n // 2))),
-    "round_robin": Design(lambda e: RoundRobin(e.entrants, e.order or "both"), _exactly(lambda n: n * (n - 1) // 2)),
+    "round_robin": Design(
+        lambda e: RoundRobin(e.entrants, e.order or "both"),
+        _exactly(lambda n: n * (n - 1) // 2),
+        first_matches=lambda order: "by place" if order == "balanced" else "by pair",
+    ),
     "cyclic": Design(
-        lambda e: Cyclic(e.entrants, e.order, e.budget), _cyclic_matches, usual_order=None, all_pairs=False
+        lambda e: Cyclic(e.entrants, e.order, e.budget),
+        _cyclic_matches,
+        usual_order=None,
+        first_matches=lambda _order: "by place",
+        all_pairs=False,
     ),
     "none": Design(lambda e: NoMatches(e.entrants), _exactly(lambda _n: 0)),
 }

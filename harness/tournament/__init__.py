@@ -4,6 +4,7 @@ It asks judges and ranks what they say. It must not know how rollouts are made, 
 """
 
 from harness.tournament.cross import CrossPair, play_cross, shared_task
+from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import TournamentRanker
@@ -15,6 +16,7 @@ __all__ = [
     "METHODS",
     "AnyRubric",
     "CrossPair",
+    "EarlyVerdicts",
     "JuryScores",
     "Ranker",
     "Rules",

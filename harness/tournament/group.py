@@ -12,6 +12,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settin
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
 from harness.judging import Averaging, Task
+from harness.ranking import classes_of
 from harness.transcripts import ESTIMATE, RENDERING, Transcript, TranscriptForm, transcript_budget
 
 
@@ -96,17 +97,25 @@ class Entrants:
     task: Task
 
 
-def entrants_of(group: Group, rules: Rules) -> Entrants:
-    """Return who can be ranked."""
+def entrants_of(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
+    """Return who can be ranked; `texts` are transcripts that are made already."""
+    made = texts or {}
     ok = tuple(r for r in group.rollouts if r.status == "ok")
     anchor = next((r for r in ok if r.role == "anchor"), None)
     return Entrants(
         ok=ok,
         anchor=anchor,
         stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group),
-        texts={r.index: rules.form(r.trajectory) for r in ok},
+        texts={r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok},
         task=task_of(group, rules),
     )
+
+
+def classes_to_judge(ok: Sequence[Rollout], rules: Rules) -> list[list[int]]:
+    """Return who meets whom: all of those that ended well, or those of equal verifiable reward, best class first."""
+    if rules.judge_when == "tied":
+        return classes_of({r.index: r.verified for r in ok})
+    return [[r.index for r in ok]]
 
 
 def has_anchor(group: Group) -> bool:
@@ -116,12 +125,16 @@ def has_anchor(group: Group) -> bool:
 
 def task_of(group: Group, rules: Rules) -> Task:
     """Return what the judge is told of the task: the brief is the agent's instructions and its tools' names."""
-    briefed = next((r for r in group.rollouts if r.instructions or r.tool_names), None)
-    brief = None
+    briefed, brief = briefed_rollout(group), None
     if rules.show_instructions and briefed:
         tools = f"Tools: {', '.join(briefed.tool_names) or 'none'}"
         brief = "\n\n".join(filter(None, [(briefed.instructions or "").strip(), tools]))
     return Task(group.query.id, group.query.text, brief, group.query.reference)
+
+
+def briefed_rollout(group: Group) -> Rollout | None:
+    """Return the rollout whose instructions and tools the judge is told of."""
+    return next((r for r in group.rollouts if r.instructions or r.tool_names), None)
 
 
 def failed_last(group: Group, rules: Rules) -> list[int]:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from anyio.abc import TaskGroup
+
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.judging import (
@@ -20,6 +22,7 @@ from harness.judging import (
     parse_list_rubric,
 )
 from harness.ranking import place
+from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 
@@ -82,8 +85,12 @@ class ListwiseRanker:
         """Yield the rankings as they are: each counts as soon as its group is in."""
         return map(provisional, queries)
 
-    async def __call__(self, group: Group) -> GroupRanking:
+    def early(self, tasks: TaskGroup) -> None:
+        """Give nothing: a list is judged when all of it is there."""
+
+    async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Return the group's ranking; see rank_list."""
+        del early
         return await rank_list(group, self.jury, self.rules, self.rules.rng(group.query))
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from anyio.abc import TaskGroup
+
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.turns import my_turn
@@ -33,7 +35,6 @@ from harness.ranking import (
     agreement,
     calls_bounds,
     ceiling_note,
-    classes_of,
     comparisons_of,
     conclude,
     describe_design,
@@ -45,7 +46,17 @@ from harness.ranking import (
     share_at_ends,
     stack_classes,
 )
-from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, has_anchor, jurors_missing
+from harness.tournament.early import EarlyVerdicts
+from harness.tournament.group import (
+    Entrants,
+    Rules,
+    classes_to_judge,
+    cuts,
+    entrants_of,
+    failed_last,
+    has_anchor,
+    jurors_missing,
+)
 from harness.tournament.group_jury import GroupJury
 from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament, play
@@ -128,21 +139,28 @@ class TournamentRanker:
         low, high = PairwiseMethod().call_bounds(self.rules, n)
         return low * len(self.jury), high * len(self.jury)
 
-    async def __call__(self, group: Group) -> GroupRanking:
+    def early(self, tasks: TaskGroup) -> EarlyVerdicts:
+        """Give what asks for the sure verdicts of a group that is still being rolled out."""
+        return EarlyVerdicts(self.jury, self.rules, tasks)
+
+    async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Return the group's ranking; see rank_group."""
-        return await rank_group(group, self.jury, self.rules, self.rules.rng(group.query))
+        return await rank_group(group, self.jury, self.rules, self.rules.rng(group.query), early)
 
 
-async def rank_group(group: Group, jury: PairJury, rules: Rules, rng: Random) -> GroupRanking:
-    """Rank a group's rollouts by tournament.
+async def rank_group(
+    group: Group, jury: PairJury, rules: Rules, rng: Random, early: EarlyVerdicts | None = None
+) -> GroupRanking:
+    """Rank a group's rollouts by tournament; verdicts asked for early are the ranking's own.
 
     Where the topology needs an anchor and there is none, the others play a single elimination seeded by `rng`. A
     verdict that cannot be had leaves the group incomplete and its ranks None; so does the topology `none`. `signal`
     is "none" where no two scores of any match differ and no rollout is ranked last for failing: all then share one
     rank and have advantage 0.
     """
-    entrants, ledger = entrants_of(group, rules), PairLedger()
-    classes = _classes(entrants.ok, rules)
+    ledger = early.ledger if early else PairLedger()
+    entrants = entrants_of(group, rules, early.texts if early else None)
+    classes = classes_to_judge(entrants.ok, rules)
     topologies = _topologies(classes, entrants, rules, rng)
     group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
@@ -190,13 +208,6 @@ def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: R
         provisional=rules.provisional,
         **judge_noise(conclusion)._asdict(),
     )
-
-
-def _classes(ok: Sequence[Rollout], rules: Rules) -> list[list[int]]:
-    """Return who meets whom: all of those that ended well, or those of equal verifiable reward, best class first."""
-    if rules.judge_when == "tied":
-        return classes_of({r.index: r.verified for r in ok})
-    return [[r.index for r in ok]]
 
 
 def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rules, rng: Random) -> list[Topology]:

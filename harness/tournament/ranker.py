@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from anyio.abc import TaskGroup
+
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.judging import JudgeModel, VerdictCache
+from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Rules
 from harness.tournament.listwise import ListwiseMethod
 from harness.tournament.pairwise import PairwiseMethod
@@ -38,8 +41,15 @@ class Ranker(Protocol):
         """Return the fewest and the most judge calls for a group of n rollouts that ended well, repair turns aside."""
         ...
 
-    async def __call__(self, group: Group) -> GroupRanking:
-        """Judge and rank a group. Verdicts that cannot be had leave the ranking incomplete; raises Refused."""
+    def early(self, tasks: TaskGroup) -> EarlyVerdicts | None:
+        """Give what asks in `tasks` for verdicts of a group that is still being rolled out; None: it asks for none."""
+        ...
+
+    async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
+        """Judge and rank a group, of which verdicts may have been asked for early.
+
+        Verdicts that cannot be had leave the ranking incomplete; raises Refused.
+        """
         ...
 
     def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
