@@ -9,9 +9,9 @@ from harness.archive.index import INDEXED, Index
 from harness.archive.index_cache import build_index, usual_caches
 from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.run_files import files_in, refuse_strange_records
-from harness.archive.typed_records import SEGMENT_HEAD, VERDICT_LINE, damaged, read_record
+from harness.archive.typed_records import PAIR_SCORES, SEGMENT_HEAD, VERDICT_LINE, damaged, read_at_place, read_record
 from harness.core.errors import ArchiveDamaged
-from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 
 T = TypeVar("T")
 
@@ -60,6 +60,10 @@ class FolderReader:
         verdict = self._ask(lambda index: self._bought(index, key))
         return verdict if isinstance(verdict, Judged) else None
 
+    def pair_scores(self, key: str) -> PairScores | None:
+        """Return what rankings take of the verdict on a pair bought under `key`, or None."""
+        return self._ask(lambda index: self._scores_at(index, key))
+
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""
         verdict = self._ask(lambda index: self._bought(index, key))
@@ -93,11 +97,18 @@ class FolderReader:
     def _built(self, *, anew: bool) -> tuple[Index, bool]:
         return build_index(self.folder, self._cache, self._indexed, anew=anew)
 
+    def _scores_at(self, index: Index, key: str) -> PairScores | None:
+        place = index.verdicts.get(key)
+        if place is None:
+            return None
+        scores = read_at_place(self._files, place, PAIR_SCORES)
+        return expected(place, scores, scores.key == key)
+
     def _bought(self, index: Index, key: str) -> Judged | Scored | None:
         place = index.verdicts.get(key)  # of those that came out: a pair's, or a list's
         if place is None:
             return None
-        verdict = read_record(self._files.record(place), VERDICT_LINE)
+        verdict = read_at_place(self._files, place, VERDICT_LINE)
         bought = verdict if isinstance(verdict, Judged | Scored) else None
         return expected(place, bought, bought is not None and bought.key == key)
 

@@ -24,7 +24,7 @@ from harness.archive.result_writer import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 from harness.core.wording import option
 
 ReaderT = TypeVar("ReaderT", bound=FolderReader)
@@ -109,6 +109,10 @@ class FolderStore(Generic[ReaderT]):
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
         return self.reader.verdict(key)
+
+    def pair_scores(self, key: str) -> PairScores | None:
+        """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
+        return self.reader.pair_scores(key)
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key`, now or in an earlier process, or None."""

@@ -34,11 +34,11 @@ _STEPS = 10_000
 _LEAST_RECORD = 32
 """No record has fewer bytes, so the files bound the rows that an index of them can have."""
 _END = 4096
+_MISFITS = (sqlite3.Error, sqlite3.Warning, ValidationError, OSError, ValueError, OverflowError, MemoryError)
 
 _FILE: TypeAdapter[tuple[str, int, int, int]] = TypeAdapter(
     tuple[str, Annotated[int, Field(ge=0)], int, int], config=BUILT_LATER
 )
-_PLACE: TypeAdapter[tuple[str, int]] = TypeAdapter(tuple[str, int], config=BUILT_LATER)
 _KEYED: TypeAdapter[tuple[str, str, int]] = TypeAdapter(tuple[str, str, int], config=BUILT_LATER)
 Row = TypeVar("Row")
 
@@ -103,8 +103,17 @@ class IndexFile:
 
     def verdict(self, key: str) -> RecordPlace | None:
         """Return where the verdict of a key is, or None. Raises DoesNotFit."""
-        row = self.one("select path, offset from verdicts where key = ?", _PLACE, key)
-        return self.place(*row) if row else None
+        self._steps_left = 20 + self._most_rows
+        try:
+            row = self._base.execute("select path, offset from verdicts where key = ?", (key,)).fetchone()
+        except _MISFITS as exc:
+            raise DoesNotFit(str(exc)) from exc
+        if row is None:
+            return None
+        name, offset = row
+        if type(name) is not str or type(offset) is not int:
+            raise DoesNotFit("no place of a verdict")
+        return self.place(name, offset)
 
     def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:
         """Yield keys and places of all verdicts, the oldest first. Raises DoesNotFit."""
@@ -178,5 +187,5 @@ def _misfits() -> Generator[None]:
     """Turn whatever goes wrong with an index into DoesNotFit."""
     try:
         yield
-    except (sqlite3.Error, sqlite3.Warning, ValidationError, OSError, ValueError, OverflowError, MemoryError) as exc:
+    except _MISFITS as exc:
         raise DoesNotFit(str(exc)) from exc

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
 
@@ -40,16 +41,30 @@ def decode(line: bytes, where: object) -> Members:
 
     Raises ArchiveDamaged naming `where`, NeedsUpgrade for a newer schema.
     """
-    if not line.endswith(b"\n") or line[:8] + line[16:_PREFIX] != b'{"crc":"",':
-        raise ArchiveDamaged(f"{where}: not a whole record")
-    rest = line[_PREFIX:-1]
-    if line[8:16] != b"%08x" % zlib.crc32(rest):
-        raise ArchiveDamaged(f"{where}: the checksum does not match the line")
+    check_sum(line, where)
     members = _parsed(line, where)
     check_version(members.get("schema_version"), where)
     if not isinstance(members.get("kind"), str):
         raise ArchiveDamaged(f"{where}: no valid record: kind: a text is expected")
     return members
+
+
+def check_sum(line: bytes, where: object) -> None:
+    """Raise ArchiveDamaged naming `where` unless a line is whole and fits its checksum."""
+    if not line.endswith(b"\n") or line[:8] + line[16:_PREFIX] != b'{"crc":"",':
+        raise ArchiveDamaged(f"{where}: not a whole record")
+    if line[8:16] != b"%08x" % zlib.crc32(memoryview(line)[_PREFIX:-1]):
+        raise ArchiveDamaged(f"{where}: the checksum does not match the line")
+
+
+def begins_as_written(line: bytes, kind: str) -> bool:
+    """Tell whether a line begins as `encode` writes one of a kind, in the schema of now."""
+    return line.startswith(_head_of_kind(kind), _PREFIX)
+
+
+@cache
+def _head_of_kind(kind: str) -> bytes:
+    return f'"schema_version":{SCHEMA_VERSION},"kind":{json.dumps(kind)},'.encode()
 
 
 def check_version(schema_version: object, where: object) -> None:
@@ -154,24 +169,40 @@ class RecordFiles:
     _MOST_OPEN = 64
     _USUAL_LENGTH = 8192
     """Bytes that hold most records whole."""
+    _AHEAD = 1 << 16
+    """Bytes that are read at once where records are read one after the other."""
 
     def __init__(self) -> None:
         """Open nothing yet."""
         self._files: dict[Path, IO[bytes]] = {}
+        self._read: dict[Path, tuple[int, bytes]] = {}
+        """What was read last of each file, and from where."""
 
     def record(self, place: RecordPlace) -> LocatedRecord:
         """Return the record at a place. Raises as `decode` does."""
+        line = self.line(place)
+        return LocatedRecord(place, place.offset + len(line), decode(line, place))
+
+    def line(self, place: RecordPlace) -> bytes:
+        """Return the line at a place, which may be torn. Raises ArchiveDamaged where the file cannot be read."""
         path, offset = place
-        descriptor, length = self._file(path).fileno(), self._USUAL_LENGTH
+        start, piece = self._read.get(path, (0, b""))
+        at = offset - start
+        if 0 <= at < len(piece) and (end := piece.find(b"\n", at)) >= 0:  # segments only grow: it still stands there
+            return piece[at : end + 1]
+        near = bool(piece) and 0 <= at <= len(piece) + self._USUAL_LENGTH
+        descriptor, length = self._file(path).fileno(), self._AHEAD if near else self._USUAL_LENGTH
         while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length < LONGEST:
             length = min(4 * length, LONGEST)
-        return LocatedRecord(place, offset + end + 1, decode(data[: end + 1], place))
+        self._read[path] = (offset, data if len(data) <= self._AHEAD else b"")
+        return data[: end + 1]
 
     def close(self) -> None:
         """Close the files. The next record opens its file again."""
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._read.clear()
 
     def __enter__(self) -> Self:
         """Return the files themselves."""

@@ -3,7 +3,7 @@
 from harness.archive.blobs import blob_name
 from harness.core.records import Query, Rollout
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairJudgment, Scored
 
 
 class MemoryStore:
@@ -48,6 +48,10 @@ class MemoryStore:
         """Return the verdict that was bought under `key`, or None."""
         verdict = self._bought.get(key)
         return verdict if isinstance(verdict, Judged) else None
+
+    def pair_scores(self, key: str) -> PairJudgment | None:
+        """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
+        return self.verdict(key)
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key`, or None."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.archive.folder_reader import FolderReader
 from harness.archive.memory_store import MemoryStore
-from harness.core.verdicts import Judged, Scored
+from harness.core.verdicts import Judged, PairJudgment, Scored
 
 
 class ReadStore(MemoryStore):
@@ -18,6 +18,10 @@ class ReadStore(MemoryStore):
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key` in any of them, or None."""
         return next((verdict for reader in self._readers if (verdict := reader.verdict(key))), None)
+
+    def pair_scores(self, key: str) -> PairJudgment | None:
+        """Return what rankings take of the verdict on a pair that any of them holds under `key`, or None."""
+        return next((scores for reader in self._readers if (scores := reader.pair_scores(key))), None)
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key` in any of them, or None."""

@@ -10,7 +10,7 @@ from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
 from harness.archive.run_files import files_in
 from harness.archive.run_info import RunInfo, read_info
-from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_record, recorded_settings
+from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
 from harness.core.errors import UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
@@ -60,7 +60,7 @@ class RunReader(FolderReader):
 
     def rollout_at(self, place: RolloutPlace) -> Rollout:
         """Return the rollout at a place of the index."""
-        return read_record(self._files.record(place.place), ROLLOUT)
+        return read_at_place(self._files, place.place, ROLLOUT)
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
@@ -109,7 +109,7 @@ class RunReader(FolderReader):
         place = index.queries.get(query_id)
         if place is None:
             return None
-        query = read_record(self._files.record(place), QUERY)
+        query = read_at_place(self._files, place, QUERY)
         return expected(place, query, query.id == query_id)
 
     def _rollouts(self, index: Index, query_id: str) -> Iterator[Rollout]:

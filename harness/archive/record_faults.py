@@ -16,7 +16,7 @@ from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match
 from harness.core.settings import Api
 from harness.core.settings_sources import check_known
-from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, SideScores
 
 _YEARS = range(1900, 9000)
 MOST = 2**53
@@ -105,6 +105,16 @@ def verdict_faults(verdict: AnyVerdict) -> Iterator[str]:
             yield "scores: numbers from 0 to 1 are expected"
 
 
+def pair_scores_faults(scores: PairScores) -> Iterator[str]:
+    """Yield what is wrong with what is read of a verdict on a pair."""
+    yield from time_faults("started_at", scores.started_at, aware=True)
+    if abs(scores.duration_s) > LONGEST_S:
+        yield "duration_s: no verdict takes so long"
+    for side, combined in (("a", scores.a.combined), ("b", scores.b.combined)):
+        if abs(combined) > HIGHEST:
+            yield f"{side}: a mark that no judge gives"
+
+
 def group_faults(group: GroupRanking, stored: Collection[int]) -> Iterator[str]:
     """Yield where a ranked group does not fit its rollouts, of which `stored` holds the indices, or itself."""
     for index in sorted({r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}):
@@ -145,6 +155,6 @@ def _settings_fault(settings: str) -> str | None:
 
 
 def _mark_faults(side: str, scores: SideScores) -> Iterator[str]:
-    marks: list[float | None] = [scores.combined, scores.path, scores.answer, *scores.dimensions.values()]
-    if any(mark is not None and abs(mark) > HIGHEST for mark in marks):
+    marks = [scores.combined, scores.path or 0, scores.answer or 0, *scores.dimensions.values()]
+    if max(marks) > HIGHEST or min(marks) < -HIGHEST:
         yield f"{side}: a mark that no judge gives"

@@ -1,14 +1,15 @@
 """Files of results, read: header, a line a result, a footer when complete. Rankings and comparisons are such files."""
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from harness.archive.lines import RecordPlace, read_at, read_lines
+from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.run_files import files_in
-from harness.archive.typed_records import RecordType, read_record
+from harness.archive.typed_records import RecordType, read_at_place, read_record
 
 
 class _Dated(Protocol):
@@ -41,6 +42,8 @@ class ResultsOnDisk(Sequence[T]):
     ) -> None:
         """Read from `places`, where the lines of `queries` begin; each result is changed by `through`."""
         self.places, self.queries, self._record_type, self._through = places, queries, record_type, through
+        self._files = RecordFiles()
+        weakref.finalize(self, self._files.close)
 
     def passed_through(self, change: Callable[[T], T]) -> "ResultsOnDisk[T]":
         """Return the same results, each changed when it is read."""
@@ -71,7 +74,7 @@ class ResultsOnDisk(Sequence[T]):
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
     def _read(self, place: RecordPlace) -> T:
-        result = read_record(read_at(place), self._record_type)
+        result = read_at_place(self._files, place, self._record_type)
         return self._through(result) if self._through else result
 
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from harness.core.records import Query, Rollout
 from harness.core.redaction import Redactor
-from harness.core.verdicts import AnyVerdict, Judged, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairJudgment, Scored
 
 
 class VerdictStore(Protocol):
@@ -33,6 +33,10 @@ class VerdictStore(Protocol):
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, or None."""
+        ...
+
+    def pair_scores(self, key: str) -> PairJudgment | None:
+        """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
         ...
 
     def scored(self, key: str) -> Scored | None:

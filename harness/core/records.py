@@ -57,9 +57,13 @@ def build_records() -> None:
 
 
 def digest(value: Any) -> str:
-    """Return the sha256 (hex) of `value` as canonical JSON: sorted keys, no spaces, UTF-8."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Return the sha256 (hex) of `value` as canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """Return `value` as JSON of one form: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def to_json(record: BaseModel) -> str:

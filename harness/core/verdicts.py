@@ -97,6 +97,36 @@ class Judged(_VerdictBase):
     repaired: bool = False
 
 
+class SideScore(Record):
+    """What one side of a verdict came to."""
+
+    combined: float
+
+
+class PairScores(Record):
+    """What rankings and figures take of a `Judged`, read from its line alone: no marks, no words, no flags."""
+
+    key: str
+    judge: str
+    repeat: int = 0
+    cut: tuple[Side, ...] = ()
+    source: str | None = None
+    started_at: datetime
+    duration_s: float
+    first: str
+    second: str
+    status: Literal["ok"]
+    a: SideScore
+    b: SideScore
+    winner: Winner
+    claims: Mapping[str, JsonValue] = Field(default_factory=dict)
+    repaired: bool = False
+
+
+PairJudgment = Judged | PairScores
+"""A verdict on a pair that came out, whole or as far as rankings go by it."""
+
+
 class Unjudged(_VerdictBase):
     """A verdict that failed: it has no winner and no score that anything could read by mistake."""
 

@@ -1,9 +1,11 @@
 """The door that every judge stands behind, and how a verdict is identified."""
 
+import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
-from harness.core.records import Failure, Usage, digest
+from harness.core.records import Failure, Usage, canonical_json, digest
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging.list_prompt import ListPrompt
@@ -76,9 +78,15 @@ class Ask(Protocol):
         ...
 
 
-def verdict_key(
-    *, prompt: str, identity: str, sampling: dict[str, float], task: Task, first: str, second: str, repeat: int = 0
-) -> str:
-    """Return the sha256 of all that a verdict depends on: prompt, judge, options, task, pair in order."""
-    hashes = [digest(task.brief), digest(task.reference), digest(task.query)]
-    return digest([prompt, identity, sampling, *hashes, first, second, repeat])
+def verdict_key(*, prompt: str, identity: str, sampling: str, task: Task, first: str, second: str) -> str:
+    """Return the sha256 of all that a verdict depends on: prompt, judge, options, task, pair in order.
+
+    It is what `digest` makes of a list of them; `sampling` holds the options as canonical JSON.
+    """
+    head = _key_head(prompt, identity, sampling, task.brief, task.reference, task.query)
+    return hashlib.sha256(f'{head},"{first}","{second}",{task.repeat}]'.encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)  # the same for all pairs of a query
+def _key_head(prompt: str, identity: str, sampling: str, *texts: str | None) -> str:
+    return f"{canonical_json([prompt, identity])[:-1]},{sampling},{canonical_json([*map(digest, texts)])[1:-1]}"

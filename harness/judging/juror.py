@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, TypeVarTuple
 
 from harness.core.records import Usage
 from harness.core.sums import sum_if_known
-from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
+from harness.core.verdicts import Judged, PairScores, Scored, Unjudged, Unscored
 from harness.judging.prompt import Task
 from harness.transcripts import Transcript
 
@@ -21,7 +21,7 @@ class Ledger(Generic[Ok, Failed]):
     """The verdicts that a ranking took, by key: those bought now, and those that were there before."""
 
     bought: dict[str, Ok | Failed] = field(default_factory=dict[str, Ok | Failed])
-    reused: dict[str, Ok] = field(default_factory=dict[str, Ok])
+    reused: dict[str, Ok | PairScores] = field(default_factory=dict[str, Ok | PairScores])
 
     @property
     def judged(self) -> int:
@@ -51,8 +51,8 @@ class Juror(ABC, Generic[Ok, Failed, *Material]):
         """Return the verdict on the material, and note it in `ledger`."""
 
     @abstractmethod
-    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | None:
-        """Return the verdict, and note it in `ledger`, if that needs no waiting; None otherwise."""
+    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
+        """Return what rankings take of the verdict, noted in `ledger`, if that needs no waiting; None otherwise."""
 
 
 PairJuror = Juror[Judged, Unjudged, Task, Transcript, Transcript]

@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 import anyio
 
 from harness.core.tracebacks import start_child
-from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
+from harness.core.verdicts import Judged, PairScores, Scored, Unjudged, Unscored
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
@@ -35,9 +35,9 @@ class Jury(Generic[Ok, Failed, *Material]):
         """Return each member's verdict, in the members' order; all are asked at once."""
         return await all_at_once([partial(member.get, ledger, *material) for member in self._members])
 
-    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok, ...] | None:
+    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok | PairScores, ...] | None:
         """Return what `hear` would where every member's verdict is at hand, and None otherwise."""
-        verdicts: list[Ok] = []
+        verdicts: list[Ok | PairScores] = []
         for member in self._members:
             if (verdict := member.at_hand(ledger, *material)) is None:
                 return None

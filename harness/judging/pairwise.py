@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from harness.core.records import Failure
+from harness.core.records import Failure, canonical_json
 from harness.core.verdicts import Judged, Side, SideScores, Unjudged
 from harness.judging.flags import RULES, Assignment, find_flags
 from harness.judging.judge import verdict_key
@@ -20,6 +20,7 @@ class PairwiseJudge:
         self._model, self._rubric = model, rubric
         self.identity = model.identity
         self.rubric_label = rubric.label
+        self._sampling = canonical_json(model.sampling)
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
@@ -27,11 +28,10 @@ class PairwiseJudge:
         return verdict_key(
             prompt=prompt_fingerprint(self._rubric, first.rendering),
             identity=self.identity,
-            sampling=self._model.sampling,
+            sampling=self._sampling,
             task=task,
             first=first.hash,
             second=second.hash,
-            repeat=task.repeat,
         )
 
     @property

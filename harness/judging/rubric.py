@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -114,8 +115,8 @@ class Rubric(BaseModel):
 
     def shown(self, transcript: Transcript) -> Transcript:
         """Return what the judge gets to see: of a block that is not marked, nothing."""
-        hidden = {name: "" for name in ("path", "answer") if not self.block(name)}
-        return replace(transcript, **hidden) if hidden else transcript
+        hidden = _hidden_blocks(self)
+        return replace(transcript, **dict.fromkeys(hidden, "")) if hidden else transcript
 
     def score(self, marks: Mapping[str, int]) -> SideScores:
         """Combine one side's marks: block = mean rounded half up; combined = weighted sum to one decimal, half up."""
@@ -143,6 +144,11 @@ class Rubric(BaseModel):
     @staticmethod
     def _overall(marks: Sequence[int]) -> int | None:
         return int((Decimal(sum(marks)) / len(marks)).quantize(Decimal(1), ROUND_HALF_UP)) if marks else None
+
+
+@lru_cache(maxsize=64)  # each key of a verdict asks
+def _hidden_blocks(rubric: Rubric) -> tuple[str, ...]:
+    return tuple(name for name in ("path", "answer") if not rubric.block(name))
 
 
 _OURS = {"left_out", "body", "source", "instructions"}

@@ -18,7 +18,7 @@ from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn, until
-from harness.core.verdicts import Judged, Scored, Unjudged, Unscored
+from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
 from harness.judging.judge import Judge
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
@@ -82,6 +82,10 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         """Return the verdict that `source` holds under `key`."""
 
     @abstractmethod
+    def _at_hand(self, key: str) -> Ok | PairScores | None:
+        """Return what rankings take of the verdict that the store holds under `key`."""
+
+    @abstractmethod
     def _not_bought(self, key: str, why: Failure, *material: *Material) -> Failed:
         """Return a failed verdict that cost nothing."""
 
@@ -110,14 +114,14 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             done.set()
         return verdict
 
-    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | None:
-        """Return the verdict if the store holds it: nothing is waited for then, and no `get` is due.
+    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
+        """Return what rankings take of the verdict if the store holds it: nothing is waited for, and no `get` is due.
 
         A fresh copy of another run's verdict is not on disk yet, so it is not at hand.
         """
         key = self._judge.key(*material)
         busy = key in ledger.bought or key in self._in_flight  # one under way is in the store before it is on disk
-        kept = None if busy else self._find(self._cache.store, key)
+        kept = None if busy else self._at_hand(key)
         if kept is None or kept.source:
             return None
         ledger.reused[key] = kept
@@ -189,6 +193,9 @@ class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Judged | None:
         return source.verdict(key)
 
+    def _at_hand(self, key: str) -> PairJudgment | None:
+        return self._cache.store.pair_scores(key)
+
     def _not_bought(self, key: str, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
         return Unjudged(
             key=key,
@@ -212,6 +219,9 @@ class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcrip
 
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Scored | None:
         return source.scored(key)
+
+    def _at_hand(self, key: str) -> Scored | None:
+        return self._cache.store.scored(key)
 
     def _not_bought(self, key: str, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:
         return Unscored(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from harness.core.rankings import Agreement, Match
-from harness.core.verdicts import Judged
+from harness.core.verdicts import PairJudgment
 from harness.ranking.judge_stats.agreement import kappa as kappa_of_labels
 from harness.ranking.ranks import average_ranks
 
@@ -29,7 +29,7 @@ def _agreement(margins: JurorMargins, first: str, second: str) -> Agreement:
 
 
 def match_margins(
-    matches: Iterable[Match], verdict: Callable[[str], Judged | None], group: str = ""
+    matches: Iterable[Match], verdict: Callable[[str], PairJudgment | None], group: str = ""
 ) -> dict[str, dict[Hashable, float]]:
     """Return each judge's margin on each match, the mean over its orders; a repeated match counts once."""
     margins: dict[str, dict[Hashable, float]] = {}

@@ -32,4 +32,4 @@ class GroupJury:
         return self.jury.at_hand(self.ledger, self._task(repeat), self.texts[first], self.texts[second])
 
     def _task(self, repeat: int) -> Task:
-        return replace(self.task, repeat=repeat)
+        return replace(self.task, repeat=repeat) if repeat != self.task.repeat else self.task

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.turns import my_turn
-from harness.core.verdicts import Judged
+from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import (
     CachedPairJudge,
     JudgeModel,
@@ -263,9 +263,9 @@ def _spared(topologies: Sequence[Topology]) -> int:
 
 
 def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:
-    def judged(key: str) -> Judged | None:
+    def judged(key: str) -> PairJudgment | None:
         verdict = ledger.bought.get(key) or ledger.reused.get(key)
-        return verdict if isinstance(verdict, Judged) else None
+        return None if isinstance(verdict, Unjudged) else verdict
 
     return agreement(match_margins(matches, judged))
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import count, takewhile
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -12,17 +13,17 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.core.verdicts import Judged, Unjudged
+from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import Averaging, average
 from harness.ranking import Pairing, Played, Topology, exact
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
-OrderVerdicts = tuple[Judged | Unjudged, ...]
+OrderVerdicts = tuple[PairJudgment | Unjudged, ...]
 """What each juror gave in one order of a pair; a single judge is a jury of one."""
 _VerdictsByOrder = dict[tuple[Order, int], OrderVerdicts]
 """The verdicts by order and repeat."""
-_CountedByOrder = Mapping[Order, Sequence[tuple[Judged, ...]]]
+_CountedByOrder = Mapping[Order, Sequence[tuple[PairJudgment, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
 
 
@@ -154,10 +155,12 @@ def _counted(by_order: Mapping[Order, Sequence[OrderVerdicts]]) -> _CountedByOrd
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
     """
+    if not any(isinstance(v, Unjudged) for repeats in by_order.values() for verdicts in repeats for v in verdicts):
+        return cast("_CountedByOrder", by_order)  # as nearly always
     by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
-    seats = [n for n, verdicts in enumerate(by_juror) if all(isinstance(v, Judged) for v in verdicts)]
+    seats = [n for n, verdicts in enumerate(by_juror) if not any(isinstance(v, Unjudged) for v in verdicts)]
     return {
-        order: [tuple(v for n in seats if isinstance(v := verdicts[n], Judged)) for verdicts in repeats]
+        order: [tuple(v for n in seats if not isinstance(v := verdicts[n], Unjudged)) for verdicts in repeats]
         for order, repeats in by_order.items()
     }
 
@@ -171,14 +174,20 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
     jurors = list(zip(*rows, strict=True))  # by juror, then by verdict: the scores of a and b
     if not jurors:
         return None
-    a, b = ([sum((pair[side] for pair in pairs), Fraction()) / len(pairs) for pairs in jurors] for side in (0, 1))
+    a, b = ([_mean(tuple(pair[side] for pair in pairs)) for pairs in jurors] for side in (0, 1))
     return average(a, averaging), average(b, averaging)
 
 
-def _scores(pairing: Pairing, first: int, verdicts: Sequence[Judged]) -> list[tuple[Fraction, Fraction]]:
+def _scores(pairing: Pairing, first: int, verdicts: Sequence[PairJudgment]) -> list[tuple[float, float]]:
     """Return the scores of the pairing's a and b by each juror, in one order."""
-    shown = [(exact(v.a.combined), exact(v.b.combined)) for v in verdicts]
-    return shown if first == pairing.a else [(b, a) for a, b in shown]
+    if first == pairing.a:
+        return [(v.a.combined, v.b.combined) for v in verdicts]
+    return [(v.b.combined, v.a.combined) for v in verdicts]
+
+
+@lru_cache(maxsize=1 << 14)  # judges give marks of one decimal, so that nearly all means come again and again
+def _mean(scores: tuple[float, ...]) -> Fraction:
+    return sum(map(exact, scores), Fraction()) / len(scores)
 
 
 def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> Match:
@@ -202,7 +211,7 @@ def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> 
     )
 
 
-def _used(counted: _CountedByOrder) -> list[tuple[Judged, int]]:
+def _used(counted: _CountedByOrder) -> list[tuple[PairJudgment, int]]:
     """Return the verdicts that count, each with the rollout that was shown first."""
     return [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
 
@@ -220,7 +229,7 @@ def _rests_on(played: Played, verdicts: _VerdictsByOrder) -> _CountedByOrder:
     both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
     by_order = dict[Order, list[OrderVerdicts]]()
     twins = _of_twins(verdicts.get((pairing.orders[0], 0), ()))
-    for order in dict.fromkeys((*pairing.orders, *(both if played.repeated or twins else ()))):
+    for order in dict.fromkeys((*pairing.orders, *both)) if played.repeated or twins else pairing.orders:
         repeats = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
         if any(_counted({order: repeats})[order]):
             by_order[order] = repeats
@@ -240,7 +249,9 @@ def _differ(counted: _CountedByOrder) -> bool:
     return len({tuple(v.key for row in repeats for v in row) for repeats in counted.values()}) > 1
 
 
-def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Judged, ...]], averaging: Averaging) -> int | None:
+def _winner(
+    pairing: Pairing, order: Order, repeats: Sequence[tuple[PairJudgment, ...]], averaging: Averaging
+) -> int | None:
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
     if len(repeats) == len(repeats[0]) == 1:
         score_first, score_second = repeats[0][0].a.combined, repeats[0][0].b.combined

@@ -37,7 +37,7 @@ def lines_out(text: str, keep: int) -> str:
 
 def unlike_cuts(text: str) -> str:
     """Return `text` with three full stops for the ellipses of what looks like a cut mark: only a cut has the mark."""
-    return _LOOKS_CUT.sub(r"[...\1...]", text)
+    return _LOOKS_CUT.sub(r"[...\1...]", text) if "…" in text else text
 
 
 def _mark(missing: int) -> str:

@@ -18,6 +18,7 @@ are set in by two spaces. Names come from outside too: they take one line and a 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from harness.core.records import Step
 from harness.core.unicode import mark_hidden, visible_name
@@ -64,13 +65,25 @@ def longest_field(steps: Sequence[Step], names: Sequence[str]) -> int:
 
 
 def _plain_step(step: Step) -> Step:
-    texts = {name: plain_text(text) for name in _TEXTS if (text := getattr(step, name)) is not None}
-    names = {name: _plain_name(text) for name in _NAMES if (text := getattr(step, name)) is not None}
-    return step.model_copy(update={**texts, **names, "inner": plain_steps(step.inner)})
+    members = step.__dict__
+    plain = {name: make(text) for name, make in _MAKE_PLAIN.items() if (text := members[name]) is not None}
+    inner = plain_steps(step.inner)
+    if inner == step.inner and all(text == members[name] for name, text in plain.items()):
+        return step  # as nearly every one is: a copy takes longer than all else here
+    return step.model_copy(update={**plain, "inner": inner})
 
 
 def _plain_name(name: str) -> str:
+    return _short_name(name) if len(name) <= _NAME_LENGTH else cut_text(visible_name(plain_text(name)), _NAME_LENGTH)
+
+
+@lru_cache(maxsize=1024)  # a run has few names, and each stands in many steps
+def _short_name(name: str) -> str:
     return cut_text(visible_name(plain_text(name)), _NAME_LENGTH)
+
+
+_MAKE_PLAIN = dict.fromkeys(_TEXTS, plain_text) | dict.fromkeys(_NAMES, _plain_name)
+"""What makes each text of a step ready, by the name of its field."""
 
 
 def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, Trajectory
+from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, Trajectory, canonical_json, digest
 from harness.judging import Task
 from harness.judging.judge import verdict_key
 from harness.judging.prompt import Prompt, make_pair_prompt, prompt_fingerprint
@@ -269,7 +269,7 @@ def _key(**changes: Any) -> str:
     plain: dict[str, Any] = {
         "prompt": prompt_fingerprint(WRITING),
         "identity": "m@host",
-        "sampling": {"temperature": 0.0},
+        "sampling": '{"temperature":0.0}',
         "task": Task("q", "Why?", "Be brief.", "Because."),
         "first": "aa",
         "second": "bb",
@@ -283,8 +283,8 @@ def test_a_verdict_s_key_changes_with_each_thing_that_the_verdict_depends_on() -
         _key(),
         _key(prompt=prompt_fingerprint(a_rubric())),
         _key(identity="m@other-host"),
-        _key(sampling={"temperature": 0.5}),
-        _key(sampling={}),
+        _key(sampling='{"temperature":0.5}'),
+        _key(sampling="{}"),
         _key(task=replace(task, query="Who?")),
         _key(task=replace(task, brief="Be long.")),
         _key(task=replace(task, brief=None)),
@@ -294,10 +294,18 @@ def test_a_verdict_s_key_changes_with_each_thing_that_the_verdict_depends_on() -
         _key(first="bb", second="aa"),
         _key(first="cc"),
         _key(second="cc"),
-        _key(repeat=1),
+        _key(task=replace(task, repeat=1)),
     ]
     assert len(set(keys)) == len(keys)
     assert all(re.fullmatch(r"[0-9a-f]{64}", key) for key in keys)
+
+
+def test_a_verdict_s_key_is_the_digest_of_what_it_depends_on_as_it_always_was() -> None:
+    task = Task("q", "Why “this”?", "Be brief.", None, repeat=2)
+    texts = [digest("Be brief."), digest(None), digest("Why “this”?")]
+    options = {"top_p": 1, "temperature": 0.0}
+    material = [prompt_fingerprint(WRITING), "m@höst", options, *texts, "aa", "bb", 2]
+    assert _key(identity="m@höst", sampling=canonical_json(options), task=task) == digest(material)
 
 
 def test_a_verdict_s_key_is_equal_otherwise_under_whatever_id_the_query_goes() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import mul
 
 from harness.core.rankings import GroupRanking
-from harness.core.verdicts import Judged
+from harness.core.verdicts import PairJudgment
 from harness.ranking.first_side import first_side
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.orders import OrderSums, order_sums
@@ -167,7 +167,7 @@ class Tally:
 
 
 def judge_calls(
-    ranking: GroupRanking, verdicts: Iterable[Judged], lengths: Mapping[int, int]
+    ranking: GroupRanking, verdicts: Iterable[PairJudgment], lengths: Mapping[int, int]
 ) -> dict[str, list[JudgeCall]]:
     """Return the calls a ranking rests on by judge; `lengths` are the answers' words by rollout.
 

@@ -8,7 +8,7 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.core.sums import sum_if_known
 from harness.ranking import Tally, judge_calls, tally
-from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 
 Tallies = Mapping[str, Tally]
 """Tallies by judge."""
@@ -72,7 +72,7 @@ class AgentFigures:
         )
 
 
-def judge_figures(ranking: GroupRanking, verdicts: VerdictLookup) -> JudgeFigures:
+def judge_figures(ranking: GroupRanking, verdicts: ScoresLookup) -> JudgeFigures:
     """Return the judge's figures in one group. Costs are those of verdicts bought for it; repeats count once."""
     matches = [m for m in ranking.matches if not m.repeated]
     judged = (verdicts(key) for key in verdict_keys(matches))
@@ -106,7 +106,7 @@ def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
     )
 
 
-def tallies(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Tally]:
+def tallies(group: Group, ranking: GroupRanking, verdicts: ScoresLookup) -> dict[str, Tally]:
     """Sum up one group's verdicts by judge."""
     judged = (verdict for key in verdict_keys(ranking.matches) if (verdict := verdicts(key)))
     answer_words = {r.index: len(r.trajectory.answer.split()) for r in group.rollouts}

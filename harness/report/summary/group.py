@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Role, Rollout
 from harness.core.sums import sum_if_known
-from harness.core.verdicts import Judged, Scored
+from harness.core.verdicts import PairJudgment, Scored
 from harness.ranking import Tally
 from harness.report.summary.figures import (
     AgentFigures,
@@ -23,7 +23,7 @@ from harness.report.summary.figures import (
     tallies,
 )
 from harness.report.summary.first_two import last_meeting
-from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 from harness.report.summary.placed_rollouts import (
     PlacedRollout,
     samples_above_anchor,
@@ -108,13 +108,13 @@ def summarize_group(
     number: int,
     group: Group,
     ranking: GroupRanking,
-    judged: VerdictLookup,
+    judged: ScoresLookup,
     scored: Callable[[str], Scored | None],
 ) -> GroupSummary:
     """Sum up one group, the `number`-th query; `judged` and `scored` look its verdicts up by key."""
     judged = cache(judged)
     verdicts = list(_verdicts(ranking, judged, scored))
-    timed: list[Rollout | Judged | Scored] = [*group.rollouts, *verdicts]
+    timed: list[Rollout | PairJudgment | Scored] = [*group.rollouts, *verdicts]
     agents, judge = agent_figures(group.rollouts), judge_figures(ranking, judged)
     spans = tuple(merged_spans((r.started_at, r.started_at + timedelta(seconds=r.duration_s)) for r in timed))
     return GroupSummary(
@@ -144,8 +144,8 @@ def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
 
 
 def _verdicts(
-    ranking: GroupRanking, judged: VerdictLookup, scored: Callable[[str], Scored | None]
-) -> Iterator[Judged | Scored]:
+    ranking: GroupRanking, judged: ScoresLookup, scored: Callable[[str], Scored | None]
+) -> Iterator[PairJudgment | Scored]:
     """Yield the verdicts of a group, pairwise and listwise, each once."""
     for key in verdict_keys(ranking.matches):
         if verdict := judged(key):
@@ -205,7 +205,7 @@ def _brief(value: JsonValue) -> float | str:
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:_TITLE]
 
 
-def _model_names(group: Group, verdicts: Iterable[Judged | Scored]) -> ModelNames:
+def _model_names(group: Group, verdicts: Iterable[PairJudgment | Scored]) -> ModelNames:
     asked = (model for r in group.rollouts for model in (r.requested.model, *(c.model for c in r.calls)))
     replied = (c.replied_model for r in group.rollouts for c in r.calls)
     return ModelNames(

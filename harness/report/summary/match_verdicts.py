@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from harness.core.rankings import Match
-from harness.core.verdicts import Judged, SideScores
+from harness.core.verdicts import Judged, PairJudgment, SideScores
 
 VerdictLookup = Callable[[str], Judged | None]
 """Returns the verdict with a key; None if the archive no longer has that verdict."""
+ScoresLookup = Callable[[str], PairJudgment | None]
+"""The same where the verdict's marks and words are not needed, nor read."""
 
 
 MATCH_FLAGS = {

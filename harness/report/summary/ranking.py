@@ -86,7 +86,7 @@ def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) ->
     summary = RankingSummary()
     for number, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=owed), 1):
         group = group_of(reader, query, ranked)
-        summary.add(summarize_group(number, group, ranked, reader.verdict, reader.scored), ranked)
+        summary.add(summarize_group(number, group, ranked, reader.pair_scores, reader.scored), ranked)
     summary.spans = list(merged_spans(summary.spans))
     return summary
 
