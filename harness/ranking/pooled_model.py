@@ -56,7 +56,7 @@ PRIOR_MEAN = Parameters(
     first_side=0.0,
 )
 """Weak: eight groups outweigh it. It is what a group alone goes by."""
-PRIOR_SD = Parameters(0.8, 1.2, 1.2, 0.9, 0.9, 1.2, 0.4, 3.0, 1.0)
+PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.4, 3.0, 1.0)
 _NAMES = Parameters._fields
 
 
@@ -146,6 +146,14 @@ def log_evidence(pool: Sequence[PoolSums], at: Parameters, prior: Prior = WEAK) 
         for name, slope in _slopes(sums, at, of_size):
             gradient[_NAMES.index(name)] += slope
     return value, gradient
+
+
+def log_probability(pool: Sequence[PoolSums], at: Parameters, prior: Prior = WEAK) -> float:
+    """Return the same logarithm alone."""
+    away = np.array(at) - prior.mean
+    return float(-0.5 * away @ prior.precision @ away) + sum(
+        _log_likelihood(sums, at, posterior(sums, at)) for sums in pool
+    )
 
 
 def _log_likelihood(sums: PoolSums, at: Parameters, of_groups: Posterior) -> float:

@@ -15,7 +15,7 @@ from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_pooled, learn_judge
-from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, posterior
+from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, log_probability, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.student import probability_above_zero
 
@@ -126,7 +126,13 @@ def test_other_names_other_sides_and_turned_scores_turn_the_estimates_with_them(
         [Comparisons.of(4, names[g.first], names[g.second], g.score_first, g.score_second) for g in groups]
     )
     swapped = fit_pooled([Comparisons.of(4, g.second, g.first, g.score_second, g.score_first) for g in groups])
-    for before, after, turned in zip(plain, renamed, swapped, strict=True):
+    mirrored = fit_pooled(
+        [Comparisons.of(4, g.first, g.second, 10 - g.score_first, 10 - g.score_second) for g in groups]
+    )
+    for before, after, turned, opposite in zip(plain, renamed, swapped, mirrored, strict=True):
+        assert opposite.estimates == pytest.approx(-before.estimates, abs=2e-3)
+        assert opposite.covariance == pytest.approx(before.covariance, rel=0.01, abs=2e-3)
+        assert turned.covariance == pytest.approx(before.covariance, rel=0.01, abs=2e-3)
         assert after.estimates[names] == pytest.approx(before.estimates, abs=2e-3)
         assert turned.estimates == pytest.approx(before.estimates, abs=2e-3)
         assert turned.first_side == pytest.approx(-before.first_side, abs=2e-3)
@@ -136,6 +142,28 @@ def test_other_names_other_sides_and_turned_scores_turn_the_estimates_with_them(
 @given(st.floats(-9, 9), st.floats(1, 400))
 def test_the_students_tail_is_scipys(z: float, dof: float) -> None:
     assert probability_above_zero(z, dof) == pytest.approx(float(stats.t.cdf(z, dof)), abs=1e-8)
+
+
+@pytest.mark.parametrize("count", [1, 8, 400])
+def test_the_points_of_what_is_not_known_of_a_judge_have_the_moments_that_a_long_chain_has(count: int) -> None:
+    _, groups = noisy_groups(count, 4, 17)
+    pool = pool_sums(groups)
+    learnt = learn_judge(pool)
+    names = ("log_quality_var", "log_level_noise", "level_share")
+    places = [Parameters._fields.index(name) for name in names]
+    of_points = learnt.points.weights @ learnt.points.at
+    spread = np.sqrt(learnt.points.weights @ (learnt.points.at - of_points) ** 2)
+    rng, at = np.random.default_rng(1), np.array(learnt.parameters)
+    root, value, chain = np.linalg.cholesky(learnt.covariance) * 0.8, log_evidence(pool, learnt.parameters)[0], []
+    for _ in range(4000):  # Metropolis
+        new = at + root @ rng.standard_normal(9)
+        new_value = log_probability(pool, Parameters(*new.tolist()))
+        if math.log(rng.random()) < new_value - value:
+            at, value = new, new_value
+        chain.append(at)
+    sds = np.std(chain, axis=0)[places]
+    assert of_points[places] == pytest.approx(np.mean(chain, axis=0)[places], abs=0.4 * sds.max())
+    assert spread[places] == pytest.approx(sds, rel=0.35)
 
 
 def noisy_groups(count: int, n: int, seed: int) -> tuple[Floats, list[Comparisons]]:
