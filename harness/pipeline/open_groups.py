@@ -19,6 +19,9 @@ from harness.core.tracebacks import start_child
 _IN_LINE = 2
 """Queries that may wait for places: one more than the one whose rollouts are let in, so that no place stays empty."""
 
+_BESIDE_TEXTS = 12_000
+"""Bytes that a rollout's record, and its part of the tasks of a waiting group, take beside the texts."""
+
 T = TypeVar("T")
 
 
@@ -102,9 +105,10 @@ class OpenGroup:
 
 
 def size_of(rollout: Rollout) -> int:
-    """Return the bytes of memory that the texts of a rollout's trajectory take."""
+    """Return the bytes of memory that a rollout takes: the texts of its trajectory, and what is there of each."""
     trajectory = rollout.trajectory
-    return sum(map(sys.getsizeof, (trajectory.query, trajectory.answer))) + sum(map(_size_of_step, trajectory.path))
+    texts = sum(map(sys.getsizeof, (trajectory.query, trajectory.answer)))
+    return _BESIDE_TEXTS + texts + sum(map(_size_of_step, trajectory.path))
 
 
 def _size_of_step(step: Step) -> int:
