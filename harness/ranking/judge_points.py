@@ -28,7 +28,7 @@ class JudgePoints(NamedTuple):
     """(2, 2): the covariance of level and first side about each point."""
 
 
-def judge_points(mode: Floats, covariance: Floats, log_probability: Callable[[Floats], float]) -> JudgePoints:
+def judge_points(mode: Floats, covariance: Floats, log_probabilities: Callable[[Floats], Floats]) -> JudgePoints:
     """Return points that stand for the posterior of the parameters, whose mode and covariance by Laplace are given.
 
     Where few groups teach the judge, the posterior is no normal: points spread evenly are weighted by their probability
@@ -48,8 +48,7 @@ def judge_points(mode: Floats, covariance: Floats, log_probability: Callable[[Fl
     if len(steps) < _DRAWN:
         return JudgePoints(at, np.full(len(at), 1 / len(at)), linear)
     squares = (steps * steps).sum(axis=1)
-    logs = np.array([log_probability(point) for point in at])
-    logs -= np.logaddexp(-squares / 2, -squares / (2 * _WIDER**2) - _LINEAR * np.log(_WIDER))
+    logs = log_probabilities(at) - np.logaddexp(-squares / 2, -squares / (2 * _WIDER**2) - _LINEAR * np.log(_WIDER))
     weights = np.exp(logs - logs.max())
     return JudgePoints(at, weights / weights.sum(), linear)
 

@@ -1,8 +1,8 @@
 """`pooled`: the judge learnt from all groups of a ranking, then each group's posterior."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from harness.ranking.pooled_model import (
     Parameters,
     Posterior,
     Prior,
+    judges_at,
     log_evidence,
-    log_probability,
+    log_probabilities,
     posterior,
 )
 from harness.ranking.pooled_sums import PoolSums, pool_sums, thinned
@@ -35,13 +36,14 @@ Without it the 90 % intervals of a noisy judge cover 86 to 88 %, and those of a 
 (benchmarks/pooled.py, pools of 8).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
+_NUMBERS_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True, eq=False)
 class LearntJudge:
     """What a pool of groups teaches of their judge."""
 
-    parameters: Parameters
+    parameters: Parameters[float]
     """The mode of the posterior."""
     covariance: Floats
     """(9, 9), of the parameters about the mode, by Laplace's approximation."""
@@ -102,7 +104,7 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     slopes = [(evidence(at - step)[1] - evidence(at + step)[1]) / (2 * _STEP) for step in _steps()]
     values, vectors = np.linalg.eigh((np.array(slopes) + np.array(slopes).T) / 2)
     covariance = (vectors / np.maximum(values, _LEAST_CURVATURE)) @ vectors.T
-    points = judge_points(at, covariance, lambda at: log_probability(some, Parameters(*at.tolist()), prior))
+    points = judge_points(at, covariance, lambda points: log_probabilities(some, points, prior))
     return LearntJudge(Parameters(*at.tolist()), covariance, points, converged)
 
 
@@ -159,15 +161,15 @@ def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
     linear = np.stack(slopes, axis=-1)
     moved, squares = np.zeros_like(start), linear @ judge.points.linear @ linear.swapaxes(1, 2)
     within, logs = np.zeros((len(sums.single.number), n + 1, n + 1)), list[Floats]()
-    for point, weight in zip(judge.points.at.tolist(), judge.points.weights.tolist(), strict=True):
-        here = posterior(sums, Parameters(*point))
-        away = _means_of(here, Parameters(*point), n) - start
-        moved += weight * away
-        squares += (weight * away)[:, :, None] * away[:, None, :]
-        block = _about_their_mean(_about_their_mean(here.covariance[:, : n + 1, : n + 1], n).swapaxes(1, 2), n)
-        within += weight * block
-        logs.append(np.log(np.maximum(np.trace(block[:, :n, :n], axis1=1, axis2=2), _LEAST_TRACE)))
-    spreads = np.array(logs) - judge.points.weights @ np.array(logs)
+    for at, weights in _in_turn(judge.points, sums):
+        here = posterior(sums, judges_at(at))
+        away = _means_of(here, at[:, -1], n) - start
+        moved += np.tensordot(weights, away, 1)
+        squares += np.einsum("p,pgi,pgj->gij", weights, away, away)
+        block = _about_their_mean(_about_their_mean(here.covariance[..., : n + 1, : n + 1], n).swapaxes(-1, -2), n)
+        within += np.tensordot(weights, block, 1)
+        logs.append(np.log(np.maximum(np.trace(block[..., :n, :n], axis1=-2, axis2=-1), _LEAST_TRACE)))
+    spreads = np.concatenate(logs) - judge.points.weights @ np.concatenate(logs)
     return _Averages(
         mean=start + moved,
         between=squares - moved[:, :, None] * moved[:, None, :],
@@ -176,14 +178,24 @@ def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
     )
 
 
-def _means(sums: PoolSums, at: Parameters) -> Floats:
-    return _means_of(posterior(sums, at), at, sums.n)
+def _in_turn(points: JudgePoints, sums: PoolSums) -> Iterator[tuple[Floats, Floats]]:
+    """Yield points and weights, so many at a time as fit into memory with all groups: of few groups all at once."""
+    some = max(1, _NUMBERS_AT_ONCE // ((len(sums.design) + len(sums.single.number) * sums.n) * sums.n))
+    for begin in range(0, len(points.weights), some):
+        yield points.at[begin : begin + some], points.weights[begin : begin + some]
 
 
-def _means_of(of_groups: Posterior, at: Parameters, n: int) -> Floats:
-    """Return each group's qualities about their mean, and what standing first is worth, (G, n + 1)."""
-    means = _about_their_mean(of_groups.mean[:, : n + 1], n)
-    means[:, n] += at.first_side
+def _means(sums: PoolSums, at: Parameters[float]) -> Floats:
+    return _means_of(posterior(sums, at), at.first_side, sums.n)
+
+
+def _means_of(of_groups: Posterior, first_side: Any, n: int) -> Floats:
+    """Return each group's qualities about their mean, and what standing first is worth, (G, n + 1), or (P, G, n + 1).
+
+    `first_side` is beta, a number or (P,).
+    """
+    means = _about_their_mean(of_groups.mean[..., : n + 1], n)
+    means[..., n] += np.reshape(first_side, (*np.shape(first_side), 1))
     return means
 
 

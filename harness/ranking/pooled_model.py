@@ -17,30 +17,35 @@ A linear mixed model (Laird and Ware 1982), with the parameters by maximum a pos
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.ranking.comparisons import Floats
 from harness.ranking.pooled_sums import Block, PoolSums
 
+Number = TypeVar("Number", float, Floats)
 
-class Parameters(NamedTuple):
-    """The model's parameters as the fit moves them: variances by their logarithm. In score points of 0 to 10."""
 
-    log_quality_var: float
-    log_level_var: float
-    log_side_var: float
-    log_preference_noise: float
+class Parameters(NamedTuple, Generic[Number]):
+    """The model's parameters as the fit moves them: variances by their logarithm. In score points of 0 to 10.
+
+    Of one judge as floats; of P judges at once as arrays (P,).
+    """
+
+    log_quality_var: Number
+    log_level_var: Number
+    log_side_var: Number
+    log_preference_noise: Number
     """Of half the difference of two orders' margins."""
-    log_position_noise: float
+    log_position_noise: Number
     """Of the mean of two orders' margins."""
-    log_level_noise: float
-    level_share: float
+    log_level_noise: Number
+    level_share: Number
     """kappa."""
-    level: float
+    level: Number
     """mu."""
-    first_side: float
+    first_side: Number
     """beta."""
 
 
@@ -74,7 +79,10 @@ WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0))
 
 
 class Posterior(NamedTuple):
-    """What the scores say of G groups of n rollouts, given the parameters: normal, of (theta_1..n, b, delta)."""
+    """What the scores say of G groups of n rollouts, given the parameters: normal, of (theta_1..n, b, delta).
+
+    With parameters (P,) all shapes begin with P.
+    """
 
     precision: Floats
     """(D, n + 2, n + 2), one for each design."""
@@ -86,90 +94,105 @@ class Posterior(NamedTuple):
 
 
 class _Term(NamedTuple):
-    """How a block of observations stands in the model: y = gain X theta + f (offset + latent) + noise."""
+    """How a block of observations stands in the model: y = gain X theta + f (offset + latent) + noise.
+
+    Noise, gain and offset are numbers, or (P,).
+    """
 
     block: Block
-    noise: float
-    gain: float
-    offset: float
+    noise: Any
+    gain: Any
+    offset: Any
     latent: int
     """Counted from n: 0 is b, 1 is delta."""
 
 
-def _terms(sums: PoolSums, at: Parameters) -> tuple[_Term, _Term, _Term, _Term]:
-    preference, position = math.exp(at.log_preference_noise), math.exp(at.log_position_noise)
+def _terms(sums: PoolSums, at: Parameters[Number]) -> tuple[_Term, ...]:
+    preference, position = np.exp(at.log_preference_noise), np.exp(at.log_position_noise)
+    one, none = np.ones_like(at.level), np.zeros_like(at.level)
     return (
-        _Term(sums.single, preference + position, 1.0, at.first_side, 0),
-        _Term(sums.halves, preference, 1.0, 0.0, 0),
-        _Term(sums.sides, position, 1.0, at.first_side, 0),
-        _Term(sums.levels, math.exp(at.log_level_noise), at.level_share, at.level, 1),
+        _Term(sums.single, preference + position, one, at.first_side, 0),
+        _Term(sums.halves, preference, one, none, 0),
+        _Term(sums.sides, position, one, at.first_side, 0),
+        _Term(sums.levels, np.exp(at.log_level_noise), at.level_share, at.level, 1),
     )
 
 
-def _prior_vars(at: Parameters, n: int) -> Floats:
-    return np.exp([at.log_quality_var] * n + [at.log_side_var, at.log_level_var])
+def _prior_vars(at: Parameters[Number], n: int) -> Floats:
+    """Return the prior variances of (theta_1..n, b, delta), (n + 2,)."""
+    return np.exp(np.stack([at.log_quality_var] * n + [at.log_side_var, at.log_level_var], axis=-1))
 
 
-def posterior(sums: PoolSums, at: Parameters) -> Posterior:
+def posterior(sums: PoolSums, at: Parameters[Number]) -> Posterior:
     """Return the posterior of each group's qualities, first-side effect and level."""
-    n, groups = sums.n, len(sums.design)
-    precision = np.zeros((len(sums.single.number), n + 2, n + 2))
-    precision[:, range(n + 2), range(n + 2)] = 1 / _prior_vars(at, n)
-    collected = np.zeros((groups, n + 2))
+    n, groups, judges = sums.n, len(sums.design), np.shape(at.level)
+    precision = np.zeros((*judges, len(sums.single.number), n + 2, n + 2))
+    precision[..., range(n + 2), range(n + 2)] = 1 / _prior_vars(at, n)[..., None, :]
+    collected = np.zeros((*judges, groups, n + 2))
     for block, noise, gain, offset, latent in _terms(sums, at):
-        place = n + latent
-        precision[:, :n, :n] += block.information * (gain * gain / noise)
-        precision[:, :n, place] += block.shift * (gain / noise)
-        precision[:, place, place] += block.shifts / noise
-        collected[:, :n] += (block.collected - offset * block.shift[sums.design]) * (gain / noise)
-        collected[:, place] += (block.total - offset * block.shifts[sums.design]) / noise
-    precision[:, n:, :n] = precision[:, :n, n:].swapaxes(1, 2)
+        place, scaled = n + latent, _across(gain / noise, 2)
+        precision[..., :n, :n] += block.information * _across(gain * gain / noise, 3)
+        precision[..., :n, place] += block.shift * scaled
+        precision[..., place, place] += block.shifts / _across(noise)
+        collected[..., :n] += (block.collected - _across(offset, 2) * block.shift[sums.design]) * scaled
+        collected[..., place] += (block.total - _across(offset) * block.shifts[sums.design]) / _across(noise)
+    precision[..., n:, :n] = precision[..., :n, n:].swapaxes(-1, -2)
     covariance = np.linalg.inv(precision)
     return Posterior(precision, covariance, collected, _each(covariance, sums, collected))
 
 
+def _across(values: Any, axes: int = 1) -> Floats:
+    """Return one value, or one of each judge, so that it goes with so many axes more."""
+    return np.reshape(values, (*np.shape(values), *[1] * axes))
+
+
 def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
     """Return for each group its design's matrix times its vector."""
-    if len(matrices) == 1:
-        return vectors @ matrices[0]
-    return np.einsum("gij,gj->gi", matrices[sums.design], vectors)
+    if matrices.shape[-3] == 1:
+        return vectors @ matrices[..., 0, :, :]
+    return np.einsum("...gij,...gj->...gi", matrices[..., sums.design, :, :], vectors)
 
 
-def log_evidence(pool: Sequence[PoolSums], at: Parameters, prior: Prior = WEAK) -> tuple[float, Floats]:
+def log_evidence(pool: Sequence[PoolSums], at: Parameters[float], prior: Prior = WEAK) -> tuple[float, Floats]:
     """Return the logarithm of likelihood times prior, up to a constant, and its gradient in the parameters."""
     away = np.array(at) - prior.mean
     gradient = -prior.precision @ away
     value = 0.5 * float(away @ gradient)
     for sums in pool:
         of_size = posterior(sums, at)
-        value += _log_likelihood(sums, at, of_size)
+        value += float(_log_likelihood(sums, at, of_size))
         for name, slope in _slopes(sums, at, of_size):
             gradient[_NAMES.index(name)] += slope
     return value, gradient
 
 
-def log_probability(pool: Sequence[PoolSums], at: Parameters, prior: Prior = WEAK) -> float:
-    """Return the same logarithm alone."""
-    away = np.array(at) - prior.mean
-    return float(-0.5 * away @ prior.precision @ away) + sum(
+def log_probabilities(pool: Sequence[PoolSums], points: Floats, prior: Prior = WEAK) -> Floats:
+    """Return the same logarithm alone, (P,), of each judge of `points` (P, 9)."""
+    away, at = points - prior.mean, judges_at(points)
+    return -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away) + sum(
         _log_likelihood(sums, at, posterior(sums, at)) for sums in pool
     )
 
 
-def _log_likelihood(sums: PoolSums, at: Parameters, of_groups: Posterior) -> float:
-    """Return the groups' marginal likelihood: theta, b and delta are integrated out."""
-    per_design = np.bincount(sums.design, minlength=len(of_groups.precision))
-    misfit = float((of_groups.collected * of_groups.mean).sum())
-    logs = len(sums.design) * float(np.log(_prior_vars(at, sums.n)).sum())
-    logs += float(per_design @ np.linalg.slogdet(of_groups.precision)[1])
+def judges_at(points: Floats) -> Parameters[Floats]:
+    """Return points (P, 9) as the parameters of P judges."""
+    return Parameters(*np.moveaxis(points, -1, 0))
+
+
+def _log_likelihood(sums: PoolSums, at: Parameters[Number], of_groups: Posterior) -> Any:
+    """Return the groups' marginal likelihood, a number or (P,): theta, b and delta are integrated out."""
+    per_design = np.bincount(sums.design, minlength=of_groups.precision.shape[-3])
+    misfit = (of_groups.collected * of_groups.mean).sum(axis=(-1, -2))
+    logs = len(sums.design) * np.log(_prior_vars(at, sums.n)).sum(axis=-1)
+    logs = logs + np.linalg.slogdet(of_groups.precision)[1] @ per_design
     for block, noise, _, offset, _ in _terms(sums, at):
         square = block.square.sum() - 2 * offset * block.total.sum() + offset**2 * (per_design @ block.shifts)
-        misfit -= float(square) / noise
-        logs += float(per_design @ block.number) * math.log(noise)
+        misfit = misfit - square / noise
+        logs = logs + float(per_design @ block.number) * np.log(noise)
     return (misfit - logs) / 2
 
 
-def _slopes(sums: PoolSums, at: Parameters, of_groups: Posterior) -> Iterator[tuple[str, float]]:
+def _slopes(sums: PoolSums, at: Parameters[float], of_groups: Posterior) -> Iterator[tuple[str, float]]:
     """Yield the gradient of the likelihood, as the posterior mean of the gradient given all (Fisher's identity)."""
     n, groups = sums.n, len(sums.design)
     per_design = np.bincount(sums.design, minlength=len(of_groups.covariance)).astype(np.float64)

@@ -67,7 +67,7 @@ def _root_row(row: Sequence[float], at: int) -> tuple[float, ...]:
     return (*(round(value, 9) for value in row[:at]), max(round(row[at], 9), 1e-9))
 
 
-def _rounded(parameters: Parameters) -> dict[str, float]:
+def _rounded(parameters: Parameters[float]) -> dict[str, float]:
     least, most = LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE
     return {
         name: round(min(max(value, least), most) if name.startswith("log_") else value, 9)

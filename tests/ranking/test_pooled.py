@@ -15,7 +15,7 @@ from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_pooled, learn_judge
-from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, log_probability, posterior
+from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.student import probability_above_zero
 
@@ -157,7 +157,7 @@ def test_the_points_of_what_is_not_known_of_a_judge_have_the_moments_that_a_long
     root, value, chain = np.linalg.cholesky(learnt.covariance) * 0.8, log_evidence(pool, learnt.parameters)[0], []
     for _ in range(4000):  # Metropolis
         new = at + root @ rng.standard_normal(9)
-        new_value = log_probability(pool, Parameters(*new.tolist()))
+        new_value = float(log_probabilities(pool, new[None])[0])
         if math.log(rng.random()) < new_value - value:
             at, value = new, new_value
         chain.append(at)
