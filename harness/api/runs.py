@@ -158,7 +158,7 @@ async def resume(
         accept_changed_agent=accept_changed_agent,
         changes={name: value for name, value in settings.items() if value is not None},
         rubric_word=rubric,
-        named=NamedAddresses(urls[0], urls[1] if isinstance(urls[1], str | None) else tuple(urls[1])),
+        named=NamedAddresses(*(url if isinstance(url, str | None) else tuple(url) for url in urls)),
         trust_archive=trust_archive,
     )
     return _delivered(result) if result else Run(folder)

@@ -249,6 +249,8 @@ class Rollout(Record):
     trajectory: Trajectory
     usage: Usage = Usage.model_construct()
     price_usd: float | None = None
+    served_by: str | None = Field(default=None, exclude_if=is_none)
+    """Host and port of the server that served it, where its run had several to choose from."""
     fingerprint: str | None = None
     started_at: datetime
     duration_s: float

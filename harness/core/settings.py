@@ -48,9 +48,11 @@ class Settings:
     ] = "rank"
     model: Annotated[str | None, Setting("The model of every agent of the run.", default_text="the agent's own")] = None
     base_url: Annotated[
-        str | None,
+        str | tuple[str, ...] | None,
         Setting(
-            "The OpenAI-compatible address of the model.", default_text="OPENAI_BASE_URL, else OpenAI's", metavar="URL"
+            "The OpenAI-compatible address of the model; repeat the option for several servers of one model.",
+            default_text="OPENAI_BASE_URL, else OpenAI's",
+            metavar="URL",
         ),
     ] = None
     api: Annotated[

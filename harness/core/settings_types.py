@@ -20,8 +20,9 @@ class CommonSettings(TypedDict, total=False):
     """If the anchor failed: rank the other rollouts, or stop. [default: rank]"""
     model: str | None
     """The model of every agent of the run. [default: the agent's own]"""
-    base_url: str | None
-    """The OpenAI-compatible address of the model. [default: OPENAI_BASE_URL, else OpenAI's]"""
+    base_url: str | Sequence[str] | None
+    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
+    OPENAI_BASE_URL, else OpenAI's]"""
     api: Literal["responses", "chat"] | None
     """Which of OpenAI's APIs to call. [default: responses at OpenAI's own address, else chat]"""
     judge_model: str | Sequence[str] | None
@@ -211,8 +212,9 @@ class CompareSettings(TypedDict, total=False):
     """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
     strict_temperature: bool
     """Stop where a model refuses a temperature. [default: go on]"""
-    base_url: str | None
-    """The OpenAI-compatible address of the model. [default: OPENAI_BASE_URL, else OpenAI's]"""
+    base_url: str | Sequence[str] | None
+    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
+    OPENAI_BASE_URL, else OpenAI's]"""
     api: Literal["responses", "chat"] | None
     """Which of OpenAI's APIs to call. [default: responses at OpenAI's own address, else chat]"""
     concurrency: int
@@ -246,8 +248,9 @@ class ResumeSettings(TypedDict, total=False):
 
     rubric: str | None
     """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
-    base_url: str | None
-    """The OpenAI-compatible address of the model. [default: OPENAI_BASE_URL, else OpenAI's]"""
+    base_url: str | Sequence[str] | None
+    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
+    OPENAI_BASE_URL, else OpenAI's]"""
     judge_base_url: str | Sequence[str] | None
     """The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order. [default: the
     agent's]"""

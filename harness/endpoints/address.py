@@ -76,15 +76,32 @@ def host_of(base_url: str | None) -> str:
 
 
 def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
-    """Return where the agent's models are, or None with neither a key nor an address.
+    """Return where the agent's models are, of several servers the first; None with neither a key nor an address.
 
-    Raises UsageError for an address that is no http URL, and as `Credentials.key`.
+    Raises as `agent_servers`.
     """
-    base_url = _agent_url(settings, credentials)
-    if not base_url and not key_in(credentials.environ, AGENT_KEY):
-        return None
+    return next(iter(agent_servers(settings, credentials)), None)
+
+
+def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoint, ...]:
+    """Return the servers of the agent's models, none with neither a key nor an address.
+
+    Raises UsageError for an address that is no http URL, for one that is named twice, for servers that would be spoken
+    to by different APIs, and as `Credentials.key`, which decides for each server.
+    """
+    urls = _agent_urls(settings, credentials)
+    if not urls and not key_in(credentials.environ, AGENT_KEY):
+        return ()
     flag = _agent_flag(settings)
-    return _endpoint(base_url, settings.api, credentials, AGENT_KEY, flag, flag)
+    servers = tuple(_endpoint(url, settings.api, credentials, AGENT_KEY, flag, flag) for url in urls or (None,))
+    if twice := next((e for i, e in enumerate(servers) if e.url in {before.url for before in servers[:i]}), None):
+        raise UsageError(f"{option('base_url')} names {twice.host} twice: name each server once")
+    if len({server.api for server in servers}) > 1:
+        raise UsageError(
+            f"{option('base_url')}: {servers[0].host} and another server are usually asked by different APIs; choose "
+            f"one with {option('api')}"
+        )
+    return servers
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
@@ -94,13 +111,14 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     `agent_endpoint`.
     """
     environ = credentials.environ
-    agent_url, has_agent_key = _agent_url(settings, credentials), bool(key_in(environ, AGENT_KEY))
+    agent_urls, has_agent_key = _agent_urls(settings, credentials), bool(key_in(environ, AGENT_KEY))
+    agent_url = next(iter(agent_urls), None)
     judge_url = _checked(_only(settings.judge_base_url, option("judge_base_url")), option("judge_base_url"))
     has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
     if not (has_agent or judge_url or has_judge_key):
         return None
     base_url = judge_url or agent_url
-    lends_key = has_agent and origin_of(base_url) in {origin_of(agent_url), OPENAI_ORIGIN}
+    lends_key = has_agent and origin_of(base_url) in {*map(origin_of, agent_urls or (None,)), OPENAI_ORIGIN}
     variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
     api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
     at_agent = bool(agent_url) and without_credentials(base_url) == without_credentials(agent_url)
@@ -108,8 +126,10 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     return _endpoint(base_url, api, credentials, variable, flag, _agent_flag(settings) if at_agent else flag)
 
 
-def _agent_url(settings: Settings, credentials: Credentials) -> str | None:
-    return _checked(settings.base_url or credentials.environ.get(AGENT_URL) or None, _agent_flag(settings))
+def _agent_urls(settings: Settings, credentials: Credentials) -> tuple[str, ...]:
+    named = settings.base_url or credentials.environ.get(AGENT_URL) or ()
+    urls = (named,) if isinstance(named, str) else named
+    return tuple(checked_base_url(url, _agent_flag(settings)) for url in urls)
 
 
 def _agent_flag(settings: Settings) -> str:

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -81,6 +81,11 @@ class Gate:
     def given_up(self) -> str | None:
         """Why nothing more is asked of the endpoint; None while it is asked."""
         return self._breaker.given_up
+
+    @property
+    def is_down(self) -> bool:
+        """Whether call after call failed and none has had a reply since."""
+        return not self._breaker.closed
 
     @property
     def has_answered(self) -> bool:
@@ -212,12 +217,18 @@ class Gates:
         self._progress = progress
         self._gates: dict[tuple[str, str, str], Gate] = {}
         self._tell: Callable[[GateLesson], None] = lambda _: None
+        self._together: list[Sequence[Gate]] = []
 
     @property
     def given_up(self) -> str | None:
-        """Why nothing more is asked of an endpoint; None while every endpoint is asked."""
-        reasons = [gate.given_up for gate in self._gates.values() if gate.given_up]
+        """Why nothing more is asked of an endpoint; None while every endpoint is asked, or another in its place."""
+        replaced = [gate for gates in self._together if not all(g.given_up for g in gates) for gate in gates]
+        reasons = [gate.given_up for gate in self._gates.values() if gate.given_up and gate not in replaced]
         return "; ".join(reasons) or None
+
+    def stand_in(self, gates: Sequence[Gate]) -> None:
+        """Note that the endpoints behind these gates stand in for each other."""
+        self._together.append(gates)
 
     @property
     def last_errors(self) -> str | None:

@@ -48,6 +48,11 @@ class EndpointState:
         return self._gate.given_up
 
     @property
+    def is_down(self) -> bool:
+        """Whether call after call failed and none has had a reply since."""
+        return self._gate.is_down
+
+    @property
     def last_error(self) -> str | None:
         """What became of the last call, in words; None if the call got a reply."""
         return self._gate.last_error

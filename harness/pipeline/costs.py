@@ -55,7 +55,8 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
     if settings.max_cost is None:
         return
     if agent:
-        _check_price(settings.max_cost, "the agent's model", agent.priced(price_list(settings)))
+        for priced in agent.priced_each(price_list(settings)):
+            _check_price(settings.max_cost, "the agent's model", priced)
     for juror in _jurors(settings, judge) if judge else ():
         _check_price(settings.max_cost, "the judge", juror)
 

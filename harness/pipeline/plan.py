@@ -181,17 +181,18 @@ def _check_part(reader: RunReader, option: str, word: str) -> None:
 class NamedAddresses:
     """The addresses of a run that is resumed, as today's user names them: so that keys may go there."""
 
-    base_url: str | None = None
+    base_url: str | tuple[str, ...] | None = None
     judge_base_url: str | tuple[str, ...] | None = None
 
-    def check(self, agent_url: str | None, judge: JudgeSpec) -> None:
+    def check(self, agent_urls: Sequence[str | None], judge: JudgeSpec) -> None:
         """Refuse addresses that are not the run's: resuming goes on where the run was. Raises UsageError."""
-        if self.base_url and not _same_place(self.base_url, agent_url):
-            raise UsageError(
-                f"{option('base_url', without_credentials(self.base_url))}: the run's models are at "
-                f"{agent_url or OPENAI_URL}, and `resume` goes on there"
-            )
-        named = (self.judge_base_url,) if isinstance(self.judge_base_url, str) else self.judge_base_url or ()
+        for url in _several(self.base_url):
+            if not any(_same_place(url, agent_url) for agent_url in agent_urls):
+                raise UsageError(
+                    f"{option('base_url', without_credentials(url))}: the run's models are at "
+                    f"{', '.join(agent_url or OPENAI_URL for agent_url in agent_urls)}, and `resume` goes on there"
+                )
+        named = _several(self.judge_base_url)
         urls = [member.base_url for member in judge.members]
         fits = len(named) in {1, len(urls)} and all(map(_same_place, named * len(urls), urls))
         if named and not fits:
@@ -200,6 +201,10 @@ class NamedAddresses:
                 f"{option('judge_base_url', addresses)}: the run's judge is at "
                 f"{', '.join(url or OPENAI_URL for url in urls)}; {call('rescore')} takes a judge elsewhere"
             )
+
+
+def _several(urls: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (urls,) if isinstance(urls, str) else urls or ()
 
 
 RUNS_OWN = NamedAddresses()
@@ -229,12 +234,12 @@ def as_begun(
     settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
     place, environ = dict(info.endpoint or {}), trust.credentials.environ
     judge = recorded_judge(like.judge if like else info.judge, where)
-    agent_url = place.get("base_url") if info.endpoint else settings.base_url
-    named.check(None if agent_url is None else str(agent_url), judge)
+    servers: tuple[str, ...] = _servers_of(settings, place) if info.endpoint else _several(settings.base_url)
+    named.check(servers or (None,), judge)
     if named.base_url:
         settings = replace(settings, base_url=named.base_url)
-    elif place.get("base_url") and place["base_url"] != without_credentials(environ.get(AGENT_URL)):
-        settings = replace(settings, base_url=place["base_url"])
+    elif servers and servers != (without_credentials(environ.get(AGENT_URL)),):
+        settings = replace(settings, base_url=_each(servers))
     settings = trust.priced(settings, changes)
     if changes:
         settings = load(changed(asdict(settings), changes))
@@ -243,6 +248,14 @@ def as_begun(
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
     return JudgingPlan(judge, rubric, settings, trust.credentials, rendering=rendering)
+
+
+def _servers_of(settings: Settings, place: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the addresses at which a run's models were; none for OpenAI's own alone."""
+    if isinstance(settings.base_url, tuple):
+        return settings.base_url
+    url = place.get("base_url")
+    return (str(url),) if url else ()
 
 
 def describe_calls(settings: Settings) -> str | None:

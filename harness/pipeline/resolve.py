@@ -21,7 +21,7 @@ from harness.endpoints import (
     Endpoint,
     Priced,
     PriceList,
-    agent_endpoint,
+    agent_servers,
     host_of,
     judge_endpoint,
     jurors,
@@ -92,18 +92,30 @@ class AgentSpec:
     offline: bool
     model: str | None
     """The starting agent's model by name, None where it is an object that has none."""
+    servers: tuple[Endpoint, ...] = ()
+    """All servers of its models, where several are named; `endpoint` is the first."""
 
     @property
     def place(self) -> str:
         """Where its models are asked: model@host; the embedded model's name alone; else in words."""
         if self.endpoint is None:
             return OFFLINE_MODEL if self.offline else "models of its own"
-        return f"{self.model or 'models'}@{self.endpoint.host}"
+        hosts = dict.fromkeys(server.host for server in self.servers or (self.endpoint,))
+        return f"{self.model or 'models'}@{', '.join(hosts)}"
 
     def priced(self, prices: PriceList) -> Priced:
-        """Return what its tokens are priced by; where the models of an agent's own are is not known."""
-        url = self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
-        return Priced(self.model, url, self.offline, prices)
+        """Return what its tokens are priced by, of several servers at the first.
+
+        Where the models of an agent's own are is not known.
+        """
+        return self.priced_each(prices)[0]
+
+    def priced_each(self, prices: PriceList) -> list[Priced]:
+        """Return what its tokens are priced by at each of its servers."""
+        places = [server.base_url for server in self.servers] or [
+            self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+        ]
+        return [Priced(self.model, url, self.offline, prices) for url in places]
 
 
 async def resolve_agent(
@@ -120,7 +132,8 @@ async def resolve_agent(
             f"{switch('upload_traces')} sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}"
         )
     loaded = with_instructions(loaded, settings)
-    endpoint = None if settings.offline else agent_endpoint(settings, credentials)
+    servers = () if settings.offline else agent_servers(settings, credentials)
+    endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
     env = AgentEnv(
@@ -135,7 +148,8 @@ async def resolve_agent(
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
-        return AgentSpec(loaded, endpoint, offline, OFFLINE_MODEL if offline else _model_name(agent, settings))
+        model = OFFLINE_MODEL if offline else _model_name(agent, settings)
+        return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
 
 
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:

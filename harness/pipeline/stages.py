@@ -4,6 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -49,6 +50,7 @@ from harness.rollouts import (
     ModelSource,
     RolloutMaker,
     RolloutsHere,
+    RolloutsOnServers,
     RunContext,
     connect,
     provider_for,
@@ -81,9 +83,9 @@ async def open_engine(
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
     tokens = TokenRequests(settings.tokens, surroundings.progress.note)  # one for all event loops
 
-    def models_of_loop() -> LoopModels:
-        gate = gate_of(spec.endpoint, settings, surroundings.gates)  # one for all event loops
-        provider, client = provider_for(spec.endpoint, gate, tokens=tokens.wanted)
+    def models_of_loop(endpoint: Endpoint | None) -> LoopModels:
+        gate = gate_of(endpoint, settings, surroundings.gates)  # one for all event loops
+        provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
         state = EndpointState(
             gate,
             surroundings.progress.note,
@@ -93,28 +95,34 @@ async def open_engine(
         )
         return LoopModels(provider, state, client.close if client else None)
 
-    models = models_of_loop()
-    run_context = RunContext(
-        loaded=spec.loaded,
-        settings=settings,
-        models=ModelSource(spec.endpoint, models.provider, spec.offline, models.state, models_of_loop),
-        run_id=run_id,
-        store=store,
-        progress=surroundings.progress,
-        clock=surroundings.clock,
-        ceiling=ceiling or Ceiling(),
-        stop=surroundings.stop,
-        deadline=surroundings.deadline,
-    )
-    async with AsyncExitStack() as connections:
-        connections.enter_context(sdk_in_hand())
+    def source_of(endpoint: Endpoint | None) -> ModelSource:
+        models = models_of_loop(endpoint)
         if models.close:
             connections.push_async_callback(models.close)
+        return ModelSource(endpoint, models.provider, spec.offline, models.state, partial(models_of_loop, endpoint))
+
+    async with AsyncExitStack() as connections:
+        connections.enter_context(sdk_in_hand())
+        sources = [source_of(endpoint) for endpoint in spec.servers or (spec.endpoint,)]
+        run_context = RunContext(
+            loaded=spec.loaded,
+            settings=settings,
+            models=sources[0],
+            run_id=run_id,
+            store=store,
+            progress=surroundings.progress,
+            clock=surroundings.clock,
+            ceiling=ceiling or Ceiling(),
+            stop=surroundings.stop,
+            deadline=surroundings.deadline,
+            alternatives=sources if spec.servers else (),
+        )
+        surroundings.gates.stand_in([gate_of(server, settings, surroundings.gates) for server in spec.servers])
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
-        maker: RolloutMaker = RolloutsHere(run_context)
+        maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if settings.engine == "ray":
             on_ray = ray_engine.open_rollouts_on_ray(spec, run_context, surroundings)
             maker = await connections.enter_async_context(on_ray)

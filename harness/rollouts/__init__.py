@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
     from harness.rollouts.reply_items import split_think
     from harness.rollouts.request_diff import Divergence
+    from harness.rollouts.servers import RolloutsOnServers
     from harness.rollouts.token_blob import unpack_tokens
     from harness.rollouts.tool_threads import tools_in_threads
 else:
@@ -54,6 +55,7 @@ else:
             "replay": "RecordedRollout Replayed ReplayOptions replay_rollout",
             "reply_items": "split_think",
             "request_diff": "Divergence",
+            "servers": "RolloutsOnServers",
             "token_blob": "unpack_tokens",
             "tool_threads": "tools_in_threads",
         },
@@ -82,6 +84,7 @@ __all__ = [
     "Replayed",
     "RolloutMaker",
     "RolloutsHere",
+    "RolloutsOnServers",
     "RunContext",
     "agent_files",
     "check_approvals",

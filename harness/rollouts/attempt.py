@@ -80,8 +80,16 @@ class RunContext:
     deadline: Deadline = NO_DEADLINE
     configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
+    alternatives: Sequence[ModelSource] = ()
+    """The servers of the run's models, where there are several: each rollout goes to one of them."""
     overridden: set[str] = field(default_factory=set[str])
     """Agents of whose own temperature it has been said that it gives way."""
+
+    @property
+    def given_up(self) -> str | None:
+        """Why no rollout is begun any more: every server of the run's models was given up; None while one is asked."""
+        reasons = [source.state.given_up for source in self.alternatives or (self.models,)]
+        return None if None in reasons else "; ".join(filter(None, reasons))
 
     @cached_property
     def prices(self) -> PriceList:
@@ -176,6 +184,7 @@ class Attempt:
 
     def _made(self, outcome: AgentOutcome) -> Rollout:
         run_context, spans = self.run_context, span_log().take(self.trace_id)
+        models = run_context.models
         replies = witnessed_calls(spans, self.recorder.calls)
         costs = total_calls(spans, replies, self.recorder.hooks.notes, self.requested.temperature)
         gaps = gaps_of(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
@@ -184,9 +193,7 @@ class Attempt:
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
-        raw_calls, sampled_tokens = keep_calls(
-            costs.raw, costs.tokens, run_context.store, run_context.models.state.tokens.note
-        )
+        raw_calls, sampled_tokens = keep_calls(costs.raw, costs.tokens, run_context.store, models.state.tokens.note)
         return Rollout(
             run=run_context.run_id,
             query=self.query.id,
@@ -206,6 +213,7 @@ class Attempt:
             retries=costs.retries,
             usage=costs.usage,
             price_usd=self._price(costs),
+            served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
             duration_s=self._seconds(),

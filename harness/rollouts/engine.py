@@ -105,9 +105,9 @@ class Engine:
         return deadline.at if ended_well < _A_PAIR else deadline.rollouts_at
 
     async def _within_ceiling(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
-        ceiling, state = self.run_context.ceiling, self.run_context.models.state
+        ceiling = self.run_context.ceiling
         usd: float | None = 0.0
-        if self.run_context.stop.asked or state.given_up or not await ceiling.begin("agent"):
+        if self.run_context.stop.asked or self.run_context.given_up or not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
             return

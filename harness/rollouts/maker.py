@@ -47,11 +47,17 @@ class RolloutMaker(Protocol):
         ...
 
 
+def _nowhere_else(_failure: Failure, _recorder: Recorder) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class RolloutsHere:
     """Makes rollouts in this process, on this event loop."""
 
     run_context: RunContext
+    goes_elsewhere: Callable[[Failure, Recorder], bool] = _nowhere_else
+    """Whether a rollout that failed is made again on another server, and leaves no record here."""
 
     async def make(self, begun: BegunRollout) -> None:
         """Run the agent once, as RolloutMaker says."""
@@ -77,6 +83,9 @@ class RolloutsHere:
             if not begun.first_call.answered:
                 self._raise_if_refused(attempt, outcome)
             begun.first_call.over()
+        if outcome.failure and self.goes_elsewhere(outcome.failure, recorder):
+            attempt.drop()
+            return
         begun.done[index] = await attempt.settle(outcome)
 
     def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:

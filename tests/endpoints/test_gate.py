@@ -12,10 +12,12 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from harness.core.progress import Silent
+from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import FAILURES, Breaker, EndpointDown
-from harness.endpoints.gate import Gate, Patience
+from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.pace import duration_s, room_left
 from harness.endpoints.time_limit import TimeLimit
 from tests.virtual_time import run_virtually
@@ -241,6 +243,24 @@ def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) 
     assert at.given_up == "host gave no reply for 300 s (--give-up); the last error: APIConnectionError"
     assert len(told.notes) == 2
     assert (told.most_waiting, told.now_waiting) == (in_flight, 0)
+
+
+def test_a_server_in_whose_place_another_is_asked_is_no_reason_to_stop() -> None:
+    gates = Gates(Silent())
+    servers = [Endpoint(base_url=f"http://{name}/v1", api="chat", key=SecretStr("none")) for name in "ab"]
+    one, two = (gates.of(server, Patience(give_up_s=5.0), random.Random(0)) for server in servers)
+    gates.stand_in([one, two])
+
+    async def given_up(at: Gate) -> None:
+        while not at.given_up:
+            with suppress(openai.APIConnectionError, EndpointDown):
+                await at.send(down)
+
+    run_virtually(given_up, one)
+    assert one.given_up
+    assert gates.given_up is None
+    run_virtually(given_up, two)
+    assert gates.given_up == f"{one.given_up}; {two.given_up}"
 
 
 @pytest.mark.parametrize("give_up_s", [5.0, 100.0, 300.0])

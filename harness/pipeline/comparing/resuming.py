@@ -72,7 +72,7 @@ async def resume_comparison(
         plan = _as_begun(info, readers, changes, trust, folder, runs_dir, rubric_word)
         if not rolled_out.spent and is_done(folder, plan.sides):
             return None
-        NamedAddresses(judge_base_url=named.judge_base_url).check(None, plan.judging.judge)
+        NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
         plan = _paying_less(plan, rolled_out.spent)
         redact = redactor_of(None, trust.without_patterns(plan.judging.settings), surroundings.environ)
         with (

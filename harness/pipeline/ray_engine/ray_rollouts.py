@@ -62,7 +62,7 @@ async def open_rollouts_on_ray(
 def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
     """Return what workers are told of a run, and Ray's runtime environment; `remote` where machines share no folder.
 
-    Raises UsageError for an address with a password, and an agent that cannot be sent.
+    Raises UsageError for several servers, an address with a password, and an agent that cannot be sent.
     """
     place, shipped = _agent_place(spec.loaded, remote=remote)
     endpoint = spec.endpoint
@@ -91,6 +91,11 @@ def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tup
 def _address(spec: AgentSpec) -> str | None:
     if spec.endpoint is None:
         return None
+    if spec.servers:
+        raise UsageError(
+            f"{option('base_url')} names {len(spec.servers)} servers, and {option('engine', 'ray')} takes one: put a "
+            f"router before them, or give each machine its own by {option('shard')}"
+        )
     url = without_credentials(spec.endpoint.url)
     if url != spec.endpoint.url and spec.endpoint.named_by != AGENT_URL:
         raise UsageError(

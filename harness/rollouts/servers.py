@@ -1,0 +1,121 @@
+"""Several servers of one model: each rollout goes to the one that has the fewest, and stays there.
+
+A server whose rollouts fail for the server's own reasons fails them fast, and would have the fewest at any time. It
+rests, ever longer; then one rollout tries it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+
+from harness.core.errors import Refused
+from harness.core.records import Failure
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.maker import BegunRollout, RolloutsHere
+from harness.rollouts.recorder import Recorder
+
+_FIRST_REST_S = 1.0
+_LONGEST_REST_S = 60.0
+_OF_THE_SERVER = frozenset({"api", "network", "quota"})
+"""What a rollout fails of that another server might have given a reply to."""
+
+
+@dataclass
+class ServerAtWork:
+    """A server, with the rollouts that it serves now."""
+
+    run_context: RunContext
+    outstanding: int = 0
+    failures: int = 0
+    """Rollouts that the server failed, one after the other."""
+    rests_until: float = -math.inf
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nothing more is asked of it."""
+        return self.run_context.models.state.given_up is not None
+
+    @property
+    def is_down(self) -> bool:
+        """Whether call after call failed and none has had a reply since."""
+        return self.run_context.models.state.is_down
+
+    def may_serve(self, now: float) -> bool:
+        """Tell whether a rollout may come: to a server that works, or alone to one that has rested."""
+        if self.failures or self.is_down:
+            return now >= self.rests_until and not self.outstanding
+        return True
+
+    def served(self, kind: str | None, now: float) -> None:
+        """Note how a rollout ended: what it failed of, None where it ended well."""
+        if kind in _OF_THE_SERVER:
+            rest_s = min(_FIRST_REST_S * 2 ** min(self.failures, 10), _LONGEST_REST_S)
+            self.failures += 1
+            self.rests_until = now + rest_s
+        elif kind != "cancelled":
+            self.failures = 0
+
+
+class RolloutsOnServers:
+    """Makes rollouts in this process, each on one of several servers."""
+
+    def __init__(self, run_context: RunContext) -> None:
+        """Take the servers that are `alternatives` of the run."""
+        self._servers = [
+            ServerAtWork(replace(run_context, models=source, configs={})) for source in run_context.alternatives
+        ]
+
+    async def make(self, begun: BegunRollout) -> None:
+        """Run the agent once, as RolloutMaker says, on the server that has the fewest rollouts.
+
+        A rollout to which its server never gave a reply is made on another.
+        """
+        left = list(self._servers)
+        while begun.index not in begun.done:
+            server = fewest_outstanding(left, anyio.current_time())
+            left.remove(server)
+            await self._make_on(server, begun, [other for other in left if not other.given_up])
+
+    async def _make_on(self, server: ServerAtWork, begun: BegunRollout, left: Sequence[ServerAtWork]) -> None:
+        """Make the rollout on a server, unless the server fails it before any reply and others are `left`."""
+
+        def goes_elsewhere(failure: Failure, recorder: Recorder) -> bool:
+            may_go = left and not begun.is_late() and not server.run_context.stop.asked
+            no_reply = not any(call.response for call in recorder.calls)
+            if not (may_go and no_reply and failure.kind in _OF_THE_SERVER):
+                return False
+            self._note(server, failure.kind, failure.message)
+            return True
+
+        server.outstanding += 1
+        try:
+            await RolloutsHere(server.run_context, goes_elsewhere).make(begun)
+        except Refused as exc:  # of the whole run's first call, or as in strict mode
+            if not left or not begun.leads or begun.first_call.answered:
+                raise
+            self._note(server, "api", str(exc))
+        finally:
+            server.outstanding -= 1
+        if rollout := begun.done.get(begun.index):
+            server.served(rollout.failure.kind if rollout.failure else None, anyio.current_time())
+
+    def _note(self, server: ServerAtWork, kind: str, why: str) -> None:
+        """Note that a rollout goes elsewhere; the user hears of it when the server begins to fail."""
+        progress, endpoint = server.run_context.progress, server.run_context.models.endpoint
+        if not server.failures and endpoint:
+            progress.note(f"{endpoint.host} rests, and other servers are asked: {why}")
+        progress.retried()
+        server.served(kind, anyio.current_time())
+
+
+def fewest_outstanding(servers: Sequence[ServerAtWork], now: float) -> ServerAtWork:
+    """Return the server that may serve and has the fewest rollouts, of equals the first.
+
+    Where none may serve now: of those that are not given up the one that has rested longest.
+    """
+    left = [server for server in servers if not server.given_up] or servers
+    if ready := [server for server in left if server.may_serve(now)]:
+        return min(ready, key=lambda server: server.outstanding)
+    return min(left, key=lambda server: (server.rests_until, server.outstanding))
