@@ -88,6 +88,11 @@ wide_option = click.option(
 quiet_option = click.option(
     "--quiet", "-q", is_flag=True, help="No progress and no notes on stderr; errors are still printed."
 )
+report_option = click.option(
+    "--report/--no-report",
+    default=True,
+    help="Write the run's page, once the result is printed; `harness report` writes it later. [default: --report]",
+)
 verbose_option = click.option("--verbose", "-v", is_flag=True, help="Show the logs of the SDK and of the retries.")
 
 

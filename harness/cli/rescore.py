@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.wide_option
 @options.quiet_option
+@options.report_option
 @options.verbose_option
 @click.pass_obj
 def rescore(
@@ -68,6 +69,7 @@ def rescore(
     dry_run: bool,
     as_json: bool,
     quiet: bool,
+    report: bool,
     verbose: bool,
 ) -> ExitCode:
     """Judge an archived run again, with the run's own settings except for those given here.
@@ -108,7 +110,7 @@ def rescore(
             _announce_quote(console, folder, job, several=several)
     if dry_run:
         return ExitCode.DONE
-    finish = partial(deliver, as_json=as_json, rescored=True, several=several, quiet=quiet)
+    finish = partial(deliver, as_json=as_json, rescored=True, several=several, quiet=quiet, report=report)
     codes: list[ExitCode] = []
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:

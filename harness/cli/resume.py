@@ -68,6 +68,7 @@ class NamedNow:
 @options.json_option
 @options.wide_option
 @options.quiet_option
+@options.report_option
 @options.verbose_option
 @click.pass_obj
 def resume(
@@ -83,6 +84,7 @@ def resume(
     trust_archive: bool,
     as_json: bool,
     quiet: bool,
+    report: bool,
     verbose: bool,
 ) -> ExitCode:
     """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking; or of a comparison.
@@ -138,7 +140,7 @@ def resume(
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
-    return deliver(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet)
+    return deliver(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet, report=report)
 
 
 def _resume_comparison(

@@ -43,6 +43,7 @@ from harness.core.errors import ExitCode, quoted
 @options.json_option
 @options.wide_option
 @options.quiet_option
+@options.report_option
 @options.verbose_option
 @click.pass_obj
 def run(
@@ -57,6 +58,7 @@ def run(
     dry_run: bool,
     as_json: bool,
     quiet: bool,
+    report: bool,
     verbose: bool,
 ) -> ExitCode:
     """Run an agent N times on each query, judge the runs pairwise, rank them, and archive everything.
@@ -102,4 +104,6 @@ def run(
         around = pipeline.Surroundings(environ, progress=bars)
         work = partial(pipeline.run_queries, prepared, asked, around, reuse=lenders)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
-    return deliver(result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders), quiet=quiet)
+    return deliver(
+        result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders), quiet=quiet, report=report
+    )

@@ -1,5 +1,6 @@
 """A run with one of its rankings, for people or as JSON."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,10 +21,12 @@ def print_run(
     table: QueryTable | None = None,
     more: Mapping[str, Any] | None = None,
     stopped: str | None = None,
+    report: bool = True,
 ) -> None:
     """Print a run with one of its rankings, in JSON with `more` fields.
 
-    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early.
+    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early,
+    and `report` whether the run's page is being written.
     """
     if as_json:
         from harness.report import run_json  # loads the judges' figures, which the overview does without
@@ -48,4 +51,6 @@ def print_run(
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)
-    console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
+    how = command(f"report {shlex.quote(str(reader.folder))}")
+    page = reader.folder / "report.html" if report else f"not written, as --no-report asks; `{how}` writes it"
+    console.print(f"page: {page}", soft_wrap=True)

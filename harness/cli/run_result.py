@@ -15,9 +15,6 @@ from harness.core.wording import command
 from harness.pipeline import RunResult, what_is_kept
 from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize
 
-_MANY_PAGES = 100
-"""Above these the result is printed first."""
-
 
 def deliver(
     result: RunResult,
@@ -28,30 +25,45 @@ def deliver(
     several: bool = False,
     lent: bool = False,
     quiet: bool = False,
+    report: bool = True,
 ) -> ExitCode:
-    """Write the pages, print the result, and return the exit code. The JSON of `several` runs is a line each.
+    """Print the result, write the pages if a `report` is wanted, and return the exit code.
 
-    What was reused is printed after rescoring, and where other runs lent verdicts (`lent`). The result of a large run
-    is printed first, since its pages take a while. Raises Interrupted on Ctrl-C while pages are written.
+    The JSON of `several` runs is a line each. What was reused is printed after rescoring, and where other runs lent
+    verdicts (`lent`). The pages come last, since they may take a while: nobody waits for them to read the result.
+    Raises Interrupted on Ctrl-C while pages are written.
     """
     with RunReader(result.path) as reader:
         ranking = reader.ranking(result.ranking_id)
         summary = summarize(reader, ranking)
-        many = len(summary.lines) > _MANY_PAGES
-        if not many:
-            draw_pages(reader, ranking, summary, quiet=quiet)
-        change = change_against_earlier(reader, ranking) if rescored else None
-        more = {"against": change.as_json() if change else None} if rescored else {}
-        indent, stopped = None if several else 1, _stopped_by(result)
-        print_run(reader, ranking, as_json=as_json, summary=summary, indent=indent, more=more, stopped=stopped)
-        if not as_json:
-            if rescored or lent:
-                _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
-            next_commands(reader, ranking, summary.best, sys.argv[1:])
-        code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
-        if many:
+
+        def draw() -> None:
+            if report:
+                draw_pages(reader, ranking, summary, quiet=quiet)
+
+        try:
+            change = change_against_earlier(reader, ranking) if rescored else None
+            more = {"against": change.as_json() if change else None} if rescored else {}
+            print_run(
+                reader,
+                ranking,
+                as_json=as_json,
+                summary=summary,
+                indent=None if several else 1,
+                more=more,
+                stopped=_stopped_by(result),
+                report=report,
+            )
+            if not as_json:
+                if rescored or lent:
+                    _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
+                next_commands(reader, ranking, summary.best, sys.argv[1:])
+            code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
             sys.stdout.flush()
-            draw_pages(reader, ranking, summary, quiet=quiet)
+        except BrokenPipeError:  # whoever read the result has gone, and may look at the page
+            draw()
+            raise
+        draw()
         return code
 
 

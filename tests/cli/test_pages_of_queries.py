@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive import RunReader, page_name
-from harness.cli import piece_progress, run_result
+from harness.cli import piece_progress
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, block, verdict
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
@@ -113,7 +113,6 @@ def test_a_log_says_how_many_pages_are_drawn_and_with_q_it_does_not(desk: Desk) 
 def test_ctrl_c_while_pages_are_drawn_leaves_whole_ones_and_says_how_to_draw_the_rest(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_result, "_MANY_PAGES", 3)
     with monkeypatch.context() as patch:
         patch.setattr(piece_progress.PieceProgress, "show", at_the_tenth)
         stopped = desk("run --agent poet.py --offline --queries q.txt -n 2", code=130)
@@ -131,3 +130,15 @@ def test_ctrl_c_while_pages_are_drawn_leaves_whole_ones_and_says_how_to_draw_the
 def at_the_tenth(_: object, done: int, __: int) -> None:
     if done == 10:
         raise KeyboardInterrupt
+
+
+def test_no_report_writes_no_page_and_says_what_does(desk: Desk, tmp_path: Path) -> None:
+    made = desk("run --agent poet.py --offline --queries q.txt -n 2 --no-report")
+    (run,) = {path.parent for path in tmp_path.rglob("run.json")}
+    assert "page: not written, as --no-report asks; `harness report " in made.out_text
+    assert not (run / "report.html").exists()
+    assert not (run / "report").exists()
+    desk("rescore --no-report")
+    assert not (run / "report.html").exists()
+    assert "/report.html\n" in desk("rescore").out_text
+    assert len(list((run / "report").iterdir())) == 30
