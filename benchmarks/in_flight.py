@@ -1,6 +1,6 @@
 """How many rollouts are in flight, and how long a run takes beside its critical path, judging included.
 
-    python benchmarks/in_flight.py [RUNS]
+    python benchmarks/in_flight.py [RUNS] [--busy]
 
 First 500 queries, `-n 2`, `--concurrency 256`, at a server that takes 4 s for each reply: the agent's requests that are
 at the server at a time, as the mean between the arrival of the first and of the last quarter of them. Then, RUNS times
@@ -8,9 +8,12 @@ at the server at a time, as the mean between the arrival of the first and of the
 the critical path, which is the slowest chain of replies (two turns of the agent, then seeding and three rounds of
 `arena`) plus all calls, divided by the limit, times the latency.
 
-The server is another process. Its clock is that of this one.
+The server is another process, and the time that of the clock. On a machine that is busy with other work, `--busy`
+measures on a loop whose clock counts the CPU time of this thread and the waits of its work, as if nothing else ran
+there; the server is then in the same loop, so that its CPU time counts as well.
 """
 
+import math
 import multiprocessing
 import statistics
 import sys
@@ -23,6 +26,7 @@ from typing import Any
 import anyio
 from agents import Agent, function_tool
 
+from harness.archive import group_commit
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline import Surroundings, prepare, run_queries
@@ -31,6 +35,7 @@ from harness.rollouts import from_object
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Reaction, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint
+from tests.virtual_time import VirtualTimeLoop
 
 ENVIRON = {"OPENAI_API_KEY": "sk-x"}
 MANY = {"n": 2, "concurrency": 256, "judge_concurrency": 256, "queries": 500, "latency_s": 4.0, "turns": 1}
@@ -63,22 +68,29 @@ class Log:
         return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in spans) / (end - begin)
 
 
-def serve(pipe: Any, latency_s: float, turns: int) -> None:
-    """Run the server until the other side hangs up; then give the log."""
-    log, judge, numbers = Log(), fair_judge(), iter(range(1_000_000))
+def endpoint_for(log: Log, latency_s: float, turns: int) -> VirtualEndpoint:
+    """Return a server that notes what comes; the time is that of its loop."""
+    judge, numbers = fair_judge(), iter(range(1_000_000))
 
     async def script(seen: Seen) -> Reaction:
-        came = time.monotonic()
+        came = anyio.current_time()
         await anyio.sleep(latency_s)
-        log.times[seen.is_judge].append((came, time.monotonic()))
+        log.times[seen.is_judge].append((came, anyio.current_time()))
         if seen.is_judge:
             return judge(seen)
         if len(seen.tool_outputs) < turns - 1:
             return Say(calls=(("search", {"query": "it"}),))
         return Say(f"The answer, number {next(numbers)}. " * 40)
 
+    return VirtualEndpoint(script)
+
+
+def serve(pipe: Any, latency_s: float, turns: int) -> None:
+    """Run the server until the other side hangs up; then give the log."""
+    log = Log()
+
     async def until_told() -> None:
-        async with VirtualEndpoint(script).serving() as endpoint:
+        async with endpoint_for(log, latency_s, turns).serving() as endpoint:
             pipe.send(endpoint.base_url)
             await anyio.to_thread.run_sync(pipe.recv)
         pipe.send(log)
@@ -86,38 +98,63 @@ def serve(pipe: Any, latency_s: float, turns: int) -> None:
     anyio.run(until_told)
 
 
-def measured(options: dict[str, Any]) -> tuple[float, float, Log]:
-    """Return the seconds that a run took, its CPU seconds, and the server's log."""
-    chosen = dict(options)
-    queries, latency_s, turns = (chosen.pop(name) for name in ("queries", "latency_s", "turns"))
+async def run(base_url: str, folder: str, turns: int, queries: int, options: dict[str, Any]) -> float:
+    """Do a whole run; return how long it took."""
+    agent = Agent(name="a", tools=[search] if turns > 1 else [], model="m")
+    asked = [Query(id=f"q{k}", text=f"Why {k}?") for k in range(queries)]
+    settings = load({"base_url": base_url, "runs_dir": Path(folder), **options})
+    prepared = await prepare(from_object(agent), settings, ENVIRON)
+    began = anyio.current_time()
+    await run_queries(prepared, asked, Surroundings(ENVIRON))
+    return anyio.current_time() - began
+
+
+def at_a_process(folder: str, latency_s: float, turns: int, queries: int, options: dict[str, Any]) -> tuple[float, Log]:
+    """Run at a server in another process."""
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, latency_s, turns), daemon=True)
     server.start()
-    base_url = ours.recv()
-    agent = Agent(name="a", tools=[search] if turns > 1 else [], model="m")
-    asked = [Query(id=f"q{k}", text=f"Why {k}?") for k in range(queries)]
-
-    async def run(folder: str) -> float:
-        settings = load({"base_url": base_url, "runs_dir": Path(folder), **chosen})
-        prepared = await prepare(from_object(agent), settings, ENVIRON)
-        began = time.monotonic()
-        await run_queries(prepared, asked, Surroundings(ENVIRON))
-        return time.monotonic() - began
-
-    with tempfile.TemporaryDirectory() as folder:
-        cpu_s = time.process_time()
-        took_s = anyio.run(run, folder)
-        cpu_s = time.process_time() - cpu_s
+    took_s = anyio.run(run, ours.recv(), folder, turns, queries, options)
     ours.send("done")
     log = ours.recv()
     server.join()
-    return took_s, cpu_s, log
+    return took_s, log
+
+
+class CpuTimeLoop(VirtualTimeLoop):
+    """A loop whose clock counts the CPU time of its thread, and jumps over the waits."""
+
+    def time(self) -> float:
+        return self.now + time.thread_time()
+
+
+def in_one_loop(folder: str, latency_s: float, turns: int, queries: int, options: dict[str, Any]) -> tuple[float, Log]:
+    """Run at a server in the same loop, on a clock that other work on the machine does not turn."""
+    log = Log()
+
+    async def work() -> float:
+        async with endpoint_for(log, latency_s, turns).serving() as endpoint:
+            return await run(endpoint.base_url, folder, turns, queries, options)
+
+    group_commit.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
+    return anyio.run(work, backend_options={"loop_factory": CpuTimeLoop}), log
+
+
+def measured(options: dict[str, Any], *, busy: bool) -> tuple[float, float, Log]:
+    """Return the seconds that a run took, its CPU seconds, and the server's log."""
+    chosen = dict(options)
+    queries, latency_s, turns = (chosen.pop(name) for name in ("queries", "latency_s", "turns"))
+    with tempfile.TemporaryDirectory() as folder:
+        cpu_s = time.process_time()
+        took_s, log = (in_one_loop if busy else at_a_process)(folder, latency_s, turns, queries, chosen)
+        return took_s, time.process_time() - cpu_s, log
 
 
 def main() -> None:
     """Print both figures."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    took_s, cpu_s, log = measured(MANY)
+    words = [word for word in sys.argv[1:] if word != "--busy"]
+    runs, busy = int(words[0]) if words else 10, "--busy" in sys.argv
+    took_s, cpu_s, log = measured(MANY, busy=busy)
     mean, most = log.mean_in_flight(), MANY["concurrency"]
     print(f"{MANY['queries']} queries x {MANY['n']}, {MANY['latency_s']:g} s a reply, --concurrency {most}:")
     print(f"  in flight in the middle half: {mean:.1f} = {mean / most:.3f} of {most}")
@@ -126,7 +163,7 @@ def main() -> None:
     limit = CHAIN["concurrency"]
     print(f"{CHAIN['queries']} queries x {CHAIN['n']}, {CHAIN['latency_s']:g} s a reply, {limit} at a time:")
     for _ in range(runs):
-        took_s, cpu_s, log = measured(CHAIN)
+        took_s, cpu_s, log = measured(CHAIN, busy=busy)
         path_s = (CHAIN["turns"] + ROUNDS + log.calls / limit) * CHAIN["latency_s"]
         ratios.append(took_s / path_s)
         print(f"  {took_s:.2f} s, critical path {path_s:.2f} s ({log.calls} calls), CPU {cpu_s:.2f} s")

@@ -23,6 +23,8 @@ SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""
 MOST_IN_A_ROUND = 4
 """So many begin in a round at most: what each does after it has waited for something takes time as well."""
+SENDING = -1
+"""The rank of what sends a request: the endpoint works on it while the loop goes on with the rest."""
 UNDER_WAY = 0
 """The rank of work that goes on with something; rollout k of a group begins with rank k + 1."""
 JUDGING = 3

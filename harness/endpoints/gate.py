@@ -13,7 +13,7 @@ import openai
 
 from harness.core.progress import Progress, Silent
 from harness.core.records import FailureKind
-from harness.core.turns import my_turn
+from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker
 from harness.endpoints.errors import is_quota, trouble_of
@@ -107,7 +107,7 @@ class Gate:
         began, refused = anyio.current_time(), 0
         while True:
             tries = not self.open and await self._wait(clock)
-            await my_turn()
+            await my_turn(SENDING)
             sent_at = self._pace.sent()
             try:
                 return await self._attempt(call, clock)
