@@ -1,8 +1,12 @@
 """Places for calls under way: a free place goes to a prompt whose beginning the provider has just read."""
 
+import heapq
 from collections import Counter, deque
+from itertools import count
 
 import anyio
+
+from harness.core.line import PLACE_IN_LINE
 
 Beginning = tuple[str, str]
 """How a prompt begins: the query's id, and the hash of the transcript that is shown first."""
@@ -13,8 +17,8 @@ class Places:
     """At most `limit` calls under way; calls of one query and one first transcript follow each other.
 
     Providers keep the beginning of a prompt for some minutes, once they have replied, and sell it cheaper when it comes
-    again. So one call leads, and those that begin alike follow its reply; meanwhile others lead. No place stays empty
-    for that: where nobody else waits, calls go beside their leader.
+    again. So one call leads, and those that begin alike follow its reply; meanwhile others lead, in the order of their
+    groups. No place stays empty for that: where nobody else waits, calls go beside their leader.
     """
 
     def __init__(self, limit: int) -> None:
@@ -25,6 +29,9 @@ class Places:
         """Beginnings with a reply, while calls that begin so are under way or wait."""
         self._followers, self._leaders, self._beside = _Queue(), _Queue(), _Queue()
         """Who waits: after a reply to their beginning; before any such call; while the first one is under way."""
+        self._line: list[tuple[int, int, Beginning]] = []
+        """The leaders as a heap, by their groups' places in line; some have gone since."""
+        self._numbers = count()
 
     async def take(self, beginning: Beginning) -> None:
         """Return when a place is the caller's, who gives it back by `leave`."""
@@ -32,8 +39,10 @@ class Places:
             self._free -= 1
             self._begin(beginning)
             return
-        called = anyio.Event()
-        self._queue_of(beginning).setdefault(beginning, deque()).append(called)
+        called, queue = anyio.Event(), self._queue_of(beginning)
+        if queue is self._leaders and beginning not in queue:
+            heapq.heappush(self._line, (PLACE_IN_LINE.get(), next(self._numbers), beginning))
+        queue.setdefault(beginning, deque()).append(called)
         try:
             await called.wait()
         except BaseException:
@@ -61,11 +70,19 @@ class Places:
         if not queue:
             self._free += 1
             return
-        beginning = last if last in queue else next(iter(queue))
+        alike = last if last in queue else next(iter(queue))
+        beginning = self._first_leader() if queue is self._leaders else alike
         called = queue[beginning][0]
         self._forget(beginning, called)
         self._begin(beginning)
         called.set()
+
+    def _first_leader(self) -> Beginning:
+        """Return who leads next; there are leaders."""
+        while True:
+            _, _, beginning = heapq.heappop(self._line)
+            if beginning in self._leaders:
+                return beginning
 
     def _begin(self, beginning: Beginning) -> None:
         self._under_way[beginning] += 1

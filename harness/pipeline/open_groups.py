@@ -13,6 +13,7 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
+from harness.core.line import PLACE_IN_LINE
 from harness.core.records import Group, Rollout, Step
 from harness.core.tracebacks import start_child
 
@@ -42,7 +43,8 @@ class OpenGroups:
     async def each(self, items: Iterable[T], work: "Callable[[OpenGroup, T], Awaitable[None]]") -> None:
         """Await `work` for every item, with its group; items are drawn, and begun, in order, as there is room."""
 
-        async def one(item: T) -> None:
+        async def one(number: int, item: T) -> None:
+            PLACE_IN_LINE.set(number)
             group = OpenGroup(self)
             try:
                 await work(group, item)
@@ -50,10 +52,10 @@ class OpenGroups:
                 group.leave()
 
         async with anyio.create_task_group() as tasks:
-            for item in items:
+            for number, item in enumerate(items):
                 await self._room()
                 self.change(groups=1, in_line=1)
-                start_child(tasks, one, item)
+                start_child(tasks, one, number, item)
 
     async def _room(self) -> None:
         """Return once there is room for a further group. A group alone always has room."""

@@ -3,6 +3,7 @@
 import anyio
 import anyio.lowlevel
 
+from harness.core.line import PLACE_IN_LINE
 from harness.judging.places import Beginning, Places
 
 
@@ -31,6 +32,32 @@ def test_calls_of_one_query_and_first_transcript_follow_each_other() -> None:
 def test_one_call_leads_and_those_that_begin_alike_follow_while_others_lead() -> None:
     asked = [("q", first) for first in "abc" for _ in range(2)]
     assert anyio.run(served, asked, 2)[:4] == [("q", "a"), ("q", "a"), ("q", "b"), ("q", "c")]
+
+
+def test_the_group_that_came_first_leads_first_also_with_what_it_asks_later() -> None:
+    order = list[Beginning]()
+
+    async def work() -> None:
+        places = Places(1)
+
+        async def ask(beginning: Beginning) -> None:
+            await places.take(beginning)
+            order.append(beginning)
+            await anyio.lowlevel.checkpoint()
+            places.leave(beginning)
+
+        async def group(number: int) -> None:
+            PLACE_IN_LINE.set(number)
+            for round_ in "123":
+                await ask((f"q{number}", round_))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(group, number)
+
+    anyio.run(work)
+    assert {query for query, _ in order[:6]} == {"q0", "q1"}, "while one of them is away, the next one is served"
+    assert sorted(order) == [(f"q{number}", round_) for number in range(4) for round_ in "123"]
 
 
 def test_at_most_so_many_are_under_way_and_all_places_come_back() -> None:
