@@ -10,6 +10,15 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
+    from harness.archive.batch_log import BatchLog, BatchOnRecord
+    from harness.archive.batch_records import (
+        BatchEnded,
+        BatchMade,
+        BatchRecord,
+        BatchResult,
+        BatchSubmitted,
+        BatchUploaded,
+    )
     from harness.archive.blobs import Blobs
     from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
     from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
@@ -53,6 +62,8 @@ else:
         __name__,
         {
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
+            "batch_log": "BatchLog BatchOnRecord",
+            "batch_records": "BatchEnded BatchMade BatchRecord BatchResult BatchSubmitted BatchUploaded",
             "blobs": "Blobs",
             "comparison_reader": "ComparisonFile ComparisonReader",
             "comparison_records": "ComparisonHead ComparisonInfo",
@@ -88,6 +99,14 @@ __all__ = [
     "LABELS",
     "Archived",
     "Attestation",
+    "BatchEnded",
+    "BatchLog",
+    "BatchMade",
+    "BatchOnRecord",
+    "BatchRecord",
+    "BatchResult",
+    "BatchSubmitted",
+    "BatchUploaded",
     "Blobs",
     "ComparisonFile",
     "ComparisonHead",

@@ -13,7 +13,7 @@ from harness.core.wording import call
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "compare.json"
-SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
+SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "batches")
 """The folders of a run that hold files of records."""
 COMPARISON_SEGMENTS = ("blobs", "verdicts", "comparisons")
 """The same of a comparison."""

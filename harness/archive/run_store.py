@@ -5,8 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from harness.archive.batch_records import KIND_OF, SEGMENT, BatchRecord
 from harness.archive.folder_store import FolderStore, begin_segment, make_folder
 from harness.archive.layout import RUN_FILE
+from harness.archive.lines import RecordPlace
 from harness.archive.reader import RunReader
 from harness.archive.result_writer import ResultWriter
 from harness.archive.run_info import RunInfo
@@ -78,6 +80,11 @@ class RunStore(FolderStore[RunReader]):
         kept, body = self.redact.record_and_json(rollout)
         self._append("rollouts", "rollout", body)
         return kept
+
+    def add_batch_record(self, record: BatchRecord) -> RecordPlace:
+        """Keep a record of a batch of judge calls, and return its place; `settle` puts it on disk."""
+        _, body = self.redact.record_and_json(record)
+        return self._append(SEGMENT, KIND_OF[type(record)], body)
 
     def open_ranking(self, head: RankingHead) -> RankingWriter:
         """Start a ranking beside the ones that are there; it is on disk with its first verdict or its first group."""

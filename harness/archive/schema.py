@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from harness.archive.batch_records import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
 from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
 from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import SCHEMA_VERSION
@@ -23,6 +24,11 @@ _RECORDS: dict[str, Any] = {
     "verdict": Verdict,
     "ranking-header": RankingHead,
     "group": GroupRanking,
+    "made": BatchMade,
+    "uploaded": BatchUploaded,
+    "submitted": BatchSubmitted,
+    "result": BatchResult,
+    "ended": BatchEnded,
     "comparison-header": ComparisonHead,
     "compared": ComparedQuery,
 }

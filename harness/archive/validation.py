@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from harness.archive.batch_records import BATCH_LINES
 from harness.archive.folder_check import Finding, FolderCheck, check_count, reason_of, refers, unknown_kind
 from harness.archive.layout import RUN_FILE, SEGMENTS
 from harness.archive.lines import LocatedRecord
@@ -74,6 +75,8 @@ class _RunCheck(FolderCheck):
                 check_count(read_record(located, FOOTER).groups, final, "groups")
                 if self._provisional:
                     raise ArchiveDamaged(f"query {min(self._provisional)!r} is provisional, and the ranking complete")
+            case "batches", _ if located.members["kind"] in BATCH_LINES:
+                read_record(located, BATCH_LINES[located.members["kind"]])
             case _:
                 raise unknown_kind(located)
 

@@ -22,6 +22,7 @@ RANKING_SETTINGS = (
         "judge_api",
         "judge_label",
         "judge_tier",
+        "judge_batch",
         "judge_budget",
         "judge_repeats",
         "jury",
@@ -69,6 +70,9 @@ trust_option = click.option(
 )
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Check everything, print what the work would take, and stop."
+)
+wait_option = click.option(
+    "--wait", is_flag=True, help="With --judge-batch: stay until the batches are over, and go on with what came back."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 _WIDE = "harness.wide"

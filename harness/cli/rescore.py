@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import completion, options
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, UsageError
+from harness.core.wording import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.core.settings import Settings
-    from harness.pipeline import Quote, RescoreOptions
+    from harness.pipeline import Quote, RescoreOptions, RunResult, Surroundings
+    from harness.rollouts import LoadedAgent
 
 
 @click.command()
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 @options.trust_option
 @options.config_option
 @options.setting_option("runs_dir")
+@options.wait_option
 @options.json_option
 @options.wide_option
 @options.quiet_option
@@ -67,6 +70,7 @@ def rescore(
     rendering: int,
     trust_archive: bool,
     dry_run: bool,
+    wait: bool,
     as_json: bool,
     quiet: bool,
     report: bool,
@@ -115,11 +119,23 @@ def rescore(
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
             around = pipeline.Surroundings(environ, progress=bars)
-            work = partial(pipeline.rescore_run, folder, job.changes, around, job.options)
+            work = partial(_rescored, folder, job, around, wait=wait)
             result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
         codes.append(finish(result, max_failures=max_failures[folder]))
     return max(codes)
+
+
+async def _rescored(folder: Path, job: _Job, around: Surroundings, *, wait: bool) -> RunResult:
+    """Judge a run again; with `wait` stay until its batches are over."""
+    from harness import pipeline
+
+    rescoring = pipeline.rescore_run(folder, job.changes, around, job.options)
+    return await (pipeline.stay_until_judged(rescoring, _no_agent, around) if wait else rescoring)
+
+
+def _no_agent() -> LoadedAgent:
+    raise UsageError(f"rollouts of the run are missing; {call('resume')} runs them")
 
 
 @dataclass(frozen=True)

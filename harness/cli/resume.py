@@ -14,12 +14,13 @@ from harness.core.settings import ADDRESSES
 from harness.core.wording import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rich.console import Console
 
     from harness.archive import MissingWork, RankingHead, RunInfo, RunReader
+    from harness.pipeline import RunResult, Surroundings
     from harness.rollouts import LoadedAgent
 
 
@@ -65,6 +66,7 @@ class NamedNow:
 @options.setting_options("instructions", default="the text that the run holds")
 @options.setting_options("approve", default="the run's own, then the agent file's approve()")
 @options.setting_option("runs_dir")
+@options.wait_option
 @options.json_option
 @options.wide_option
 @options.quiet_option
@@ -82,6 +84,7 @@ def resume(
     retry_failed: bool,
     accept_changed_agent: bool,
     trust_archive: bool,
+    wait: bool,
     as_json: bool,
     quiet: bool,
     report: bool,
@@ -138,9 +141,21 @@ def resume(
             trust_archive=trust_archive,
         )
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
+        if result and wait:
+            stay = partial(_stay, result, lambda: _load_agent(reader, agent, environ), around)
+            result = process.run_interruptible(stay, bars, around.stop, settings.grace)
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
     return deliver(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet, report=report)
+
+
+async def _stay(result: RunResult, loaded: Callable[[], LoadedAgent], around: Surroundings) -> RunResult:
+    from harness import pipeline
+
+    async def begun() -> RunResult:
+        return result
+
+    return await pipeline.stay_until_judged(begun(), loaded, around)
 
 
 def _resume_comparison(

@@ -1,7 +1,6 @@
 """`harness run`: roll out, judge, rank, archive."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from harness.core.errors import ExitCode, quoted
 @options.config_option
 @options.reuse_option
 @options.dry_run_option
+@options.wait_option
 @options.json_option
 @options.wide_option
 @options.quiet_option
@@ -56,6 +56,7 @@ def run(
     reuse: tuple[str, ...],
     *,
     dry_run: bool,
+    wait: bool,
     as_json: bool,
     quiet: bool,
     report: bool,
@@ -102,7 +103,11 @@ def run(
     announce.announce(console, prepared, len(asked), environ)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
-        work = partial(pipeline.run_queries, prepared, asked, around, reuse=lenders)
+
+        async def work() -> pipeline.RunResult:
+            running = pipeline.run_queries(prepared, asked, around, reuse=lenders)
+            return await (pipeline.stay_until_judged(running, prepared.agent.loaded, around) if wait else running)
+
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     return deliver(
         result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders), quiet=quiet, report=report

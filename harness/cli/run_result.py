@@ -3,6 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.cli.console import stdout
@@ -41,9 +42,13 @@ def deliver(
             if report:
                 draw_pages(reader, ranking, summary, quiet=quiet)
 
+        if result.waiting and not (result.stopped or as_json):
+            draw()
+            return _end_waiting(result)
         try:
             change = change_against_earlier(reader, ranking) if rescored else None
-            more = {"against": change.as_json() if change else None} if rescored else {}
+            more: dict[str, Any] = {"against": change.as_json() if change else None} if rescored else {}
+            more |= {"waiting": result.waiting} if result.waiting else {}
             print_run(
                 reader,
                 ranking,
@@ -67,11 +72,20 @@ def deliver(
         return code
 
 
+def _end_waiting(result: RunResult, *, as_json: bool = False) -> ExitCode:
+    """Say which batches the provider has, and how the work goes on."""
+    say(f"submitted: {result.waiting}", err=as_json)
+    say(f"`{command(f'resume {shlex.quote(str(result.path))}')}` collects what came back, and goes on", err=as_json)
+    return ExitCode.DONE
+
+
 def _stopped_by(result: RunResult) -> str | None:
     """Return what ended the work early; None where nothing did."""
     if result.stopped:
         return "--max-cost stopped the work"
-    return "an endpoint was given up (--give-up)" if result.given_up else None
+    if result.given_up:
+        return "an endpoint was given up (--give-up)"
+    return "a batch has the judge's questions" if result.waiting else None
 
 
 def say_partial(rollouts: int, run: Path) -> None:
@@ -117,6 +131,8 @@ def _end(
             err=True,
         )
         return ExitCode.BUDGET
+    if result.waiting:
+        return _end_waiting(result, as_json=True)
     if say_given_up(result):
         return max(ExitCode.FAILURES, _exit_code(ranking, summary, max_failures))
     if _out_of_quota(reader, summary, rescored=rescored):

@@ -99,6 +99,15 @@ class Settings:
             "ordinary tier where flex has no room."
         ),
     ] = "default"
+    judge_batch: Annotated[
+        bool,
+        Setting(
+            "Judge by the provider's batches, at half the list price: the command ends when they are handed in, and "
+            "`resume` goes on with what came back.",
+            default_text="judge now",
+            off_flag="--judge-now",
+        ),
+    ] = False
     judge_concurrency: Annotated[int, Setting("Judge calls at a time.", at_least=1)] = 32
     judge_budget: Annotated[
         int,
@@ -355,7 +364,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 
 _OF_ONE_COMMAND = ("engine", "ray_address")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
-_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged")
+_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch")
 """Settings that are written down only where they are used."""
 
 

@@ -88,6 +88,8 @@ def load(values: Mapping[str, Any]) -> Settings:
     _check_budget(settings)
     _check_ruler(settings)
     _check_prices(settings)
+    if settings.judge_batch and settings.judge_tier != "default":
+        raise UsageError(f"{option('judge_tier', settings.judge_tier)} with a batch: leave out one of the two")
     return settings
 
 

@@ -43,6 +43,9 @@ class CommonSettings(TypedDict, total=False):
     judge_tier: Literal["default", "flex", "flex,default"]
     """The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the ordinary
     tier where flex has no room. [default: default]"""
+    judge_batch: bool
+    """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
+    goes on with what came back. [default: judge now]"""
     judge_concurrency: int
     """Judge calls at a time. [default: 32; at least 1]"""
     judge_budget: int

@@ -14,6 +14,7 @@ from harness.endpoints.address import (
     judge_endpoint,
     jurors,
 )
+from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS, BatchFiles, BatchStatus
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.call_settings import seed_of, with_seed
 from harness.endpoints.client import openai_client
@@ -44,11 +45,15 @@ from harness.endpoints.usage import usage_of, usage_of_sdk, usage_of_span
 __all__ = [
     "AGENT_KEY",
     "AGENT_URL",
+    "MOST_BATCH_BYTES",
+    "MOST_BATCH_REQUESTS",
     "NO_LIMIT",
     "OPENAI_HOST",
     "OPENAI_URL",
     "OPENS_AFTER_S",
     "UNKNOWN_ADDRESS",
+    "BatchFiles",
+    "BatchStatus",
     "Ceiling",
     "Certificates",
     "CostBounds",

@@ -98,6 +98,10 @@ class Ceiling:
         self._under_way[kind] = self._under_way.get(kind, 0) + 1
         return True
 
+    def expected(self, kind: Purchase) -> float:
+        """Return the USD that a purchase of a kind is taken to cost."""
+        return self._dearest.get(kind, 0.0)
+
     def end(self, kind: Purchase, usd: float | None) -> None:
         """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
         self._under_way[kind] -= 1

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.judging.batches.ask import BatchAsk
+    from harness.judging.batches.desk import BatchDesk
+    from harness.judging.batches.rounds import BatchRounds
     from harness.judging.embedded import EmbeddedAsk
     from harness.judging.endpoint import EndpointAsk
     from harness.judging.judge import Ask, Judge
@@ -34,6 +37,9 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "batches.ask": "BatchAsk",
+            "batches.desk": "BatchDesk",
+            "batches.rounds": "BatchRounds",
             "embedded": "EmbeddedAsk",
             "endpoint": "EndpointAsk",
             "judge": "Ask Judge",
@@ -56,6 +62,9 @@ __all__ = [
     "FLEX_REPLY_S",
     "Ask",
     "Averaging",
+    "BatchAsk",
+    "BatchDesk",
+    "BatchRounds",
     "CachedListJudge",
     "CachedPairJudge",
     "EmbeddedAsk",

@@ -58,8 +58,15 @@ class AskFailed(Exception):
         self.failure = failure
 
 
+IN_BATCH = Failure(kind="cancelled", type="InBatch", message="not bought yet: it goes into a batch")
+UNDER_WAY = Failure(kind="cancelled", type="UnderWay", message="not bought yet: a batch has it")
+UNANSWERED = Failure(
+    kind="cancelled", type="Unanswered", message="not bought: its batches brought no usable reply; --judge-now asks"
+)
+
 Question = Prompt | ListPrompt
-"""What a model can be asked: it has `messages()`, the reply's `schema()`, and a place for a repair turn."""
+"""What a model can be asked: it has `messages()`, the reply's `schema()`, the verdict's `key`, and a place for a repair
+turn."""
 
 
 class Ask(Protocol):

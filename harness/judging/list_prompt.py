@@ -63,6 +63,8 @@ class ListPrompt:
     """Id and transcript, in the order shown."""
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
+    key: str = ""
+    """Of the verdict that is asked for."""
 
     @property
     def beginning(self) -> Beginning:

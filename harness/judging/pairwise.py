@@ -1,5 +1,6 @@
 """The pairwise judge: one question, at most one repair turn, a verdict or a failure."""
 
+from dataclasses import replace
 from functools import partial
 
 from harness.core.records import Failure, canonical_json
@@ -7,7 +8,7 @@ from harness.core.verdicts import Judged, Side, SideScores, Unjudged
 from harness.judging.flags import RULES, Assignment, find_flags
 from harness.judging.judge import verdict_key
 from harness.judging.judge_model import Exchange, JudgeModel
-from harness.judging.prompt import Task, make_pair_prompt, prompt_fingerprint
+from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
 from harness.judging.reply import PairReply, read_reply, winning_side
 from harness.judging.rubric import Rubric
 from harness.transcripts import Transcript
@@ -46,18 +47,17 @@ class PairwiseJudge:
         follows from those that count.
         """
         first, second = self._rubric.shown(first), self._rubric.shown(second)
-        prompt = make_pair_prompt(self._rubric, task, first, second)
+        prompt = replace(make_pair_prompt(self._rubric, task, first, second), key=self.key(task, first, second))
         exchange = await self._model.exchange(prompt, partial(read_reply, rubric=self._rubric))
         if isinstance(exchange.result, Failure):
-            return self._unjudged(task, first, second, exchange, exchange.result)
-        return self._judged(task, first, second, exchange, exchange.result)
+            return self._unjudged(prompt, exchange, exchange.result)
+        return self._judged(prompt, exchange, exchange.result)
 
-    def _judged(
-        self, task: Task, first: Transcript, second: Transcript, exchange: Exchange[PairReply], reply: PairReply
-    ) -> Judged:
+    def _judged(self, prompt: Prompt, exchange: Exchange[PairReply], reply: PairReply) -> Judged:
+        task, first, second = prompt.task, prompt.first, prompt.second
         a, b = self._flagged(task, first, reply.a), self._flagged(task, second, reply.b)
         return Judged(
-            key=self.key(task, first, second),
+            key=prompt.key,
             query=task.query_id,
             first=first.hash,
             second=second.hash,
@@ -80,11 +80,10 @@ class PairwiseJudge:
             repaired=exchange.repaired,
         )
 
-    def _unjudged(
-        self, task: Task, first: Transcript, second: Transcript, exchange: Exchange[PairReply], failure: Failure
-    ) -> Unjudged:
+    def _unjudged(self, prompt: Prompt, exchange: Exchange[PairReply], failure: Failure) -> Unjudged:
+        task, first, second = prompt.task, prompt.first, prompt.second
         return Unjudged(
-            key=self.key(task, first, second),
+            key=prompt.key,
             query=task.query_id,
             first=first.hash,
             second=second.hash,

@@ -42,6 +42,8 @@ class Prompt:
     second: Transcript
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
+    key: str = ""
+    """Of the verdict that is asked for."""
 
     @property
     def beginning(self) -> Beginning:

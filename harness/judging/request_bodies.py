@@ -63,7 +63,7 @@ def reply_of(answer: Any, form: Form, *, tiered: bool) -> ModelReply:
     return ModelReply(choice.message.content or "", usage, form, raw, _withheld(choice), tier)
 
 
-def answer_of(api: Api, body: Any) -> Any:
+def client_answer(api: Api, body: Any) -> Any:
     """Return a reply's body as the client would give it; what is no reply stays what it is."""
     if not isinstance(body, dict):
         return body

@@ -1,6 +1,7 @@
 """RULER: a listwise judge that scores several trajectories in one call, each from 0 to 1."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -56,7 +57,7 @@ class RulerJudge:
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
-        prompt = make_list_prompt(self._rubric, about, transcripts)
+        prompt = replace(make_list_prompt(self._rubric, about, transcripts), key=self.key(about, transcripts))
         exchange = await self._model.exchange(prompt, partial(read_scores, ids=prompt.ids))
         if isinstance(exchange.result, Failure):
             return self._unscored(about, transcripts, exchange, exchange.result)

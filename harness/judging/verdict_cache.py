@@ -20,7 +20,8 @@ from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
-from harness.judging.judge import Judge
+from harness.judging.batches.desk import BatchDesk
+from harness.judging.judge import IN_BATCH, UNANSWERED, UNDER_WAY, Judge
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
@@ -48,6 +49,8 @@ class VerdictCache:
     """Buy nothing."""
     stop: StopSign = field(default_factory=StopSign)
     deadline: Deadline = NO_DEADLINE
+    batches: BatchDesk | None = None
+    """Where questions are left in place of being sent (--judge-batch)."""
 
 
 _Ok_co = TypeVar("_Ok_co", bound=Judged | Scored, covariant=True)
@@ -105,7 +108,8 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         try:
             verdict: Ok | Failed | Failure = LATE
             with until(cache.deadline.at):
-                verdict = await self._why_not() or await self._buy(*material) or DOWN
+                paid = cache.batches is not None and cache.batches.is_paid(key)
+                verdict = (None if paid else await self._why_not()) or await self._buy(*material, paid=paid)
             if isinstance(verdict, Failure):
                 return self._not_bought(key, verdict, *material)
             ledger.bought[key] = verdict
@@ -139,21 +143,28 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             return LATE
         return None if await self._cache.ceiling.begin("judge") else OVER
 
-    async def _buy(self, *material: *Material) -> Ok | Failed | None:
-        """Ask the judge, and keep what comes; None where the endpoint was given up before any reply came."""
+    async def _buy(self, *material: *Material, paid: bool) -> Ok | Failed | Failure:
+        """Ask the judge, and keep what comes; return why nothing was bought, where nothing was.
+
+        What is `paid` already, to a batch, has no money set aside for it.
+        """
         cache, usd = self._cache, 0.0
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
             verdict = _checked(await self._judge(*material), self._judge)
-            if _was_unasked(verdict):
-                return None
+            if why := _why_unasked(verdict):
+                usd = cache.ceiling.expected("judge") if why is IN_BATCH else 0.0
+                return why
+            if cache.batches and verdict.status == "failed":
+                cache.batches.failed.add(verdict.key)
             usd = verdict.price_usd if verdict.usage.requests else 0.0
             cache.store.add_verdict(verdict)
             cache.progress.kept("judging", verdict.usage, verdict.price_usd, failed=verdict.status == "failed")
             await cache.store.commit()  # on disk before anything can use it
         finally:
-            cache.ceiling.end("judge", usd)
+            if not paid:
+                cache.ceiling.end("judge", usd)
             cache.progress.done("judging")
         return verdict
 
@@ -179,9 +190,14 @@ def _checked(verdict: Ok | Failed, judge: object) -> Ok | Failed:
     )
 
 
-def _was_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> bool:
-    failed = isinstance(verdict, Unjudged | Unscored)
-    return failed and not verdict.raw_replies and verdict.failure.type == "EndpointDown"
+def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | None:
+    """Return why a verdict that failed was not asked for; None where it was, or came out."""
+    if not isinstance(verdict, Unjudged | Unscored):
+        return None
+    if verdict.failure.type == "EndpointDown":
+        return None if verdict.raw_replies else DOWN
+    by_batch = {failure.type: failure for failure in (IN_BATCH, UNDER_WAY, UNANSWERED)}
+    return by_batch.get(verdict.failure.type)
 
 
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):

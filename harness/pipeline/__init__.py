@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from harness.pipeline.surroundings import Surroundings
     from harness.pipeline.trust import agent_of_run
     from harness.pipeline.validation import Validation, validate_run
+    from harness.pipeline.waiting import stay_until_judged
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -80,6 +81,7 @@ else:
             "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
             "rubrics": "rubric_of rubric_of_run",
             "runs": "RunResult rescore_run resume_run run_queries",
+            "waiting": "stay_until_judged",
             "stages": "open_engine open_judge open_judge_models open_ranker",
             "surroundings": "Surroundings",
             "trust": "agent_of_run",
@@ -148,6 +150,7 @@ __all__ = [
     "rubric_of_run",
     "run_queries",
     "settings_of_side",
+    "stay_until_judged",
     "validate_comparison",
     "validate_run",
     "what_is_kept",

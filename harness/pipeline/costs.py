@@ -29,7 +29,7 @@ def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
-    low = _mean_price(settings, judge, least, None if settings.judge_tier == "default" else "flex")
+    low = _mean_price(settings, judge, least, "flex" if settings.judge_tier != "default" else _dearest_tier(settings))
     high = _mean_price(settings, judge, most, _dearest_tier(settings))
     return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
 
@@ -42,6 +42,8 @@ def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens, tier: str 
 
 def _dearest_tier(settings: Settings) -> str | None:
     """Return the service tier of the dearest judge call; None for the ordinary one."""
+    if settings.judge_batch:
+        return "batch"
     return "flex" if settings.judge_tier == "flex" else None
 
 

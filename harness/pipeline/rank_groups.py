@@ -115,7 +115,8 @@ async def open_ranking(
         writer = store.open_ranking(head)
         try:
             yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, plan.judge_may_fail)
-            if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked):
+            waits = cache.batches is not None and cache.batches.waits
+            if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
                 if ranker.provisional:
                     await _settle(store.reader, head.id, ranker, writer)
                 writer.finish()

@@ -13,13 +13,14 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import RunInfo, RunReader, RunStore, missing_of, redacted_of
+from harness.archive import RankingHead, RunInfo, RunReader, RunStore, missing_of, redacted_of
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
 from harness.endpoints import AGENT_URL, Credentials
-from harness.judging import VerdictCache
+from harness.judging import BatchRounds, VerdictCache
+from harness.pipeline.batches import open_batches
 from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.engines import RolloutEngine
@@ -63,6 +64,8 @@ class RunResult:
     """USD that it took, as far as prices are known."""
     given_up: str | None = None
     """Why it was not brought to an end: an endpoint gave no reply. The ranking has no footer."""
+    waiting: str | None = None
+    """Which batches of judge calls the provider has, in words. The ranking has no footer; `resume_run` goes on."""
 
 
 async def run_queries(
@@ -105,7 +108,8 @@ async def run_queries(
                     learn(size.queries)
                     await stages.open_groups.each(queries, work)
         given_up = surroundings.gates.given_up
-        return RunResult(store.folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+        head, waiting = stages.ranking.head.id, stages.waiting
+        return RunResult(store.folder, head, ceiling.stopped, ceiling.spent, given_up, waiting)
 
 
 async def resume_run(
@@ -158,11 +162,13 @@ async def resume_run(
             async with _open_stages(plan, spec, store, cache, surroundings, size) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
+                if not missing.rollouts and (begun := stages.nothing_new_for(missing.like)):
+                    return RunResult(folder, begun.id, waiting=stages.waiting)
                 surroundings.progress.total("rollouts", missing.count, missing.count)
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await stages.open_groups.each(store.reader.queries(), work)
-        given_up = surroundings.gates.given_up
-        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+        given_up, waiting = surroundings.gates.given_up, stages.waiting
+        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting)
 
 
 @dataclass(frozen=True)
@@ -174,6 +180,17 @@ class _Stages:
     open_groups: OpenGroups
     judging_places: anyio.Semaphore
     """For groups that need no rollout: more of them than there are judge calls at a time would only fill the memory."""
+    batches: BatchRounds | None
+    """Where the judges' questions are left, if they are asked by batch."""
+
+    @property
+    def waiting(self) -> str | None:
+        """What the provider has of the judges' questions, in words; None where that is nothing."""
+        return self.batches.describe() if self.batches else None
+
+    def nothing_new_for(self, begun: RankingHead | None) -> RankingHead | None:
+        """Return the ranking that was begun, if it waits for batches of which none is over."""
+        return begun if self.batches and self.batches.waits_on else None
 
     async def roll_out_and_rank(self, place: OpenGroup, query: Query, kept: Sequence[Rollout] = ()) -> None:
         """Roll a query out, less the rollouts that are `kept`, and rank all of them."""
@@ -214,17 +231,21 @@ async def _open_stages(
     surroundings: Surroundings,
     size: Size,
 ) -> AsyncGenerator[_Stages]:
-    """Open an engine, if there is an agent to run, and a ranking."""
+    """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings = plan.settings
-    async with AsyncExitStack() as opened:
-        engine = None
-        if agent:
-            run_id, ceiling = store.reader.info.id, cache.ceiling
-            opening = open_engine(agent, settings, store, surroundings, run_id=run_id, ceiling=ceiling)
-            engine = await opened.enter_async_context(opening)
-        ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings, size))
-        open_groups = OpenGroups(settings.max_unjudged * _MB, _most_groups(settings))
-        yield _Stages(engine, ranking, open_groups, anyio.Semaphore(settings.judge_concurrency))
+    async with open_batches(plan, store, surroundings) as batches:
+        async with AsyncExitStack() as opened:
+            engine = None
+            if agent:
+                run_id, ceiling = store.reader.info.id, cache.ceiling
+                opening = open_engine(agent, settings, store, surroundings, run_id=run_id, ceiling=ceiling)
+                engine = await opened.enter_async_context(opening)
+            cache = replace(cache, batches=batches.desk if batches else None)
+            ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings, size))
+            open_groups = OpenGroups(settings.max_unjudged * _MB, _most_groups(settings))
+            yield _Stages(engine, ranking, open_groups, anyio.Semaphore(settings.judge_concurrency), batches)
+        if batches and not surroundings.stop.asked:
+            await batches.hand_in()
 
 
 def _most_groups(settings: Settings) -> float:
@@ -266,8 +287,8 @@ async def rescore_run(
                     else:
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
-            given_up = surroundings.gates.given_up
-            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up)
+            given_up, waiting = surroundings.gates.given_up, stages.waiting
+            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting)
 
 
 async def _rank_each(ranking: OpenRanking, reader: RunReader) -> None:

@@ -29,6 +29,8 @@ from harness.endpoints import (
 from harness.judging import (
     FLEX_REPLY_S,
     Ask,
+    BatchAsk,
+    BatchDesk,
     EmbeddedAsk,
     EndpointAsk,
     Judge,
@@ -141,7 +143,10 @@ async def open_ranker(
     With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
     """
     rules = replace(rules_of(plan.settings, plan.judge.counter, plan.rendering), one_of_many=one_of_many)
-    async with open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, surroundings) as models:
+    judges = open_judge_models(
+        plan.judge, plan.settings, plan.credentials, cache.store, surroundings, batches=cache.batches
+    )
+    async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 
 
@@ -167,15 +172,22 @@ async def open_judge_models(
     store: VerdictStore,
     surroundings: Surroundings,
     extra: Mapping[str, Any] | None = None,
+    *,
+    batches: BatchDesk | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:
     """Give the models that `spec` names; their raw replies are kept in `store`.
 
-    `extra` are parameters added to every request. Raises UsageError without a key, and as `Credentials.key`.
+    `extra` are parameters added to every request. With `batches` nothing is sent: questions are left there.
+    Raises UsageError without a key, and as `Credentials.key`.
     """
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
         for member, endpoint in judge_endpoints(spec, settings, credentials):
-            ask, pricing = _ask(member, endpoint, settings, surroundings, extra or {}, connections)
+            if batches and endpoint:
+                ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
+                pricing = Priced(member.model, endpoint.base_url, prices=price_list(settings))
+            else:
+                ask, pricing = _ask(member, endpoint, settings, surroundings, extra or {}, connections)
             models.append(
                 JudgeModel(
                     ask=ask,

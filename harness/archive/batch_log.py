@@ -1,0 +1,95 @@
+"""The batches of a run as its folder tells them: what is under way, what came back, what never did."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from harness.archive.batch_records import (
+    BATCH_LINES,
+    SEGMENT,
+    BatchEnded,
+    BatchMade,
+    BatchRecord,
+    BatchResult,
+    BatchSubmitted,
+    BatchUploaded,
+)
+from harness.archive.lines import LocatedRecord, RecordPlace, read_at, read_lines
+from harness.archive.run_files import files_in
+from harness.archive.typed_records import SEGMENT_HEAD, damaged, read_record
+from harness.core.errors import ArchiveDamaged
+
+
+@dataclass
+class BatchOnRecord:
+    """One batch: its records, as far as there are any."""
+
+    made: BatchMade
+    uploaded: BatchUploaded | None = None
+    submitted: BatchSubmitted | None = None
+    ended: BatchEnded | None = None
+    results: dict[str, RecordPlace] = field(default_factory=dict[str, RecordPlace])
+    """Where the line of each question is that came back; of two the first counts."""
+    errors: dict[str, int | None] = field(default_factory=dict[str, int | None])
+    """The questions of which the line holds no reply, with the HTTP status."""
+
+    @property
+    def missing(self) -> list[str]:
+        """The questions without a reply."""
+        return [key for key in self.made.keys if key not in self.results or key in self.errors]
+
+
+class BatchLog:
+    """All batches of a run, the oldest first. Texts stay on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what the run in `folder` holds. Raises ArchiveDamaged."""
+        self.batches: dict[str, BatchOnRecord] = {}
+        for located, record in read_batch_records(folder):
+            self.add(record, located.place)
+
+    def add(self, record: BatchRecord, place: RecordPlace) -> None:
+        """Take note of a record that stands, or was just written, at a place. Raises ArchiveDamaged."""
+        if isinstance(record, BatchMade):
+            self.batches[record.batch] = BatchOnRecord(record)
+            return
+        if (batch := self.batches.get(record.batch)) is None:
+            raise damaged(place, f"no valid record: batch {record.batch!r} was not made before")
+        match record:
+            case BatchUploaded():
+                batch.uploaded = record
+            case BatchSubmitted():
+                batch.submitted = record
+            case BatchEnded():
+                batch.ended = record
+            case BatchResult() if record.key not in batch.results:
+                batch.results[record.key] = place
+                if record.body is None or record.status != 200:
+                    batch.errors[record.key] = record.status
+            case _:
+                pass  # a second line of one question
+
+    def result(self, place: RecordPlace) -> BatchResult:
+        """Return what came back. Raises ArchiveDamaged."""
+        return cast("BatchResult", _record(read_at(place)))
+
+    @property
+    def under_way(self) -> list[BatchOnRecord]:
+        """The batches that the provider has, or may have."""
+        return [batch for batch in self.batches.values() if batch.ended is None]
+
+
+def read_batch_records(folder: Path) -> Iterator[tuple[LocatedRecord, BatchRecord]]:
+    """Yield every record of a run's batches with its place. Raises ArchiveDamaged."""
+    for path in files_in(folder / SEGMENT):
+        for located in read_lines(path):
+            if located.members["kind"] != SEGMENT_HEAD.kind:
+                yield located, _record(located)
+
+
+def _record(located: LocatedRecord) -> BatchRecord:
+    line = BATCH_LINES.get(located.members["kind"])
+    if line is None:
+        raise ArchiveDamaged(f"{located.where}: a record of the kind {located.members['kind']!r} stands among batches")
+    return read_record(located, line)

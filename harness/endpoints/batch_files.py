@@ -1,0 +1,181 @@
+"""A provider's batches over HTTP: a file of requests goes up, a file of replies comes down, within a day or so."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Literal, TypeVar, cast
+
+import openai
+
+from harness.core.errors import HarnessError, Refused, UsageError
+from harness.core.wording import option, switch
+from harness.endpoints.address import Endpoint
+from harness.endpoints.client import openai_client
+from harness.endpoints.errors import failure_of, refusal_of
+from harness.endpoints.retries import judge_retries
+
+MOST_BATCH_REQUESTS = 50_000
+MOST_BATCH_BYTES = 200_000_000
+"""What providers take in one file."""
+_TRANSFER_S = 600.0
+"""Seconds for a file of that size to go up or down."""
+_WINDOW: Literal["24h"] = "24h"
+_NO_BATCHES = {404, 405, 410, 501}
+_PAGE = 100
+_Reply = TypeVar("_Reply")
+_OVER = {"completed", "failed", "expired", "cancelled"}
+
+
+@dataclass(frozen=True)
+class BatchStatus:
+    """How far a provider is with a batch."""
+
+    word: str
+    """The provider's word for the state; `gone` where the provider has no batch of that id."""
+    done: int
+    """How many requests have ended, well or not."""
+    total: int
+    files: tuple[str, ...] = ()
+    """The files with what came back: replies, then errors."""
+    error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self.word in _OVER or self.word == "gone"
+
+
+@dataclass(frozen=True)
+class BatchLine:
+    """One line of what came back."""
+
+    custom_id: str
+    status: int | None
+    body: Any
+    error: str | None
+
+
+class BatchFiles:
+    """The batches of one endpoint. Close it when done."""
+
+    def __init__(self, endpoint: Endpoint, model: str, retries: int) -> None:
+        """Send nothing yet; what may be sent twice without harm is tried again up to `retries` times."""
+        self._endpoint, self._model, self._retries = endpoint, model, retries
+        self._client = openai_client(endpoint, timeout_s=_TRANSFER_S)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def check(self) -> None:
+        """Ask one question that costs nothing: are there batches? Raises Refused if not."""
+        try:
+            await self._again(lambda: self._client.batches.list(limit=1))
+        except openai.APIStatusError as exc:
+            if exc.status_code not in _NO_BATCHES:
+                raise self._refusal(exc) from exc
+            raise Refused(
+                f"{self._endpoint.host} has no batches (GET /batches: HTTP {exc.status_code}); leave "
+                f"{switch('judge_batch')} out, or name a judge elsewhere with {option('judge_base_url')}"
+            ) from exc
+        except openai.OpenAIError as exc:
+            raise self._refusal(exc) from exc
+
+    async def upload(self, file: IO[bytes], name: str) -> str:
+        """Hand a file in and return the provider's id of it; that alone buys nothing. Raises HarnessError."""
+
+        async def send() -> Any:
+            file.seek(0)
+            return await self._client.files.create(file=(name, file), purpose="batch")
+
+        try:
+            uploaded = await self._again(send)
+        except openai.OpenAIError as exc:
+            raise self._refusal(exc) from exc
+        return uploaded.id
+
+    async def create(self, file: str) -> str:
+        """Make a batch of a file and return its id. Never tried again: each try may buy.
+
+        Raises Refused where the provider said no; HarnessError where nobody knows.
+        """
+        place: Any = "/v1/responses" if self._endpoint.api == "responses" else "/v1/chat/completions"
+        try:
+            made = await self._client.batches.create(
+                input_file_id=file, endpoint=place, completion_window=_WINDOW, timeout=60.0
+            )
+        except openai.APIStatusError as exc:
+            if exc.status_code >= 500:
+                raise HarnessError(f"{self._endpoint.host} answered HTTP {exc.status_code} to a new batch") from exc
+            raise self._refusal(exc) from exc
+        except openai.OpenAIError as exc:
+            raise HarnessError(
+                f"no answer of {self._endpoint.host} to a new batch ({failure_of(exc).message})"
+            ) from exc
+        return made.id
+
+    async def made_of(self, file: str) -> str | None:
+        """Return the id of the batch that was made of a file, None where the provider lists none."""
+        try:
+            page = await self._again(lambda: self._client.batches.list(limit=_PAGE))
+        except openai.OpenAIError:
+            return None  # not every provider lists them
+        return next((batch.id for batch in page.data or () if batch.input_file_id == file), None)
+
+    async def status(self, batch: str) -> BatchStatus:
+        """Return how far a batch is. Raises HarnessError."""
+        try:
+            at = await self._again(lambda: self._client.batches.retrieve(batch))
+        except openai.NotFoundError as exc:
+            return BatchStatus("gone", 0, 0, error=failure_of(exc).message)
+        except openai.OpenAIError as exc:
+            raise self._refusal(exc) from exc
+        counts = at.request_counts
+        done, total = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
+        files = tuple(file for file in (at.output_file_id, at.error_file_id) if file)
+        errors = "; ".join(str(fault.message) for fault in (at.errors and at.errors.data) or () if fault.message)
+        return BatchStatus(at.status, done, total, files, errors or None)
+
+    async def lines(self, file: str) -> AsyncGenerator[BatchLine]:
+        """Yield the lines of a file that came back, less what is no line of a batch. Raises HarnessError."""
+        try:
+            content = await self._again(lambda: self._client.files.content(file))
+        except openai.OpenAIError as exc:
+            raise self._refusal(exc) from exc
+        for line in content.content.splitlines():
+            for read in _lines(line):
+                yield read
+
+    async def _again(self, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
+        async for attempt in judge_retries(self._retries, lambda: True):
+            with attempt:
+                return await call()
+        raise AssertionError("stamina either returns or raises")
+
+    def _refusal(self, exc: openai.OpenAIError) -> HarnessError:
+        refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by)
+        return refusal or UsageError(f"{self._endpoint.host} refused a batch ({failure_of(exc).message})")
+
+
+def _lines(line: bytes) -> Iterator[BatchLine]:
+    """Yield what a line says, nothing for what is no line of a batch."""
+    try:
+        members: Any = json.loads(line)
+        response: Any = members.get("response") or {}
+        status: Any = response.get("status_code")
+        body: Any = response.get("body")
+        error: Any = members.get("error")
+        if status != 200 and isinstance(body, dict):
+            error = error or cast("dict[str, Any]", body).get("error")
+        custom_id = str(members["custom_id"])
+    except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
+        return
+    known = status if isinstance(status, int) else None
+    yield BatchLine(custom_id, known, body if known == 200 else None, _words(error))
+
+
+def _words(error: Any) -> str | None:
+    if isinstance(error, dict):
+        said: dict[str, Any] = error  # pyright: ignore[reportUnknownVariableType]
+        return ": ".join(str(said[name]) for name in ("code", "param", "message") if said.get(name))[:500]
+    return str(error)[:500] if error else None

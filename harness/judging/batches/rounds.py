@@ -1,0 +1,170 @@
+"""A round of batches: what is under way is looked after, and what was left at the desk is handed in."""
+
+import json
+import secrets
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from harness.archive import (
+    BatchEnded,
+    BatchLog,
+    BatchMade,
+    BatchOnRecord,
+    BatchRecord,
+    BatchResult,
+    BatchSubmitted,
+    BatchUploaded,
+    RunStore,
+)
+from harness.core.clock import Clock
+from harness.core.errors import HarnessError, UsageError
+from harness.core.progress import Progress
+from harness.endpoints import BatchFiles, BatchStatus
+from harness.judging.batches.desk import BatchDesk, RequestFile
+
+
+@dataclass(frozen=True)
+class BatchRounds:
+    """The batches of one command: the judges' endpoints by the judges' identities."""
+
+    store: RunStore
+    log: BatchLog
+    desk: BatchDesk
+    files: Mapping[str, BatchFiles]
+    clock: Clock
+    progress: Progress
+    states: dict[str, BatchStatus] = field(default_factory=dict[str, BatchStatus])
+    """What the provider last said of the batches that are under way."""
+    over: list[BatchOnRecord] = field(default_factory=list[BatchOnRecord])
+    """The batches that this command has found to be over."""
+
+    @property
+    def waits_on(self) -> bool:
+        """Whether there is nothing to do but wait: no batch is over of those that were under way."""
+        return bool(self._under_way()) and not self.over
+
+    async def check(self) -> None:
+        """Find out whether the endpoints have batches, unless the run has shown it. Raises Refused."""
+        shown = {batch.made.judge for batch in self.log.batches.values() if batch.submitted}
+        for judge, files in self.files.items():
+            if judge not in shown:
+                await files.check()
+
+    async def collect(self) -> None:
+        """Keep what came back of the batches that are over. Raises HarnessError."""
+        for batch in self._under_way():
+            if await self._collect(batch, self.files[batch.made.judge]):
+                self.over.append(batch)
+        self.desk.look()
+
+    async def hand_in(self) -> None:
+        """Hand in what was left at the desk, file by file. Raises HarnessError; what was handed in before is kept."""
+        while self.desk.files:
+            file = self.desk.files[0]
+            await self._hand_in(file, self.files[file.judge])
+            self.desk.files.pop(0).file.close()
+
+    def describe(self) -> str | None:
+        """Return in words what the provider has; None where that is nothing."""
+        return "; ".join(self._in_words(batch) for batch in self._under_way()) or None
+
+    def _under_way(self) -> list[BatchOnRecord]:
+        return [batch for batch in self.log.under_way if batch.made.judge in self.files]
+
+    async def _collect(self, batch: BatchOnRecord, files: BatchFiles) -> bool:
+        name = batch.made.batch
+        if not (batch.submitted or await self._adopt(batch, files)) or batch.submitted is None:
+            self._keep(BatchEnded(batch=name, at=self.clock(), outcome="lost"))
+            self.progress.note(_lost(batch))
+            self.store.settle()
+            return True
+        status = self.states[name] = await files.status(batch.submitted.id)
+        if not status.is_over:
+            return False
+        for file in status.files:
+            await self._keep_lines(batch, files, file)
+        self._keep(BatchEnded(batch=name, at=self.clock(), outcome=status.word, error=status.error))
+        self.store.settle()
+        if batch.missing:
+            why = f": {status.error}" if status.error else ""
+            self.progress.note(
+                f"batch {batch.submitted.id} ({status.word}{why}) brought no reply to {len(batch.missing)} of "
+                f"{len(batch.made.keys)} questions"
+            )
+        return True
+
+    async def _adopt(self, batch: BatchOnRecord, files: BatchFiles) -> bool:
+        """Find the batch that was made of an uploaded file and never noted; return whether there is one."""
+        identity = await files.made_of(batch.uploaded.file) if batch.uploaded else None
+        if identity:
+            self._keep(BatchSubmitted(batch=batch.made.batch, at=self.clock(), id=identity))
+            self.store.settle()
+        return identity is not None
+
+    async def _keep_lines(self, batch: BatchOnRecord, files: BatchFiles, file: str) -> None:
+        asked = set(batch.made.keys)
+        async with aclosing(files.lines(file)) as lines:
+            async for line in lines:
+                if line.custom_id in asked and line.custom_id not in batch.results:
+                    body = None if line.body is None else json.dumps(line.body)
+                    self._keep(
+                        BatchResult(
+                            batch=batch.made.batch,
+                            key=line.custom_id,
+                            status=line.status,
+                            body=body,
+                            error=line.error,
+                        )
+                    )
+
+    async def _hand_in(self, file: RequestFile, files: BatchFiles) -> None:
+        """Note what is handed in before each step: a kill leaves no batch that nobody knows of."""
+        name, at = f"{self.clock():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", self.clock()
+        made = BatchMade(
+            batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=tuple(file.keys)
+        )
+        self._keep(made)
+        self.store.settle()
+        uploaded = await files.upload(file.file, f"{name}.jsonl")
+        self._keep(BatchUploaded(batch=name, file=uploaded))
+        self.store.settle()
+        try:
+            identity = await files.create(uploaded)
+        except UsageError:  # the provider said no
+            self._keep(BatchEnded(batch=name, at=self.clock(), outcome="refused"))
+            raise
+        except HarnessError as exc:
+            raise HarnessError(f"{exc}; it may have been bought: `harness resume` looks for it") from exc
+        self._keep(BatchSubmitted(batch=name, at=self.clock(), id=identity))
+        self.store.settle()
+
+    def _keep(self, record: BatchRecord) -> None:
+        self.log.add(record, self.store.add_batch_record(record))
+
+    def _in_words(self, batch: BatchOnRecord) -> str:
+        asked = len(batch.made.keys)
+        what = f"{asked} question{'s' if asked > 1 else ''} to {batch.made.judge}"
+        if batch.submitted is None:
+            return f"{what}: not handed in yet"
+        since = _span(self.clock() - batch.submitted.at)
+        status = self.states.get(batch.made.batch)
+        done = f", {status.done} done ({status.word})" if status else ""
+        return f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}"
+
+
+def _lost(batch: BatchOnRecord) -> str:
+    asked = f"a batch of {len(batch.made.keys)} questions"
+    if batch.uploaded:
+        return f"{asked} was being handed in when the run was stopped, and may have been bought; it is asked again"
+    return f"{asked} was not handed in when the run was stopped; it is asked again"
+
+
+def _span(time: timedelta) -> str:
+    """Return a time in words: its two largest units."""
+    seconds = max(0, int(time.total_seconds()))
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, hours = seconds // 60 % 60, seconds // 3600
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

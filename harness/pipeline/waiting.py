@@ -1,0 +1,34 @@
+"""Staying until batches are over, in place of coming back for them later."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import anyio
+
+from harness.pipeline.runs import RunResult, resume_run
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts import LoadedAgent
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+
+
+async def stay_until_judged(
+    work: Awaitable[RunResult],
+    loaded: LoadedAgent | Callable[[], LoadedAgent],
+    surroundings: Surroundings,
+) -> RunResult:
+    """Do `work`, then go on with the run as often as batches are over, until nothing waits for one.
+
+    `loaded` is the run's agent, for rollouts that failed meanwhile. Raises what `resume_run` raises.
+    """
+    result, pause_s = await work, _FIRST_PAUSE_S
+    while result.waiting and not (result.stopped or surroundings.stop.asked):
+        surroundings.progress.note(f"waiting: {result.waiting}")
+        await anyio.sleep(pause_s)
+        before = result
+        result = await resume_run(before.path, loaded, surroundings) or replace(before, waiting=None)
+        same = result.ranking_id == before.ranking_id
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
+        result = replace(result, spent=result.spent + before.spent)
+    return result
