@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.archive.lines import line_number
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankingHead
+from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 
@@ -28,6 +29,9 @@ class RankingFile:
     """How many of the groups are not ranked in full; 0 too for one that was not read from a file."""
     provisional: Collection[str] = ()
     """The queries whose groups were ranked before all were in, and not since (`GroupRanking.provisional`)."""
+
+    profiles: Sequence[JudgeProfile] = ()
+    """What its footer says that it has taught of its judges."""
 
     def of(self, query: Query | str) -> GroupRanking | None:
         """Return the ranking of the group of a query, or of the query with that id; or None."""
@@ -66,4 +70,5 @@ def read_ranking(path: Path) -> RankingFile | None:
     if file is None:
         return None
     provisional = frozenset(mark.query for mark in file.marks if mark.provisional)
-    return RankingFile(file.head, file.results, file.finished, path, file.incomplete, provisional)
+    profiles: Sequence[JudgeProfile] = file.footer.profiles if file.finished else ()
+    return RankingFile(file.head, file.results, file.finished, path, file.incomplete, provisional, profiles)

@@ -95,7 +95,13 @@ class ResultFile(Generic[Head, Mark, T]):
     head: Head
     results: ResultsOnDisk[T]
     marks: Sequence[Mark]
-    finished: bool
+    footer: Any = None
+    """The record of its last line; None where the file is not complete."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether its footer is there."""
+        return self.footer is not None
 
     @property
     def incomplete(self) -> int:
@@ -111,7 +117,7 @@ def read_results(path: Path, lines: ResultType[Head, Mark, T]) -> ResultFile[Hea
     head: Head | None = None
     places: dict[str, RecordPlace] = {}
     marks: dict[str, Mark] = {}
-    finished = False
+    footer: Any = None
     for located in read_lines(path):
         kind = located.members["kind"]
         if kind == lines.head.kind:
@@ -121,10 +127,9 @@ def read_results(path: Path, lines: ResultType[Head, Mark, T]) -> ResultFile[Hea
             places[mark.query] = located.place
             marks[mark.query] = mark
         else:
-            read_record(located, lines.footer)
-            finished = True
+            footer = read_record(located, lines.footer)
     results = ResultsOnDisk(list(places.values()), list(places), lines.line)
-    return None if head is None else ResultFile(head, results, list(marks.values()), finished)
+    return None if head is None else ResultFile(head, results, list(marks.values()), footer)
 
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from harness.archive.lines import Appender, disk_errors
 from harness.core.records import Record, to_json
@@ -40,12 +40,16 @@ class ResultWriter(Generic[HeadT, LineT]):
     def finish(self) -> None:
         """Write the footer: the file is complete and will never change."""
         with disk_errors(self._path.parents[1]):
-            self._open().append("footer", json.dumps({self.counted: self._results}))
+            self._open().append("footer", json.dumps({self.counted: self._results} | self._also()))
 
     def close(self) -> None:
         """Close the file; without a footer it stays as the record of work that was cut short."""
         if self._appender:
             self._appender.close()
+
+    def _also(self) -> dict[str, Any]:
+        """Return what else the footer holds."""
+        return {}
 
     def _counts(self, result: LineT) -> bool:
         """Tell whether the footer counts a result."""

@@ -13,6 +13,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_writer import ResultWriter
 from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead
+from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
@@ -23,6 +24,12 @@ class RankingWriter(ResultWriter[RankingHead, GroupRanking]):
 
     kind = "group"
     counted = "groups"
+    profiles: Sequence[JudgeProfile] = ()
+    """What the ranking has taught of its judges; set before it is finished."""
+
+    def _also(self) -> dict[str, Any]:
+        profiles = [profile.model_dump(mode="json") for profile in self.profiles]
+        return {"profiles": profiles} if profiles else {}
 
     def _counts(self, result: GroupRanking) -> bool:
         return not result.provisional

@@ -16,7 +16,7 @@ from harness.archive import record_faults as faults
 from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import LocatedRecord, RecordFiles, RecordPlace, begins_as_written, check_sum, decode
 from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.judge_profile import profile_in
+from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Record, Rollout
 from harness.core.settings import Settings
@@ -53,6 +53,8 @@ class Footer(Record):
     """The last line of a rankings file: the ranking is complete."""
 
     groups: int
+    profiles: tuple[JudgeProfile, ...] = ()
+    """What `pooled` has taught of each judge."""
 
 
 class BlobText(Record):

@@ -1,7 +1,7 @@
 """A ranking in the making: judges seated, groups ranked, each written down as it is."""
 
 import secrets
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,7 @@ import anyio.lowlevel
 
 from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.errors import JudgeFailed, Refused, first_error
+from harness.core.judge_profile import JudgeProfile
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
@@ -24,6 +25,7 @@ from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking import TOPOLOGIES
+from harness.report import judge_profiles
 from harness.tournament import EarlyVerdicts, Ranker
 
 
@@ -119,6 +121,8 @@ async def open_ranking(
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
                 if ranker.provisional:
                     await _settle(store.reader, head.id, ranker, writer)
+                if plan.settings.estimator == "pooled":
+                    writer.profiles = _learnt_profiles(store.reader, head.id)
                 writer.finish()
         finally:
             writer.close()
@@ -133,6 +137,11 @@ async def _settle(reader: RunReader, ranking_id: str, ranker: Ranker, writer: _W
         await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
         if group.query in ranking.provisional:
             writer.add(group)
+
+
+def _learnt_profiles(reader: RunReader, ranking_id: str) -> Sequence[JudgeProfile]:
+    there = ranking_id in {head.id for head in reader.heads()}
+    return judge_profiles(reader, reader.ranking(ranking_id)) if there else ()
 
 
 def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings) -> RankingHead:

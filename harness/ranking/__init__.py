@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from harness.ranking.many_tables import rank_many
     from harness.ranking.margins import fit_margins
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
-    from harness.ranking.pooled import LearntJudge, fit_alone, fit_by, learnt_from
+    from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from
     from harness.ranking.pooled_model import Prior
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
@@ -89,7 +89,7 @@ else:
             "margins": "fit_margins",
             "profile": "calls_of_judge learn_profile prior_of",
             "pooled_model": "Prior",
-            "pooled": "LearntJudge fit_alone fit_by learnt_from",
+            "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
             "ranks": "average_ranks",
@@ -104,6 +104,7 @@ else:
 
 __all__ = [
     "CEILING_FROM",
+    "GROUPS_LEARNT_FROM",
     "KEEP",
     "NEED_ANCHOR",
     "TOPOLOGIES",

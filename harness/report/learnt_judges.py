@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from harness.archive import RankingFile, RunReader
@@ -10,6 +10,8 @@ from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.ranking import (
     CEILING_FROM,
+    GROUPS_LEARNT_FROM,
+    Comparisons,
     JudgeCall,
     calls_of_judge,
     judge_calls,
@@ -27,14 +29,20 @@ _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (
 
 
 def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
-    """Return what each judge's verdicts in a ranking teach of it; nothing of a listwise judge."""
-    calls: defaultdict[str, list[Sequence[JudgeCall]]] = defaultdict(list)
-    for group in ranking.groups:
+    """Return what each judge's verdicts in a ranking teach of it; nothing of a listwise judge.
+
+    A ranking that keeps it says so itself. Of very many groups some are read, evenly spread.
+    """
+    if ranking.profiles:
+        return list(ranking.profiles)
+    calls: defaultdict[str, list[Comparisons]] = defaultdict(list)
+    some = min(len(ranking.groups), GROUPS_LEARNT_FROM)
+    for at in range(some):
+        group = ranking.groups[at * len(ranking.groups) // some]
         for judge, of_group in _calls_by_judge(group, reader.verdict).items():
-            calls[judge].append(of_group)
+            calls[judge].append(calls_of_judge(of_group))
     learnt = (
-        learn_profile([calls_of_judge(each) for each in groups], judge, ranking.head.rubric, ranking.head.rendering)
-        for judge, groups in calls.items()
+        learn_profile(groups, judge, ranking.head.rubric, ranking.head.rendering) for judge, groups in calls.items()
     )
     return [profile for profile in learnt if profile]
 

@@ -6,12 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.archive import RunReader
+from harness.report import judge_profiles
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Done, Harness
 
@@ -66,6 +68,10 @@ def test_a_run_that_is_there_is_ranked_anew_for_no_call_and_as_a_run_would_have_
     assert {(g["estimator"], g["provisional"], g["judged"]) for g in done.json["groups"]} == {("pooled", False, 0)}
     assert harness("validate", str(run)).code == 0
     assert "nothing to do" in harness("resume", "last").out
+    with RunReader(run) as reader:
+        ranking, tiers = reader.ranking(), reader.ranking(reader.heads()[0].id)
+        assert (len(ranking.profiles), tiers.profiles) == (1, ())
+        assert judge_profiles(reader, ranking) == judge_profiles(reader, replace(ranking, profiles=()))
     outright = harness(*"run --offline --queries q.jsonl -n 5 -q --json --estimator pooled".split())
     assert places(outright.json) == places(done.json)
 
