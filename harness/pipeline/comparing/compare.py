@@ -31,7 +31,8 @@ from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attest_judge, attested
 
-_QUERIES_AT_ONCE = 8
+_QUERIES_AT_LEAST = 8
+"""So many are judged at a time, and more where there are more places for judge calls."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ async def judge_into(
                     tally.add(ledger)
 
                 for part in steps.parts():
-                    await for_each(part, work, _QUERIES_AT_ONCE)
+                    await for_each(part, work, max(_QUERIES_AT_LEAST, judging.settings.judge_concurrency))
                     if ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked:
                         break
                 given_up = surroundings.gates.given_up
