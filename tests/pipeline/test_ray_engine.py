@@ -229,6 +229,19 @@ def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_
     assert not [text for text in (tmp_path / "runs").rglob("*") if text.is_file() and b"sk-of" in text.read_bytes()]
 
 
+def test_an_address_where_nothing_answers_and_that_of_a_ray_client_are_usage_errors_at_once(
+    agent: Path, server: FakeEndpoint, tmp_path: Path, nursery: Nursery
+):
+    for address, reason in {"127.0.0.1:1": "Connection refused", "ray://127.0.0.1:10001": "Ray Client"}.items():
+        command = f"run Why? --agent {agent} -n 2 -q --engine ray --base-url {server.base_url} --ray-address {address}"
+        done = nursery.wait(nursery.start(command.split(), tmp_path))
+        assert done.code == 2
+        assert done.err.startswith(f"error: --ray-address {address} gives no cluster: ")
+        assert reason in done.err
+    assert not (tmp_path / "runs").exists()
+    assert not server.requests
+
+
 def rollouts_of(folder: Path) -> set[str]:
     files = folder.glob("runs/*/rollouts/*.jsonl")
     return {line for file in files for line in file.read_text().splitlines() if '"kind":"rollout"' in line}

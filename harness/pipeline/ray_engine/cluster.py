@@ -1,9 +1,9 @@
 """Ray itself: where it runs, and the actors that are started there."""
 
 import os
+import socket
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +22,53 @@ _OBJECT_STORE = 256 * 2**20
 """Bytes for what is between worker and driver: a rollout's texts, for the moment until the driver has them."""
 _TRIES = 3
 """So often a rollout is begun again whose worker was lost."""
+_ANSWERS_WITHIN_S = 10.0
+_ADVICE = " (a cluster that wants Ray's token takes RAY_AUTH_MODE=token and the token, as for every program of Ray's)"
 _SPARE_CALLS = 16
 """Beside the rollouts, a worker is asked to stop some of them."""
 
 
 @contextmanager
-def ray_at(address: str | None) -> Generator[None]:
+def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
     """Connect to the cluster at `address`, or start Ray on this machine; what was started here is ended.
 
-    Where this process has Ray at hand already, that is used and left as it is. Raises UsageError.
+    `shipped` is Ray's runtime environment for the workers. Where this process has Ray at hand already, that is used and
+    left as it is. Raises UsageError.
     """
-    if _RAY.is_initialized():
+    if is_at_hand():
         yield
         return
     try:
-        _connect(address)
-    except (ConnectionError, ValueError, RuntimeError) as exc:
+        if address:
+            _check_address(address)
+        _connect(address, shipped)
+    except (OSError, ValueError, RuntimeError) as exc:
         where = option("ray_address", address) if address else "Ray on this machine"
-        raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}") from None
+        raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{_ADVICE if address else ''}") from None
     try:
         yield
     finally:
         _RAY.shutdown()
 
 
-def _connect(address: str | None) -> None:
+def is_at_hand() -> bool:
+    """Return whether this process has called `ray.init`."""
+    return _RAY.is_initialized()
+
+
+def _check_address(address: str) -> None:
+    """Raise OSError where nothing answers: Ray itself would try for minutes. Raises ValueError for a Ray Client's."""
+    if address.startswith("ray://"):
+        raise ValueError("the harness does not run over Ray Client: start it on a machine of the cluster")
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
+
+
+def _connect(address: str | None, shipped: Mapping[str, Any]) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address:
-        _RAY.init(address, **quiet)
+        _RAY.init(address, runtime_env=dict(shipped), **quiet)
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
     _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
@@ -63,18 +82,17 @@ def start_traffic(name: str) -> Any:
     return actor.options(**options, max_concurrency=10_000, scheduling_strategy=here).remote()
 
 
-def start_workers(job: WorkerJob, traffic: str, shipped: Mapping[str, Any]) -> list[Any]:
+def start_workers(job: WorkerJob, traffic: str) -> list[Any]:
     """Start a worker for each CPU of the cluster, but no more than there are rollouts at a time.
 
-    `traffic` is the name of the actor that passes news on, `shipped` is Ray's
-    runtime environment: the folder of the agent's file.
+    `traffic` is the name of the actor that passes news on.
     """
     concurrency = job.settings.concurrency
     count = max(1, min(int(_RAY.cluster_resources().get("CPU", 1)), concurrency))
     actor: Any = _RAY.remote(RolloutWorker)
-    options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _TRIES, "runtime_env": dict(shipped)}
+    options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _TRIES}
     started = actor.options(**options, max_concurrency=concurrency + _SPARE_CALLS)
-    return [started.remote(job, traffic, f"worker {number}") for number in range(ceil(count))]
+    return [started.remote(job, traffic, f"worker {number}") for number in range(count)]
 
 
 def end_actors(actors: list[Any]) -> None:

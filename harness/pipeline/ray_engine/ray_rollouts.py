@@ -21,7 +21,14 @@ from harness.core.progress import Progress
 from harness.core.settings import without_credentials
 from harness.core.wording import option
 from harness.endpoints import AGENT_URL, GateLesson, Gates
-from harness.pipeline.ray_engine.cluster import end_actors, folder_shipped, ray_at, start_traffic, start_workers
+from harness.pipeline.ray_engine.cluster import (
+    end_actors,
+    folder_shipped,
+    is_at_hand,
+    ray_at,
+    start_traffic,
+    start_workers,
+)
 from harness.pipeline.ray_engine.orders import AgentPlace, MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
 from harness.pipeline.resolve import AgentSpec
@@ -40,11 +47,11 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or surroundings.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(spec, run_context, remote=bool(address))
-    with ray_at(address):
+    job, shipped = worker_job(spec, run_context, remote=bool(address) and not is_at_hand())
+    with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
-        workers = start_workers(job, name, shipped)
+        workers = start_workers(job, name)
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, surroundings.gates)
         listening = asyncio.create_task(line.listen(relay.hear))
