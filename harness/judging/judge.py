@@ -59,7 +59,7 @@ class AskFailed(Exception):
 
 
 IN_BATCH = Failure(kind="cancelled", type="InBatch", message="not bought yet: it goes into a batch")
-UNDER_WAY = Failure(kind="cancelled", type="UnderWay", message="not bought yet: a batch has it")
+WITH_PROVIDER = Failure(kind="cancelled", type="WithProvider", message="not bought yet: a batch has it")
 UNANSWERED = Failure(
     kind="cancelled", type="Unanswered", message="not bought: its batches brought no usable reply; --judge-now asks"
 )

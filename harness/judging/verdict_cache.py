@@ -21,7 +21,7 @@ from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.endpoints import Ceiling
 from harness.judging.batches.desk import BatchDesk
-from harness.judging.judge import IN_BATCH, UNANSWERED, UNDER_WAY, Judge
+from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, Judge
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
@@ -196,7 +196,7 @@ def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | No
         return None
     if verdict.failure.type == "EndpointDown":
         return None if verdict.raw_replies else DOWN
-    by_batch = {failure.type: failure for failure in (IN_BATCH, UNDER_WAY, UNANSWERED)}
+    by_batch = {failure.type: failure for failure in (IN_BATCH, WITH_PROVIDER, UNANSWERED)}
     return by_batch.get(verdict.failure.type)
 
 

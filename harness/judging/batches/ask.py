@@ -7,7 +7,7 @@ from typing import Any
 from harness.core.settings import Api
 from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging.batches.desk import TIER, BatchDesk, form_of, taught_by
-from harness.judging.judge import IN_BATCH, UNANSWERED, UNDER_WAY, AskFailed, ModelReply, Question
+from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.judge_model import SAMPLING
 from harness.judging.request_bodies import FORMS, Form, body_of, client_answer, reply_of
 
@@ -37,7 +37,7 @@ class BatchAsk:
             answer = reply_of(client_answer(self._api, body), form, tiered=False)
             return ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
         if question.under_way:
-            raise AskFailed(UNDER_WAY)
+            raise AskFailed(WITH_PROVIDER)
         if not desk.may_ask(key):
             raise AskFailed(UNANSWERED)
         desk.leave(key, self._line(prompt), self._judge, self._form, tuple(self._sampling))

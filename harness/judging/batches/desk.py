@@ -19,7 +19,7 @@ _REFUSALS = {400, 422}
 
 
 @dataclass
-class Question:
+class QuestionState:
     """What became of one question so far."""
 
     replies: list[BatchOnRecord] = field(default_factory=list[BatchOnRecord])
@@ -55,7 +55,7 @@ class BatchDesk:
         self.log, self._judges = log, judges
         self.files: list[RequestFile] = []
         self.failed = _failed(store) if any(batch.results for batch in log.batches.values()) else set[str]()
-        self._questions = dict[str, Question]()
+        self._questions = dict[str, QuestionState]()
         self.look()
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class BatchDesk:
     def _look_at(self, batch: BatchOnRecord) -> None:
         missing, taught = set(batch.missing), taught_by(batch)
         for key in batch.made.keys:
-            question = self._questions.setdefault(key, Question())
+            question = self._questions.setdefault(key, QuestionState())
             question.under_way = batch.ended is None
             if batch.ended is None:
                 continue
@@ -82,9 +82,9 @@ class BatchDesk:
             elif not taught and batch.submitted:
                 question.misses += 1
 
-    def question(self, key: str) -> Question:
+    def question(self, key: str) -> QuestionState:
         """Return what became of a question so far."""
-        return self._questions.get(key) or Question()
+        return self._questions.get(key) or QuestionState()
 
     def is_paid(self, key: str) -> bool:
         """Whether a reply to a question is at hand that no verdict rests on yet."""
@@ -113,7 +113,7 @@ class BatchDesk:
             self.files.append(file)
         file.file.write(line)
         file.keys.append(key)
-        self._questions.setdefault(key, Question()).under_way = True
+        self._questions.setdefault(key, QuestionState()).under_way = True
 
 
 def form_of(batch: BatchOnRecord) -> Form:
