@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.archive import RankingFile, RunReader, missing_of
 from harness.cli.output import say
 from harness.cli.program import program
-from harness.core.settings import with_placeholder
+from harness.core.addresses import with_placeholder
 
 
 def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:

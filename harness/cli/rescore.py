@@ -130,8 +130,8 @@ async def _rescored(folder: Path, job: _Job, around: Surroundings, *, wait: bool
     """Judge a run again; with `wait` stay until its batches are over."""
     from harness import pipeline
 
-    rescoring = pipeline.rescore_run(folder, job.changes, around, job.options)
-    return await (pipeline.stay_until_judged(rescoring, _no_agent, around) if wait else rescoring)
+    result = await pipeline.rescore_run(folder, job.changes, around, job.options)
+    return await pipeline.stay_until_judged(result, _no_agent, around) if wait else result
 
 
 def _no_agent() -> LoadedAgent:

@@ -14,7 +14,7 @@ from harness.core.settings import ADDRESSES
 from harness.core.wording import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from rich.console import Console
@@ -123,15 +123,13 @@ def resume(
     from harness.cli.run_result import deliver
 
     process.silence_logs(verbose=verbose)
-    console = stderr(quiet=quiet)
-    _say_what_is_missing(console, reader, missing)
-    settings = reader.settings
+    _say_what_is_missing(console := stderr(quiet=quiet), reader, missing)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)
-        work = partial(
-            pipeline.resume_run,
+        loaded = partial(_load_agent, reader, agent, environ)
+        resumed = pipeline.resume_run(
             folder,
-            lambda: _load_agent(reader, agent, environ),
+            loaded,
             around,
             retry_failed=retry_failed,
             accept_changed_agent=accept_changed_agent,
@@ -140,22 +138,21 @@ def resume(
             named=pipeline.NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
             trust_archive=trust_archive,
         )
-        result = process.run_interruptible(work, bars, around.stop, settings.grace)
-        if result and wait:
-            stay = partial(_stay, result, lambda: _load_agent(reader, agent, environ), around)
-            result = process.run_interruptible(stay, bars, around.stop, settings.grace)
+        work = partial(_work, resumed, loaded, around, wait=wait)
+        result = process.run_interruptible(work, bars, around.stop, reader.settings.grace)
     if result is None:  # another process has just finished the run
         return _already_finished(open_folder(folder), as_json=as_json)
-    return deliver(result, max_failures=settings.max_failures, as_json=as_json, quiet=quiet, report=report)
+    return deliver(result, max_failures=reader.settings.max_failures, as_json=as_json, quiet=quiet, report=report)
 
 
-async def _stay(result: RunResult, loaded: Callable[[], LoadedAgent], around: Surroundings) -> RunResult:
-    from harness import pipeline
+async def _work(
+    resumed: Awaitable[RunResult | None], loaded: Callable[[], LoadedAgent], around: Surroundings, *, wait: bool
+) -> RunResult | None:
+    """Resume a run; with `wait` stay until its batches are over."""
+    from harness.pipeline import stay_until_judged
 
-    async def begun() -> RunResult:
-        return result
-
-    return await pipeline.stay_until_judged(begun(), loaded, around)
+    result = await resumed
+    return await stay_until_judged(result, loaded, around) if result and wait else result
 
 
 def _resume_comparison(

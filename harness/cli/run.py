@@ -105,8 +105,8 @@ def run(
         around = pipeline.Surroundings(environ, progress=bars)
 
         async def work() -> pipeline.RunResult:
-            running = pipeline.run_queries(prepared, asked, around, reuse=lenders)
-            return await (pipeline.stay_until_judged(running, prepared.agent.loaded, around) if wait else running)
+            result = await pipeline.run_queries(prepared, asked, around, reuse=lenders)
+            return await pipeline.stay_until_judged(result, prepared.agent.loaded, around) if wait else result
 
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     return deliver(

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting
@@ -384,25 +384,3 @@ def _json(value: Any) -> Any:
 
 def _without_each(urls: str | list[str] | None) -> str | list[str | None] | None:
     return [without_credentials(url) for url in urls] if isinstance(urls, list) else without_credentials(urls)
-
-
-def without_credentials(url: str | None) -> str | None:
-    """Return `url` without user, password, query and fragment, fit to be written down; None for what is no URL."""
-    parts = _split(url)
-    return parts and urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def with_placeholder(url: str) -> str:
-    """Return `url` as it may be shown in a command to type: words in the place of user and password, and no query."""
-    parts = _split(url)
-    if parts is None:
-        return "URL"
-    _, at, host = parts.netloc.rpartition("@")
-    return urlunsplit((parts.scheme, ("USER:PASSWORD@" if at else "") + host, parts.path, "", ""))
-
-
-def _split(url: str | None) -> SplitResult | None:
-    try:
-        return None if url is None else urlsplit(url)
-    except ValueError:
-        return None

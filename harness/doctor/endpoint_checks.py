@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
-from harness.core.settings import JUDGE_KEY, without_credentials
+from harness.core.settings import JUDGE_KEY
 from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check, failed_check
 from harness.doctor.local_servers import LOOPBACK

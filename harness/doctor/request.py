@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from harness.core.addresses import with_placeholder
 from harness.core.clock import Clock
-from harness.core.settings import ADDRESSES, Settings, with_placeholder
+from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.endpoints import Credentials, secrets_in
 

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
-from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings, without_credentials
+from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
 from harness.core.wording import option
 from harness.endpoints.base_url import checked_base_url
 from harness.endpoints.credentials import AGENT_URL, NO_KEY, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of

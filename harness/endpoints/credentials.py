@@ -11,8 +11,8 @@ from typing import Any, Self, cast
 import httpx2
 from pydantic import SecretStr
 
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
-from harness.core.settings import without_credentials
 from harness.core.wording import joined, switch
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from harness.archive import RankingHead, RunInfo, RunReader, checked, recorded_settings
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.settings import OFFLINE_MODEL, Settings, without_credentials
+from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.endpoints import (

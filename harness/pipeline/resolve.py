@@ -9,10 +9,11 @@ from agents import Agent
 from agents.models import get_default_model
 
 from harness.archive import RunInfo
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
-from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings, without_credentials
+from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.wording import option, switch
 from harness.endpoints import (
     AGENT_KEY,

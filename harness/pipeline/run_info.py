@@ -4,9 +4,10 @@ import secrets
 from importlib.metadata import version
 
 from harness.archive import RunInfo, new_run_id
+from harness.core.addresses import without_credentials
 from harness.core.clock import Clock
 from harness.core.redaction import Redactor
-from harness.core.settings import as_written, without_credentials
+from harness.core.settings import as_written
 from harness.pipeline.plan import Prepared
 from harness.pipeline.rubrics import text_to_keep, whole_text
 

@@ -1,6 +1,6 @@
 """Staying until batches are over, in place of coming back for them later."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
@@ -14,15 +14,15 @@ _LONGEST_PAUSE_S = 60.0
 
 
 async def stay_until_judged(
-    work: Awaitable[RunResult],
+    result: RunResult,
     loaded: LoadedAgent | Callable[[], LoadedAgent],
     surroundings: Surroundings,
 ) -> RunResult:
-    """Do `work`, then go on with the run as often as batches are over, until nothing waits for one.
+    """Go on with a run, after `result`, as often as batches are over, until nothing waits for one.
 
     `loaded` is the run's agent, for rollouts that failed meanwhile. Raises what `resume_run` raises.
     """
-    result, pause_s = await work, _FIRST_PAUSE_S
+    pause_s = _FIRST_PAUSE_S
     while result.waiting and not (result.stopped or surroundings.stop.asked):
         surroundings.progress.note(f"waiting: {result.waiting}")
         await anyio.sleep(pause_s)

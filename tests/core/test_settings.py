@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.addresses import without_credentials
 from harness.core.errors import ExitCode, UsageError
-from harness.core.settings import SETTINGS, Settings, as_written, without_credentials
+from harness.core.settings import SETTINGS, Settings, as_written
 from harness.core.settings_sources import changed, load, merge_sources
 from harness.endpoints import Credentials, Endpoint, address
 from tests.builders import names

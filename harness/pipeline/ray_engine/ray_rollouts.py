@@ -16,9 +16,9 @@ import anyio
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 
+from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
-from harness.core.settings import without_credentials
 from harness.core.wording import option
 from harness.endpoints import AGENT_URL, GateLesson, Gates
 from harness.pipeline.ray_engine.cluster import (

@@ -11,10 +11,10 @@ import anyio
 import ray
 
 from harness.archive import MemoryStore
+from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Rollout
-from harness.core.settings import without_credentials
 from harness.endpoints import AGENT_KEY, AGENT_URL, Credentials, GateLesson
 from harness.pipeline.ray_engine.orders import MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
