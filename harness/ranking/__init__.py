@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from harness.ranking.many_tables import rank_many
     from harness.ranking.margins import fit_margins
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
-    from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from
+    from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from, without_level
     from harness.ranking.pooled_model import Prior
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
@@ -89,7 +89,7 @@ else:
             "margins": "fit_margins",
             "profile": "calls_of_judge learn_profile prior_of",
             "pooled_model": "Prior",
-            "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from",
+            "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from without_level",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
             "ranks": "average_ranks",
@@ -192,4 +192,5 @@ __all__ = [
     "verdict_curve",
     "verdict_scores",
     "without_ceiling_note",
+    "without_level",
 ]

@@ -83,6 +83,13 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
     return _fits_by(judge, pool_sums(groups), groups)
 
 
+def without_level(judge: LearntJudge) -> LearntJudge:
+    """Return the same judge as if marks carried no absolute level: differences alone say what they say."""
+    at = judge.points.at.copy()
+    at[:, Parameters._fields.index("level_share")] = 0
+    return replace(judge, parameters=judge.parameters._replace(level_share=0.0), points=judge.points._replace(at=at))
+
+
 def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comparisons]) -> list[Fit]:
     fits: dict[int, Fit] = {}
     for sums in pool:

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from harness.report import explain_pair, find_pair
 from harness.report.summary.why.dimension_leads import decided
 from harness.report.summary.why.judge_words import first_sentence
 from harness.report.summary.why.paths import aligned_steps, first_parting
+from harness.report.summary.why.sentences import lead_sentence
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
@@ -222,6 +224,15 @@ def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how
         assert why["difference"] == pytest.approx(why["a"]["score"] - why["b"]["score"], abs=2e-6)
         assert why["sd"] > 0
         assert (why["p_above"] > 0.5) == (why["difference"] > 0)
+        assert why["by_differences"] is not None
+    with RunReader(pooled.newest()) as reader:
+        ranking, query = reader.ranking(), next(query for query in reader.queries() if query.id == "one")
+        why = explain_pair(reader, ranking, find_pair(reader, ranking, query, 0, 2))
+    level = replace(why, difference=0.8, by_differences=-0.25)
+    assert "level of the marks" not in lead_sentence(replace(level, by_differences=0.25))
+    assert lead_sentence(level).startswith("rollout 0 (anchor) leads by 0.80")
+    alone = "; the level of the marks decides: by their differences alone, rollout 2 leads by 0.25"
+    assert lead_sentence(level).endswith(alone)
 
 
 def test_what_two_of_many_queries_take_to_meet_is_only_their_own_calls(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from harness.report.summary.why.pair_records import (
     PairSide,
 )
 from harness.report.summary.why.paths import first_parting
-from harness.report.summary.why.pooled_fit import pooled_fit
+from harness.report.summary.why.pooled_fit import PooledFit, pooled_fit
 
 _DIGITS = 6
 
@@ -91,7 +91,9 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
     a, b = _sides(pair)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
-    difference, sd, p_above = _difference(ranking, pair, a, b)
+    pooled = pooled_fit(ranking, ranked)
+    difference, sd, p_above = _difference(pooled, pair, a, b)
+    by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
     paths = {r.index: r.trajectory.path for r in group.rollouts}
     pairs = judged_pairs(ranked.matches, verdicts)
     return PairExplanation(
@@ -109,6 +111,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         difference=difference,
         sd=sd,
         p_above=p_above,
+        by_differences=round(by_differences.difference, _DIGITS) + 0.0 if by_differences else None,
         matches=tuple(_meeting(number, match, pair, verdicts) for number, match in met),
         dimensions=dimension_leads([sides for _, match in met for sides in _marks(match, pair.a, verdicts)]),
         first_parting=first_parting(paths[pair.a], paths[pair.b]),
@@ -140,11 +143,13 @@ def _side(placed: PlacedRollout, group: Sequence[PlacedRollout]) -> PairSide:
 
 
 def _difference(
-    ranking: RankingFile, pair: ChosenPair, a: PairSide, b: PairSide
+    pooled: PooledFit | None, pair: ChosenPair, a: PairSide, b: PairSide
 ) -> tuple[float | None, float | None, float | None]:
     """Return A less B, its standard deviation and the probability that A is above, as far as anything tells."""
-    pooled = pooled_fit(ranking, pair.ranking)
-    estimate = pair_of_fit(*pooled, pair.a, pair.b) if pooled else pair_estimate(pair.ranking.matches, pair.a, pair.b)
+    if pooled:
+        estimate = pair_of_fit(pooled.fit, pooled.entrants, pair.a, pair.b)
+    else:
+        estimate = pair_estimate(pair.ranking.matches, pair.a, pair.b)
     if estimate:
         figures = (estimate.difference, estimate.sd, estimate.p_above)
         return round(figures[0], _DIGITS) + 0.0, round(figures[1], _DIGITS), round(figures[2], _DIGITS)

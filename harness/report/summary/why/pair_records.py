@@ -134,6 +134,8 @@ class PairExplanation:
     cycles: tuple[tuple[int, ...], ...] = ()
     """Circles of wins that both are part of."""
     meet: MeetingOffer | None = None
+    by_differences: float | None = None
+    """A less B as the differences of marks alone have it; None where `pooled` did not make the places."""
     unable: str = ""
     """Why no rescoring makes the two meet, where they never did."""
 
@@ -161,6 +163,7 @@ class PairExplanation:
             "difference": self.difference,
             "sd": self.sd,
             "p_above": self.p_above,
+            "by_differences": self.by_differences,
             "matches": [asdict(meeting) for meeting in self.matches],
             "dimensions": {lead.name: lead.difference for lead in self.dimensions},
             "decided_by": [lead.name for lead in self.dimensions if lead.decided],

@@ -1,19 +1,30 @@
 """The fit of a group that `pooled` ranked: the judge is learnt again from the groups of the ranking, as it was then."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.archive import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
-from harness.ranking import Comparisons, Fit, Prior, comparisons_of, fit_by, learnt_from, prior_of
+from harness.ranking import Comparisons, Fit, Prior, comparisons_of, fit_by, learnt_from, prior_of, without_level
 
 _LEARNT_FROM = 2000
 """As many groups as the ranking itself learns from (tournament/pooling.py)."""
 _ROUNDING = 1e-6
 
 
-def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> tuple[Fit, list[int]] | None:
-    """Return the fit behind a group's places, and its entrants; None where `pooled` did not make them.
+@dataclass(frozen=True)
+class PooledFit:
+    """The fit behind a group's places."""
+
+    fit: Fit
+    by_differences: Fit
+    """What the same calls say if marks carry no absolute level."""
+    entrants: list[int]
+
+
+def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> PooledFit | None:
+    """Return the fit behind a group's places; None where `pooled` did not make them.
 
     A profile that was lent to the ranking is the prior, as it was then. Also None where the fit does not give the
     scores that the archive holds, as those of an earlier version.
@@ -24,8 +35,9 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> tuple[Fit, list[in
     spread = [names[at * len(names) // min(len(names), _LEARNT_FROM)] for at in range(min(len(names), _LEARNT_FROM))]
     groups = [calls for name in spread if (group := ranking.of(name)) and len((calls := _calls(group)).first)]
     entrants = _entrants(ranked)
-    (fit,) = fit_by(learnt_from(groups, _prior(ranking)), [_calls(ranked)])
-    return (fit, entrants) if _gives(fit, ranked, entrants) else None
+    judge, calls = learnt_from(groups, _prior(ranking)), [_calls(ranked)]
+    (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
+    return PooledFit(fit, by_differences, entrants) if _gives(fit, ranked, entrants) else None
 
 
 def _prior(ranking: RankingFile) -> Prior:

@@ -39,8 +39,17 @@ def lead_sentence(why: PairExplanation) -> str:
     sure = probability(max(why.p_above, 1 - why.p_above))
     return (
         f"{side_name(high)} leads by {lead} ± {fixed(why.sd)} score points, by all judged calls of the group, and is "
-        f"above {side_name(low)} with a probability of {sure}"
+        f"above {side_name(low)} with a probability of {sure}{_level(why)}"
     )
+
+
+def _level(why: PairExplanation) -> str:
+    """Return a clause where the level of the marks decides: their differences alone put the other side ahead."""
+    alone = why.by_differences
+    if alone is None or why.difference is None or alone * why.difference > 0 or abs(alone) < _LEVEL:
+        return ""
+    ahead = side_name(why.a if alone > 0 else why.b)
+    return f"; the level of the marks decides: by their differences alone, {ahead} leads by {fixed(abs(alone))}"
 
 
 def matches_sentence(why: PairExplanation) -> str:
