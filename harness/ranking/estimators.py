@@ -5,7 +5,7 @@ and enter it in `ESTIMATORS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +52,10 @@ class Estimate:
         return self.scores if self.keys is None else self.keys
 
 
+_OF_ROUNDING = Fraction(1, 10**6)
+"""Points of the rubric's scale. Sums over a pool differ by less with the order of its groups."""
+
+
 def _by_tiers(evidence: Evidence) -> Estimate:
     """Return V as the score, and the tiers as keys."""
     return Estimate({s.entrant: s.mean for s in evidence.standings}, keys=tiers(evidence.standings))
@@ -69,7 +73,16 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 
 def _by_pooled(evidence: Evidence) -> Estimate:
     """Rank by the fit that the other groups are in, too; a group alone goes by what is known of the judge."""
-    return by_fit(evidence, evidence.pooled or fit_alone(evidence.calls, evidence.prior))
+    estimate = by_fit(evidence, evidence.pooled or fit_alone(evidence.calls, evidence.prior))
+    return replace(estimate, scores=_levelled(estimate.scores))
+
+
+def _levelled(scores: Mapping[int, Fraction]) -> Mapping[int, Fraction]:
+    """Return scores in which those are equal that only the rounding of a long computation can tell apart."""
+    level, before = dict[int, Fraction](), Fraction(-(10**9))
+    for entrant in sorted(scores, key=scores.__getitem__):
+        level[entrant] = before = before if scores[entrant] - before < _OF_ROUNDING else scores[entrant]
+    return {entrant: level[entrant] for entrant in scores}
 
 
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {

@@ -50,7 +50,8 @@ def judge_points(mode: Floats, covariance: Floats, log_probabilities: Callable[[
     squares = (steps * steps).sum(axis=1)
     logs = log_probabilities(at) - np.logaddexp(-squares / 2, -squares / (2 * _WIDER**2) - _LINEAR * np.log(_WIDER))
     weights = np.exp(logs - logs.max())
-    return JudgePoints(at, weights / weights.sum(), linear)
+    counts = weights > 0
+    return JudgePoints(at[counts], weights[counts] / weights.sum(), linear)
 
 
 def _total_and_ratio(at: Floats) -> Floats:

@@ -63,6 +63,8 @@ PRIOR_MEAN = Parameters(
 """Weak: eight groups outweigh it. It is what a group alone goes by."""
 PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.4, 3.0, 1.0)
 _NAMES = Parameters._fields
+_LEAST_NOISE = 1e-8
+"""Below this no variance of the noise goes: of a judge who contradicts nothing, all would be lost in rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +110,24 @@ class _Term(NamedTuple):
 
 
 def _terms(sums: PoolSums, at: Parameters[Number]) -> tuple[_Term, ...]:
-    preference, position = np.exp(at.log_preference_noise), np.exp(at.log_position_noise)
+    preference, position = _noise(at.log_preference_noise), _noise(at.log_position_noise)
     one, none = np.ones_like(at.level), np.zeros_like(at.level)
     return (
         _Term(sums.single, preference + position, one, at.first_side, 0),
         _Term(sums.halves, preference, one, none, 0),
         _Term(sums.sides, position, one, at.first_side, 0),
-        _Term(sums.levels, np.exp(at.log_level_noise), at.level_share, at.level, 1),
+        _Term(sums.levels, _noise(at.log_level_noise), at.level_share, at.level, 1),
     )
+
+
+def _noise(log_noise: Number) -> Any:
+    """Return a variance of the noise: that of the parameter, except that it ends at the least one, smoothly."""
+    return np.hypot(np.exp(log_noise), _LEAST_NOISE)
+
+
+def _noise_slope(log_noise: float) -> float:
+    """Return the derivative of `_noise`."""
+    return math.exp(2 * log_noise) / float(_noise(log_noise))
 
 
 def _prior_vars(at: Parameters[Number], n: int) -> Floats:
@@ -137,8 +149,19 @@ def posterior(sums: PoolSums, at: Parameters[Number]) -> Posterior:
         collected[..., :n] += (block.collected - _across(offset, 2) * block.shift[sums.design]) * scaled
         collected[..., place] += (block.total - _across(offset) * block.shifts[sums.design]) / _across(noise)
     precision[..., n:, :n] = precision[..., :n, n:].swapaxes(-1, -2)
-    covariance = np.linalg.inv(precision)
+    covariance = _inverses(precision)
     return Posterior(precision, covariance, collected, _each(covariance, sums, collected))
+
+
+def _inverses(matrices: Floats) -> Floats:
+    """Return the inverses of matrices (..., m, m); nan for those that rounding has made singular."""
+    try:
+        return np.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        regular = np.linalg.matrix_rank(matrices, hermitian=True) == matrices.shape[-1]
+        inverses = np.full_like(matrices, np.nan)
+        inverses[regular] = np.linalg.inv(matrices[regular])
+        return inverses
 
 
 def _across(values: Any, axes: int = 1) -> Floats:
@@ -167,11 +190,16 @@ def log_evidence(pool: Sequence[PoolSums], at: Parameters[float], prior: Prior =
 
 
 def log_probabilities(pool: Sequence[PoolSums], points: Floats, prior: Prior = WEAK) -> Floats:
-    """Return the same logarithm alone, (P,), of each judge of `points` (P, 9)."""
+    """Return the same logarithm alone, (P,), of each judge of `points` (P, 9).
+
+    It is -inf for a judge without noise to speak of, whose numbers are beyond computing; only a point far out in the
+    tail of a judge who contradicts nothing is such a judge.
+    """
     away, at = points - prior.mean, judges_at(points)
-    return -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away) + sum(
+    logs = -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away) + sum(
         _log_likelihood(sums, at, posterior(sums, at)) for sums in pool
     )
+    return np.where(np.isfinite(logs), logs, -np.inf)
 
 
 def judges_at(points: Floats) -> Parameters[Floats]:
@@ -202,9 +230,9 @@ def _slopes(sums: PoolSums, at: Parameters[float], of_groups: Posterior) -> Iter
     yield "log_side_var", (float(scaled[n]) - groups) / 2
     yield "log_level_var", (float(scaled[n + 1]) - groups) / 2
     single, halves, sides, levels = (_term_slopes(term, sums, of_groups, per_design) for term in _terms(sums, at))
-    yield "log_preference_noise", math.exp(at.log_preference_noise) * (single.noise + halves.noise)
-    yield "log_position_noise", math.exp(at.log_position_noise) * (single.noise + sides.noise)
-    yield "log_level_noise", math.exp(at.log_level_noise) * levels.noise
+    yield "log_preference_noise", _noise_slope(at.log_preference_noise) * (single.noise + halves.noise)
+    yield "log_position_noise", _noise_slope(at.log_position_noise) * (single.noise + sides.noise)
+    yield "log_level_noise", _noise_slope(at.log_level_noise) * levels.noise
     yield "level_share", levels.gain
     yield "level", levels.offset
     yield "first_side", single.offset + sides.offset

@@ -242,3 +242,11 @@ def test_equal_scores_share_one_rank_and_what_never_met_has_none() -> None:
 def test_a_table_that_cannot_be_ranked_is_refused_by_name(tables: Any, estimator: str, complaint: str) -> None:
     with pytest.raises(harness.UsageError, match=complaint):
         rank_many(tables, estimator)
+
+
+def test_a_judge_who_contradicts_nothing_is_within_what_can_be_computed_and_equal_entrants_share_a_rank():
+    scores = [[9.4, 6.8, 6.8], [8.2, 8.2, 7.4], [6.8, 6.8, 6.8], [9.4, 8.0, 6.0]] * 3 + [[8.0, 8.0, 7.2]]
+    tables = [{(i, j): (s[i], s[j]) for i in range(3) for j in range(3) if i != j} for s in scores]
+    for marks, ranked in zip(scores, rank_many(tables), strict=True):
+        assert len(set(marks)) == len(set(ranked.ranks))
+        assert sorted(range(3), key=lambda i: (ranked.ranks[i], i)) == sorted(range(3), key=lambda i: (-marks[i], i))
