@@ -34,11 +34,14 @@ _STEPS = 10_000
 _LEAST_RECORD = 32
 """No record has fewer bytes, so the files bound the rows that an index of them can have."""
 _END = 4096
+_AHEAD = 64
+"""Verdicts whose places are read at once."""
 _MISFITS = (sqlite3.Error, sqlite3.Warning, ValidationError, OSError, ValueError, OverflowError, MemoryError)
 
 _FILE: TypeAdapter[tuple[str, int, int, int]] = TypeAdapter(
     tuple[str, Annotated[int, Field(ge=0)], int, int], config=BUILT_LATER
 )
+_AT_PLACE: TypeAdapter[tuple[int, str, int]] = TypeAdapter(tuple[int, str, int], config=BUILT_LATER)
 _KEYED: TypeAdapter[tuple[str, str, int]] = TypeAdapter(tuple[str, str, int], config=BUILT_LATER)
 Row = TypeVar("Row")
 
@@ -67,6 +70,9 @@ class IndexFile:
         self._paths = {name_of(segment): segment for segment in sizes}
         self._most_rows = sum(sizes.values()) // _LEAST_RECORD
         self._steps_left = 0
+        self._ahead: dict[str, tuple[str, int]] = {}
+        """Of the verdicts after the last one that was looked for, the places by key."""
+        self._last_at = 0
         with _misfits():
             address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             self._base = sqlite3.connect(address, uri=True, check_same_thread=False)
@@ -103,16 +109,17 @@ class IndexFile:
 
     def verdict(self, key: str) -> RecordPlace | None:
         """Return where the verdict of a key is, or None. Raises DoesNotFit."""
-        self._steps_left = 20 + self._most_rows
-        try:
-            row = self._base.execute("select path, offset from verdicts where key = ?", (key,)).fetchone()
-        except _MISFITS as exc:
-            raise DoesNotFit(str(exc)) from exc
-        if row is None:
+        if place := self._ahead.get(key):
+            return self.place(*place)
+        if (row := self.one("select at, path, offset from verdicts where key = ?", _AT_PLACE, key)) is None:
             return None
-        name, offset = row
-        if type(name) is not str or type(offset) is not int:
-            raise DoesNotFit("no place of a verdict")
+        at, name, offset = row
+        if 0 < at - self._last_at <= _AHEAD:  # verdicts are mostly asked for in the order in which they were written
+            question = "select key, path, offset from verdicts where at > ? and at <= ?"
+            with self.rows(question, _KEYED, at, at + _AHEAD) as rows:
+                self._ahead = {other: (path, start) for other, path, start in rows}
+            at += _AHEAD
+        self._last_at = at
         return self.place(name, offset)
 
     def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:

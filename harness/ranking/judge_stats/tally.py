@@ -294,13 +294,13 @@ def _side(calls: Sequence[JudgeCall]) -> SideSums:
     return SideSums(weight * effect, (weight * sd) ** 2, weight)
 
 
-def _noise(calls: Iterable[JudgeCall]) -> tuple[NoiseSums, Share]:
+def _noise(calls: Sequence[JudgeCall]) -> tuple[NoiseSums, Share]:
     """Return the noise of questions asked again, and the share of replies that name another winner than the first."""
     by_question: defaultdict[tuple[str, str], list[JudgeCall]] = defaultdict(list)
     for c in calls:
         by_question[c.first, c.second].append(c)
     noise, disagreements = NoiseSums(), Share()
-    for repeats in by_question.values():
+    for repeats in by_question.values() if len(by_question) < len(calls) else ():  # most questions are asked once
         margins = [c.margin for c in sorted(repeats, key=lambda c: c.repeat)]
         mean, again = sum(margins) / len(margins), len(margins) - 1
         noise += NoiseSums(sum((m - mean) ** 2 for m in margins), again)
