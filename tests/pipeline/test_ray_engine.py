@@ -14,9 +14,10 @@ import anyio
 import pytest
 
 from harness import pipeline
-from harness.archive import RunReader
+from harness.archive import RunReader, recorded_settings
 from harness.core.errors import UsageError
 from harness.core.progress import Silent
+from harness.core.settings import as_written
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.rollouts import load_agent
@@ -256,3 +257,9 @@ def test_without_ray_the_engine_says_what_to_install_and_costs_nothing(
     with pytest.raises(UsageError, match=r"--ray-address .* does nothing without --engine ray"):
         anyio.run(lambda: made(agent, server, environ_of(tmp_path), ray_address="auto"))
     assert not server.requests
+
+
+def test_no_archive_says_on_which_machines_an_agent_runs():
+    settings = recorded_settings({"engine": "ray", "ray_address": "strangers.example:6379", "n": 4}, "run.json")
+    assert (settings.engine, settings.ray_address, settings.n) == ("local", None, 4)
+    assert not {"engine", "ray_address"} & as_written(load({"engine": "ray", "ray_address": "mine:6379"})).keys()
