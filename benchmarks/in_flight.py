@@ -10,16 +10,19 @@ the critical path, which is the slowest chain of replies (two turns of the agent
 
 The server is another process, and the time that of the clock. On a machine that is busy with other work, `--busy`
 measures on a loop whose clock counts the CPU time of this thread and the waits of its work, as if nothing else ran
-there; the server is then in the same loop, so that its CPU time counts as well.
+there; the server is then in the same loop, and its CPU time is not counted.
 """
 
+import asyncio
 import math
 import multiprocessing
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +71,7 @@ class Log:
         return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in spans) / (end - begin)
 
 
-def endpoint_for(log: Log, latency_s: float, turns: int) -> VirtualEndpoint:
+def endpoint_for(log: Log, latency_s: float, turns: int) -> "FreeEndpoint":
     """Return a server that notes what comes; the time is that of its loop."""
     judge, numbers = fair_judge(), iter(range(1_000_000))
 
@@ -82,7 +85,7 @@ def endpoint_for(log: Log, latency_s: float, turns: int) -> VirtualEndpoint:
             return Say(calls=(("search", {"query": "it"}),))
         return Say(f"The answer, number {next(numbers)}. " * 40)
 
-    return VirtualEndpoint(script)
+    return FreeEndpoint(script)
 
 
 def serve(pipe: Any, latency_s: float, turns: int) -> None:
@@ -121,11 +124,44 @@ def at_a_process(folder: str, latency_s: float, turns: int, queries: int, option
     return took_s, log
 
 
+class Uncounted:
+    """Work of a loop whose CPU time its clock does not count."""
+
+    seconds = 0.0
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        """Take the work; it is done when this is awaited."""
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        step: Callable[[], Any] = partial(self._work.send, None)
+        while True:
+            began = time.thread_time()
+            try:
+                waits_for = step()
+            except StopIteration:
+                return
+            finally:
+                Uncounted.seconds += time.thread_time() - began
+            try:
+                yield waits_for
+                step = partial(self._work.send, None)
+            except BaseException as exc:  # noqa: BLE001 - whatever it is, the work is told
+                step = partial(self._work.throw, exc)
+
+
 class CpuTimeLoop(VirtualTimeLoop):
-    """A loop whose clock counts the CPU time of its thread, and jumps over the waits."""
+    """A loop whose clock counts the CPU time of its thread, less that of the server, and jumps over the waits."""
 
     def time(self) -> float:
-        return self.now + time.thread_time()
+        return self.now + time.thread_time() - Uncounted.seconds
+
+
+class FreeEndpoint(VirtualEndpoint):
+    """A server in the loop of its callers that takes none of their time."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Uncounted(super()._serve(reader, writer))
 
 
 def in_one_loop(folder: str, latency_s: float, turns: int, queries: int, options: dict[str, Any]) -> tuple[float, Log]:
