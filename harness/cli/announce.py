@@ -22,6 +22,7 @@ def announce(console: Console, prepared: pipeline.Prepared, queries: int, enviro
     warn(console, prepared, environ)
     for line in plan_lines(prepared, queries):
         console.print(line)
+    note_batches(console, prepared.settings)
 
 
 def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, str]) -> None:
@@ -47,6 +48,13 @@ def announce_design(console: Console, settings: Settings) -> None:
     """Print what a budget of judge calls is spent on."""
     if plan := pipeline.describe_calls(settings):
         console.print(plan)
+    note_batches(console, settings)
+
+
+def note_batches(console: Console, settings: Settings) -> None:
+    """Print how many batches a judging takes, where one is not enough."""
+    if several := pipeline.describe_batches(settings):
+        console.print(f"note: {several}")
 
 
 def note_idle_judge_options(console: Console, settings: Settings, values: Mapping[str, Any]) -> None:

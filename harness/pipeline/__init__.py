@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
+    from harness.pipeline.batches import describe_batches
     from harness.pipeline.comparing.compare import ComparisonResult
     from harness.pipeline.comparing.gating import GateRules, conclude_comparison, foretell_gate
     from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
@@ -82,6 +83,7 @@ else:
             "rubrics": "rubric_of rubric_of_run",
             "runs": "RunResult rescore_run resume_run run_queries",
             "waiting": "stay_until_judged",
+            "batches": "describe_batches",
             "stages": "open_engine open_judge open_judge_models open_ranker",
             "surroundings": "Surroundings",
             "trust": "agent_of_run",
@@ -118,6 +120,7 @@ __all__ = [
     "compare_sides",
     "comparison_of",
     "conclude_comparison",
+    "describe_batches",
     "describe_calls",
     "describe_resuming",
     "export_runs",

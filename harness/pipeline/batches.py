@@ -1,16 +1,23 @@
 """Judging by batch, opened for a run: where its judges' batches are, and what is under way."""
 
+import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from fractions import Fraction
 
 from harness.archive import BatchLog, RunStore
 from harness.core.errors import UsageError
+from harness.core.settings import Settings
 from harness.core.wording import option, switch
 from harness.endpoints import BatchFiles
 from harness.judging import BatchDesk, BatchRounds
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.stages import judge_endpoints
 from harness.pipeline.surroundings import Surroundings
+from harness.ranking import Entry, make_topology
+
+_DRAWS = 20
+"""Tournaments tried to find how many rounds one may take."""
 
 
 @asynccontextmanager
@@ -41,3 +48,29 @@ async def open_batches(
         await rounds.check()
         await rounds.collect()
         yield rounds
+
+
+def describe_batches(settings: Settings) -> str | None:
+    """Return in words how many batches a judging by batch takes one after another; None where one is enough."""
+    if not settings.judge_batch or settings.judge != "pairwise":
+        return None
+    rng = random.Random(settings.seed)
+    rounds = max(_rounds(settings, rng) for _ in range(_DRAWS))
+    if rounds <= 1:
+        return None
+    return (
+        f"by batch: {settings.topology} needs up to {rounds} batches, one after another, since who meets whom depends "
+        f"on the round before; {option('topology', 'cyclic')} needs 1"
+    )
+
+
+def _rounds(settings: Settings, rng: random.Random) -> int:
+    """Return in how many rounds a tournament of rollouts that all differ asks its questions."""
+    entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
+    topology, rounds = make_topology(settings.topology, entry), 0
+    strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
+    while pairings := topology.pairings():
+        rounds += 1
+        for pairing in pairings:
+            topology.record(pairing, strength[pairing.a], strength[pairing.b])
+    return rounds

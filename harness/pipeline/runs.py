@@ -164,7 +164,8 @@ async def resume_run(
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and (begun := stages.nothing_new_for(missing.like)):
                     return RunResult(folder, begun.id, waiting=stages.waiting)
-                surroundings.progress.total("rollouts", missing.count, missing.count)
+                if missing.count:
+                    surroundings.progress.total("rollouts", missing.count, missing.count)
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await stages.open_groups.each(store.reader.queries(), work)
         given_up, waiting = surroundings.gates.given_up, stages.waiting

@@ -307,3 +307,12 @@ def test_rescore_by_batch_goes_on_under_its_own_settings(there: BatchEndpoint, s
     done = shop.to_the_end(there, again)
     assert {v.judge for v in verdicts(done) if v.tier} == {"other"}
     assert statuses(done) == {"complete"}
+
+
+@pytest.mark.parametrize(
+    ("topology", "said"), [("arena", "arena needs up to 4 batches"), ("cyclic", None), ("round_robin", None)]
+)
+def test_a_knockout_says_how_many_batches_it_needs_and_offers_cyclic(topology: str, said: str | None):
+    words = pipeline.describe_batches(load({"topology": topology, "judge_batch": True}))
+    assert (words or "").startswith(f"by batch: {said}" if said else "")
+    assert ("--topology cyclic needs 1" in (words or "")) is bool(said)
