@@ -10,7 +10,7 @@ from harness.core.wording import option
 
 _MAY_DIFFER = frozenset(
     {"shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"}
-    | {"max_failures"}
+    | {"max_failures", "engine", "ray_address"}
 )
 """Settings in which runs may differ: they say which part, where, how fast and how long, and decide no record."""
 _BY_CONTENT = {"instructions", "rubric"}
