@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import ray
 from looking_agent import AGENT
 
 from harness.archive import RunReader
@@ -86,6 +87,10 @@ def main() -> None:
     url = ours.recv()
     taken(url, 2)  # what is loaded once
     plain, judged = taken(url, queries, topology="none"), taken(url, queries)
+    start_of: Any = ray
+    start_of.init(
+        "local", include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )  # its start is not counted
     on_ray = taken(url, queries, topology="none", engine="ray")
     rollout_ms = 1000 * plain.cpu_s / plain.rollouts
     call_ms = 1000 * (judged.cpu_s - plain.cpu_s) / judged.verdicts
