@@ -35,7 +35,7 @@ def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
     `shipped` is Ray's runtime environment for the workers. Where this process has Ray at hand already, that is used and
     left as it is. Raises UsageError.
     """
-    if is_at_hand():
+    if ray_is_at_hand():
         yield
         return
     try:
@@ -51,7 +51,7 @@ def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
         _RAY.shutdown()
 
 
-def is_at_hand() -> bool:
+def ray_is_at_hand() -> bool:
     """Return whether this process has called `ray.init`."""
     return _RAY.is_initialized()
 

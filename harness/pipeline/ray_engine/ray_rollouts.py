@@ -24,8 +24,8 @@ from harness.endpoints import AGENT_URL, GateLesson, Gates
 from harness.pipeline.ray_engine.cluster import (
     end_actors,
     folder_shipped,
-    is_at_hand,
     ray_at,
+    ray_is_at_hand,
     start_traffic,
     start_workers,
 )
@@ -47,7 +47,7 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or surroundings.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(spec, run_context, remote=bool(address) and not is_at_hand())
+    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_at_hand())
     with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
