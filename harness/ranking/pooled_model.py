@@ -24,28 +24,28 @@ import numpy as np
 from harness.ranking.comparisons import Floats
 from harness.ranking.pooled_sums import Block, PoolSums
 
-Number = TypeVar("Number", float, Floats)
+Amount = TypeVar("Amount", float, Floats)
 
 
-class Parameters(NamedTuple, Generic[Number]):
+class Parameters(NamedTuple, Generic[Amount]):
     """The model's parameters as the fit moves them: variances by their logarithm. In score points of 0 to 10.
 
     Of one judge as floats; of P judges at once as arrays (P,).
     """
 
-    log_quality_var: Number
-    log_level_var: Number
-    log_side_var: Number
-    log_preference_noise: Number
+    log_quality_var: Amount
+    log_level_var: Amount
+    log_side_var: Amount
+    log_preference_noise: Amount
     """Of half the difference of two orders' margins."""
-    log_position_noise: Number
+    log_position_noise: Amount
     """Of the mean of two orders' margins."""
-    log_level_noise: Number
-    level_share: Number
+    log_level_noise: Amount
+    level_share: Amount
     """kappa."""
-    level: Number
+    level: Amount
     """mu."""
-    first_side: Number
+    first_side: Amount
     """beta."""
 
 
@@ -109,7 +109,7 @@ class _Term(NamedTuple):
     """Counted from n: 0 is b, 1 is delta."""
 
 
-def _terms(sums: PoolSums, at: Parameters[Number]) -> tuple[_Term, ...]:
+def _terms(sums: PoolSums, at: Parameters[Amount]) -> tuple[_Term, ...]:
     preference, position = _noise(at.log_preference_noise), _noise(at.log_position_noise)
     one, none = np.ones_like(at.level), np.zeros_like(at.level)
     return (
@@ -120,7 +120,7 @@ def _terms(sums: PoolSums, at: Parameters[Number]) -> tuple[_Term, ...]:
     )
 
 
-def _noise(log_noise: Number) -> Any:
+def _noise(log_noise: Amount) -> Any:
     """Return a variance of the noise: that of the parameter, except that it ends at the least one, smoothly."""
     return np.hypot(np.exp(log_noise), _LEAST_NOISE)
 
@@ -130,12 +130,12 @@ def _noise_slope(log_noise: float) -> float:
     return math.exp(2 * log_noise) / float(_noise(log_noise))
 
 
-def _prior_vars(at: Parameters[Number], n: int) -> Floats:
+def _prior_vars(at: Parameters[Amount], n: int) -> Floats:
     """Return the prior variances of (theta_1..n, b, delta), (n + 2,)."""
     return np.exp(np.stack([at.log_quality_var] * n + [at.log_side_var, at.log_level_var], axis=-1))
 
 
-def posterior(sums: PoolSums, at: Parameters[Number]) -> Posterior:
+def posterior(sums: PoolSums, at: Parameters[Amount]) -> Posterior:
     """Return the posterior of each group's qualities, first-side effect and level."""
     n, groups, judges = sums.n, len(sums.design), np.shape(at.level)
     precision = np.zeros((*judges, len(sums.single.number), n + 2, n + 2))
@@ -207,7 +207,7 @@ def judges_at(points: Floats) -> Parameters[Floats]:
     return Parameters(*np.moveaxis(points, -1, 0))
 
 
-def _log_likelihood(sums: PoolSums, at: Parameters[Number], of_groups: Posterior) -> Any:
+def _log_likelihood(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Any:
     """Return the groups' marginal likelihood, a number or (P,): theta, b and delta are integrated out."""
     per_design = np.bincount(sums.design, minlength=of_groups.precision.shape[-3])
     misfit = (of_groups.collected * of_groups.mean).sum(axis=(-1, -2))
