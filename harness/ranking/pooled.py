@@ -1,6 +1,6 @@
 """`pooled`: the judge learnt from all groups of a ranking, then each group's posterior."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from harness.ranking.pooled_model import (
     Parameters,
     Posterior,
     Prior,
+    at_a_time,
     judges_at,
     log_evidence,
     log_probabilities,
@@ -36,7 +37,6 @@ Without it the 90 % intervals of a noisy judge cover 86 to 88 %, and those of a 
 (benchmarks/pooled.py, pools of 8).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
-_NUMBERS_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +102,13 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     some = [thinned(sums, GROUPS_LEARNT_FROM) for sums in pool]
     count = sum(len(sums.design) for sums in some)
 
-    def evidence(at: Floats) -> tuple[float, Floats]:
-        return log_evidence(some, Parameters(*at.tolist()), prior)
-
     start = np.array(Parameters(*prior.mean.tolist())._replace(level=_mean_level(some)))
     guess = np.linalg.inv(prior.precision + 3.0 * count * np.eye(len(start)))
-    at, converged = maximum(evidence, start, guess)
-    slopes = [(evidence(at - step)[1] - evidence(at + step)[1]) / (2 * _STEP) for step in _steps()]
-    values, vectors = np.linalg.eigh((np.array(slopes) + np.array(slopes).T) / 2)
+    at, converged = maximum(lambda at: log_evidence(some, at, prior), start, guess)
+    around = at + np.concatenate([-_steps(), _steps()])
+    slopes = np.concatenate([log_evidence(some, around[part], prior)[1] for part in at_a_time(len(around), some)])
+    bends = (slopes[: len(at)] - slopes[len(at) :]) / (2 * _STEP)
+    values, vectors = np.linalg.eigh((bends + bends.T) / 2)
     covariance = (vectors / np.maximum(values, _LEAST_CURVATURE)) @ vectors.T
     points = judge_points(at, covariance, lambda points: log_probabilities(some, points, prior))
     return LearntJudge(Parameters(*at.tolist()), covariance, points, converged)
@@ -168,7 +167,8 @@ def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
     linear = np.stack(slopes, axis=-1)
     moved, squares = np.zeros_like(start), linear @ judge.points.linear @ linear.swapaxes(1, 2)
     within, logs = np.zeros((len(sums.single.number), n + 1, n + 1)), list[Floats]()
-    for at, weights in _in_turn(judge.points, sums):
+    for part in at_a_time(len(judge.points.weights), [sums]):
+        at, weights = judge.points.at[part], judge.points.weights[part]
         here = posterior(sums, judges_at(at))
         away = _means_of(here, at[:, -1], n) - start
         moved += np.tensordot(weights, away, 1)
@@ -183,13 +183,6 @@ def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
         within=within,
         dof=2 / np.maximum(judge.points.weights @ spreads**2, _LEAST_SPREAD),
     )
-
-
-def _in_turn(points: JudgePoints, sums: PoolSums) -> Iterator[tuple[Floats, Floats]]:
-    """Yield points and weights, so many at a time as fit into memory with all groups: of few groups all at once."""
-    some = max(1, _NUMBERS_AT_ONCE // ((len(sums.design) + len(sums.single.number) * sums.n) * sums.n))
-    for begin in range(0, len(points.weights), some):
-        yield points.at[begin : begin + some], points.weights[begin : begin + some]
 
 
 def _means(sums: PoolSums, at: Parameters[float]) -> Floats:

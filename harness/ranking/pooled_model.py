@@ -63,8 +63,10 @@ PRIOR_MEAN = Parameters(
 """Weak: eight groups outweigh it. It is what a group alone goes by."""
 PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.4, 3.0, 1.0)
 _NAMES = Parameters._fields
-_LEAST_NOISE = 1e-8
-"""Below this no variance of the noise goes: of a judge who contradicts nothing, all would be lost in rounding."""
+_NUMBERS_AT_ONCE = 500_000
+_LEAST_NOISE = 0.1**2 / 12
+"""The variance of rounding to tenths, as marks are. Below that no noise goes: of a judge who contradicts nothing, all
+would be lost in the rounding of numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ class _Term(NamedTuple):
 
 def _terms(sums: PoolSums, at: Parameters[Amount]) -> tuple[_Term, ...]:
     preference, position = _noise(at.log_preference_noise), _noise(at.log_position_noise)
-    one, none = np.ones_like(at.level), np.zeros_like(at.level)
+    one, none = (np.ones_like(at.level), np.zeros_like(at.level)) if np.ndim(at.level) else (1.0, 0.0)
     return (
         _Term(sums.single, preference + position, one, at.first_side, 0),
         _Term(sums.halves, preference, one, none, 0),
@@ -125,9 +127,9 @@ def _noise(log_noise: Amount) -> Any:
     return np.hypot(np.exp(log_noise), _LEAST_NOISE)
 
 
-def _noise_slope(log_noise: float) -> float:
+def _noise_slope(log_noise: Amount) -> Any:
     """Return the derivative of `_noise`."""
-    return math.exp(2 * log_noise) / float(_noise(log_noise))
+    return np.exp(2 * log_noise) / _noise(log_noise)
 
 
 def _prior_vars(at: Parameters[Amount], n: int) -> Floats:
@@ -166,7 +168,7 @@ def _inverses(matrices: Floats) -> Floats:
 
 def _across(values: Any, axes: int = 1) -> Floats:
     """Return one value, or one of each judge, so that it goes with so many axes more."""
-    return np.reshape(values, (*np.shape(values), *[1] * axes))
+    return values[(..., *[None] * axes)] if np.ndim(values) else values
 
 
 def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
@@ -176,16 +178,19 @@ def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
     return np.einsum("...gij,...gj->...gi", matrices[..., sums.design, :, :], vectors)
 
 
-def log_evidence(pool: Sequence[PoolSums], at: Parameters[float], prior: Prior = WEAK) -> tuple[float, Floats]:
-    """Return the logarithm of likelihood times prior, up to a constant, and its gradient in the parameters."""
-    away = np.array(at) - prior.mean
-    gradient = -prior.precision @ away
-    value = 0.5 * float(away @ gradient)
+def log_evidence(pool: Sequence[PoolSums], at: Floats, prior: Prior = WEAK) -> tuple[Any, Floats]:
+    """Return the logarithm of likelihood times prior, up to a constant, and its gradient in the parameters.
+
+    Of one judge, `at` (9,), or of each judge of (P, 9).
+    """
+    away, judge = at - prior.mean, judges_at(at)
+    gradient = -away @ prior.precision
+    value = 0.5 * (away * gradient).sum(axis=-1)
     for sums in pool:
-        of_size = posterior(sums, at)
-        value += float(_log_likelihood(sums, at, of_size))
-        for name, slope in _slopes(sums, at, of_size):
-            gradient[_NAMES.index(name)] += slope
+        of_size = posterior(sums, judge)
+        value = value + _log_likelihood(sums, judge, of_size)
+        for name, slope in _slopes(sums, judge, of_size):
+            gradient[..., _NAMES.index(name)] += slope
     return value, gradient
 
 
@@ -195,15 +200,23 @@ def log_probabilities(pool: Sequence[PoolSums], points: Floats, prior: Prior = W
     It is -inf for a judge without noise to speak of, whose numbers are beyond computing; only a point far out in the
     tail of a judge who contradicts nothing is such a judge.
     """
-    away, at = points - prior.mean, judges_at(points)
-    logs = -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away) + sum(
-        _log_likelihood(sums, at, posterior(sums, at)) for sums in pool
-    )
+    away = points - prior.mean
+    logs = -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away)
+    for part in at_a_time(len(points), pool):
+        at = judges_at(points[part])
+        logs[part] += sum(_log_likelihood(sums, at, posterior(sums, at)) for sums in pool)
     return np.where(np.isfinite(logs), logs, -np.inf)
 
 
+def at_a_time(count: int, pool: Sequence[PoolSums]) -> Iterator[slice]:
+    """Yield which of so many judges are computed at a time: all of them for few groups, as many as memory allows."""
+    numbers = max(((len(sums.design) + len(sums.single.number) * sums.n) * sums.n for sums in pool), default=1)
+    some = max(1, _NUMBERS_AT_ONCE // numbers)
+    return (slice(begin, begin + some) for begin in range(0, count, some))
+
+
 def judges_at(points: Floats) -> Parameters[Floats]:
-    """Return points (P, 9) as the parameters of P judges."""
+    """Return a point (9,) as the parameters of a judge, points (P, 9) as those of P judges."""
     return Parameters(*np.moveaxis(points, -1, 0))
 
 
@@ -220,15 +233,15 @@ def _log_likelihood(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior
     return (misfit - logs) / 2
 
 
-def _slopes(sums: PoolSums, at: Parameters[float], of_groups: Posterior) -> Iterator[tuple[str, float]]:
+def _slopes(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Iterator[tuple[str, Any]]:
     """Yield the gradient of the likelihood, as the posterior mean of the gradient given all (Fisher's identity)."""
     n, groups = sums.n, len(sums.design)
-    per_design = np.bincount(sums.design, minlength=len(of_groups.covariance)).astype(np.float64)
-    moments = (of_groups.mean**2).sum(axis=0) + per_design @ np.diagonal(of_groups.covariance, axis1=1, axis2=2)
+    per_design = np.bincount(sums.design, minlength=of_groups.covariance.shape[-3]).astype(np.float64)
+    moments = (of_groups.mean**2).sum(axis=-2) + per_design @ np.diagonal(of_groups.covariance, axis1=-2, axis2=-1)
     scaled = moments / _prior_vars(at, n)
-    yield "log_quality_var", (float(scaled[:n].sum()) - groups * n) / 2
-    yield "log_side_var", (float(scaled[n]) - groups) / 2
-    yield "log_level_var", (float(scaled[n + 1]) - groups) / 2
+    yield "log_quality_var", (scaled[..., :n].sum(axis=-1) - groups * n) / 2
+    yield "log_side_var", (scaled[..., n] - groups) / 2
+    yield "log_level_var", (scaled[..., n + 1] - groups) / 2
     single, halves, sides, levels = (_term_slopes(term, sums, of_groups, per_design) for term in _terms(sums, at))
     yield "log_preference_noise", _noise_slope(at.log_preference_noise) * (single.noise + halves.noise)
     yield "log_position_noise", _noise_slope(at.log_position_noise) * (single.noise + sides.noise)
@@ -239,25 +252,27 @@ def _slopes(sums: PoolSums, at: Parameters[float], of_groups: Posterior) -> Iter
 
 
 class _TermSlopes(NamedTuple):
-    noise: float
-    gain: float
-    offset: float
+    """Numbers, or (P,)."""
+
+    noise: Any
+    gain: Any
+    offset: Any
 
 
 def _term_slopes(term: _Term, sums: PoolSums, of_groups: Posterior, per_design: Floats) -> _TermSlopes:
     (block, noise, gain, offset, latent), n = term, sums.n
     place, of = n + latent, sums.design
-    theta, extra = of_groups.mean[:, :n], of_groups.mean[:, place] + offset
+    theta, extra = of_groups.mean[..., :n], of_groups.mean[..., place] + _across(offset)
     covariance = of_groups.covariance * per_design[:, None, None]
-    squares = float((_each(block.information, sums, theta) * theta).sum())
-    squares += float((covariance[:, :n, :n] * block.information).sum())
-    shifted = (block.shift[of] * theta).sum(axis=1)
-    crossed = float(shifted @ extra) + float((covariance[:, :n, place] * block.shift).sum())
-    extras = float(block.shifts[of] @ extra**2) + float(covariance[:, place, place] @ block.shifts)
-    fitted, totals = float((block.collected * theta).sum()), float(block.total @ extra)
-    error = float(block.square.sum()) - 2 * (gain * fitted + totals - gain * crossed) + gain**2 * squares + extras
+    squares = (_each(block.information, sums, theta) * theta).sum(axis=(-1, -2))
+    squares = squares + (covariance[..., :n, :n] * block.information).sum(axis=(-1, -2, -3))
+    shifted = (block.shift[of] * theta).sum(axis=-1)
+    crossed = (shifted * extra).sum(axis=-1) + (covariance[..., :n, place] * block.shift).sum(axis=(-1, -2))
+    extras = extra**2 @ block.shifts[of] + covariance[..., place, place] @ block.shifts
+    fitted, totals = (block.collected * theta).sum(axis=(-1, -2)), extra @ block.total
+    error = block.square.sum() - 2 * (gain * fitted + totals - gain * crossed) + gain**2 * squares + extras
     return _TermSlopes(
         noise=(error / noise - float(per_design @ block.number)) / (2 * noise),
         gain=(fitted - gain * squares - crossed) / noise,
-        offset=(float(block.total.sum()) - gain * float(shifted.sum()) - float(block.shifts[of] @ extra)) / noise,
+        offset=(block.total.sum() - gain * shifted.sum(axis=-1) - extra @ block.shifts[of]) / noise,
     )

@@ -19,6 +19,8 @@ from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_e
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.student import probability_above_zero
 
+ROUNDING = 0.1**2 / 12
+"""The variance of marks in tenths: no noise is below."""
 CIRCLE = [(0, 1), (1, 2), (2, 3), (3, 0)]
 BOTH = [*CIRCLE, (1, 0), (2, 1), (3, 2)]
 
@@ -39,7 +41,7 @@ def dense(calls: Comparisons, at: Parameters) -> tuple[Floats, Floats, float]:
     rows = np.zeros((k, n))
     rows[range(k), calls.first], rows[range(k), calls.second] = 1, -1
     seen = list(zip(calls.first.tolist(), calls.second.tolist(), strict=True))
-    preference, position = math.exp(at.log_preference_noise), math.exp(at.log_position_noise)
+    preference, position, of_level = (math.hypot(math.exp(log), ROUNDING) for log in at[3:6])
     noise = np.diag(np.full(k, preference + position))
     for i, (a, b) in enumerate(seen):
         if (b, a) in seen:  # margins of the two orders: half their difference and their mean have a noise each
@@ -50,7 +52,7 @@ def dense(calls: Comparisons, at: Parameters) -> tuple[Floats, Floats, float]:
     prior = np.diag(np.exp([at.log_quality_var] * n + [at.log_side_var, at.log_level_var]))
     covariance = design @ prior @ design.T
     covariance[:k, :k] += noise
-    covariance[k:, k:] += np.eye(k) * math.exp(at.log_level_noise)
+    covariance[k:, k:] += np.eye(k) * of_level
     mean = np.r_[np.full(k, at.first_side), np.full(k, at.level)]
     seen_values = np.r_[calls.score_first - calls.score_second, (calls.score_first + calls.score_second) / 2]
     gain = np.linalg.solve(covariance, design @ prior).T
@@ -72,7 +74,7 @@ def test_the_posterior_and_the_likelihood_are_those_of_the_joint_normal_in_full(
 
     def without_prior(parameters: Parameters) -> float:
         away = (np.array(parameters) - PRIOR_MEAN) / np.array(PRIOR_SD)
-        return log_evidence([sums], parameters)[0] + float(away @ away) / 2
+        return log_evidence([sums], np.array(parameters))[0] + float(away @ away) / 2
 
     # how the two orders' margins are turned into halves and means is the same for all parameters: it cancels
     expected = dense(calls, at)[2] - dense(calls, other)[2]
@@ -83,14 +85,14 @@ def test_the_gradient_is_that_of_the_evidence() -> None:
     rng = np.random.default_rng(3)
     pool = pool_sums([*(group(pairs, rng) for pairs in (CIRCLE, BOTH, BOTH)), group([(0, 1), (4, 2)], rng, 5)])
     at = np.array(some_parameters(rng))
-    gradient = optimize.approx_fprime(at, lambda x: log_evidence(pool, Parameters(*x))[0], 1e-6)
-    assert log_evidence(pool, Parameters(*at.tolist()))[1] == pytest.approx(gradient, abs=1e-3)
+    gradient = optimize.approx_fprime(at, lambda x: log_evidence(pool, x)[0], 1e-6)
+    assert log_evidence(pool, at)[1] == pytest.approx(gradient, abs=1e-3)
 
 
 def test_the_learnt_judge_is_the_maximum_that_scipy_finds() -> None:
     rng = np.random.default_rng(5)
     pool = pool_sums([group(BOTH, rng) for _ in range(12)])
-    found = optimize.minimize(lambda x: -log_evidence(pool, Parameters(*x))[0], PRIOR_MEAN, options={"gtol": 1e-5})
+    found = optimize.minimize(lambda x: -log_evidence(pool, x)[0], PRIOR_MEAN, options={"gtol": 1e-5})
     assert learn_judge(pool).converged
     assert np.array(learn_judge(pool).parameters) == pytest.approx(found.x, abs=0.01)
 
@@ -154,7 +156,11 @@ def test_the_points_of_what_is_not_known_of_a_judge_have_the_moments_that_a_long
     of_points = learnt.points.weights @ learnt.points.at
     spread = np.sqrt(learnt.points.weights @ (learnt.points.at - of_points) ** 2)
     rng, at = np.random.default_rng(1), np.array(learnt.parameters)
-    root, value, chain = np.linalg.cholesky(learnt.covariance) * 0.8, log_evidence(pool, learnt.parameters)[0], []
+    root, value, chain = (
+        np.linalg.cholesky(learnt.covariance) * 0.8,
+        log_evidence(pool, np.array(learnt.parameters))[0],
+        [],
+    )
     for _ in range(4000):  # Metropolis
         new = at + root @ rng.standard_normal(9)
         new_value = float(log_probabilities(pool, new[None])[0])
