@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness.archive import BatchEnded, BatchMade, RunStore
 from harness.archive.layout import SEGMENTS
 from harness.archive.lines import encode
+from tests.builders import AT
 from tests.fuzz.attacks import CANARY, Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.fuzz.snapshots import untouched
@@ -41,7 +43,13 @@ def room(tmp_path: Path) -> Room:
 
 @pytest.fixture
 def run(room: Room) -> Path:
-    return room.add_run(name="20260101T000000-search-abcdef")
+    folder = room.add_run(name="20260101T000000-search-abcdef")
+    with RunStore(folder, AT) as store:
+        store.add_batch_record(BatchMade(batch="1", at=AT, judge="m@host", form="text", keys=()))
+        store.add_batch_record(BatchEnded(batch="1", at=AT, outcome="completed"))
+        store.settle()
+    (folder / "run.lock").unlink()
+    return folder
 
 
 def ended(room: Room, *line: str) -> Outcome:

@@ -318,4 +318,4 @@ def test_one_word_of_the_rubric_changes_the_prompt_s_fingerprint() -> None:
 
 
 def test_a_repeat_is_no_verdict_of_another_pair() -> None:
-    assert len({_key(repeat=r) for r in range(5)}) == 5
+    assert len({_key(task=Task("q", "Why?", repeat=repeat)) for repeat in range(5)}) == 5
