@@ -19,7 +19,7 @@ from harness.transcripts import counter_for
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _MODEL = "gpt-5.2"
 """Any model with a listed price and a tokenizer."""
-_WALKS_BEFORE_A_FULL_ONE = 100
+_WALKS_BEFORE_A_FULL_ONE = 500
 """Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
 
 

@@ -91,4 +91,4 @@ def test_after_preload_a_first_call_imports_nothing_and_loads_no_certificates_al
     done = subprocess.run(
         [sys.executable, "-c", PRELOADED, api], cwd=ROOT, env=certificates, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == "[] True 100", done.stdout + done.stderr
+    assert done.stdout.strip() == "[] True 500", done.stdout + done.stderr
