@@ -58,6 +58,7 @@ class BatchEndpoint(FakeEndpoint):
     def __init__(self, agent: Script | None = None, judge: Script | None = None) -> None:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, FakeBatch] = {}
+        self.looked_at: list[str] = []
         self.fate: Fate = whole
         self.at_once = False
         self.on_create: Callable[[FakeBatch], None] = lambda _: None
@@ -87,6 +88,7 @@ class BatchEndpoint(FakeEndpoint):
         return {"id": "l", "custom_id": asked["custom_id"], "response": response, "error": None}
 
     def get(self, path: str) -> tuple[int, bytes]:
+        self.looked_at.append(path)
         path, _, _ = path.partition("?")
         parts = path.removeprefix("/v1/").split("/")
         if parts == ["batches"]:

@@ -22,13 +22,15 @@ _DRAWS = 20
 
 @asynccontextmanager
 async def open_batches(
-    plan: JudgingPlan, store: RunStore, surroundings: Surroundings
+    plan: JudgingPlan, store: RunStore, surroundings: Surroundings, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
     """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
 
+    A judging that is `free` asks nobody anything, and ranks by the verdicts that are there: None, too.
+
     Raises Refused for an endpoint without batches, UsageError for the embedded judge.
     """
-    if not plan.settings.judge_batch or plan.settings.topology == "none":
+    if free or not plan.settings.judge_batch or plan.settings.topology == "none":
         yield None
         return
     async with AsyncExitStack() as connections:

@@ -234,7 +234,7 @@ async def _open_stages(
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings = plan.settings
-    async with open_batches(plan, store, surroundings) as batches:
+    async with open_batches(plan, store, surroundings, free=cache.free) as batches:
         async with AsyncExitStack() as opened:
             engine = None
             if agent:

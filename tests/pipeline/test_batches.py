@@ -74,9 +74,9 @@ class Shop:
 
         return anyio.run(go)
 
-    def rescore(self, run: RunResult, **changes: Any) -> RunResult:
+    def rescore(self, run: RunResult, *, free: bool = False, **changes: Any) -> RunResult:
         async def go() -> RunResult:
-            return await pipeline.rescore_run(run.path, changes, self._around())
+            return await pipeline.rescore_run(run.path, changes, self._around(), pipeline.RescoreOptions(free=free))
 
         return anyio.run(go)
 
@@ -307,6 +307,19 @@ def test_rescore_by_batch_goes_on_under_its_own_settings(there: BatchEndpoint, s
     done = shop.to_the_end(there, again)
     assert {v.judge for v in verdicts(done) if v.tier} == {"other"}
     assert statuses(done) == {"complete"}
+
+
+def test_a_free_rescore_asks_nobody_and_ranks_by_what_is_there(there: BatchEndpoint, shop: Shop):
+    waiting = shop.run(topology="arena")
+    before = len(there.requests), len(there.looked_at)
+    early = shop.rescore(waiting, free=True)
+    assert (early.waiting, statuses(early)) == (None, {"incomplete"})
+    assert (len(there.requests), len(there.looked_at)) == before
+    done = shop.to_the_end(there, waiting)
+    before = len(there.requests), len(there.looked_at)
+    free = shop.rescore(done, free=True)
+    assert (free.waiting, ranked(free)) == (None, ranked(done))
+    assert (len(there.requests), len(there.looked_at)) == before
 
 
 @pytest.mark.parametrize(
