@@ -60,7 +60,8 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
     refuse_unfit(folders)
     info = _merged_info(folders, at, target)
     target = target or runs_dir / info.id
-    filling = _Filling(folders, at)
+    info = info.model_copy(update={"settings": info.settings | {"runs_dir": str(target.parent)}})
+    filling = _Filling(folders, at, target.parent)
     make_merged_run(target, info, filling.fill)
     notes = [*filling.notes, *_missing_shards(folders), *_attest(folders, target, surroundings)]
     copied = filling.copied
@@ -75,8 +76,8 @@ class _Filling:
 
     copied: Copying
 
-    def __init__(self, folders: Sequence[Path], at: datetime) -> None:
-        self._folders, self._at = folders, at
+    def __init__(self, folders: Sequence[Path], at: datetime, runs_dir: Path) -> None:
+        self._folders, self._at, self._runs_dir = folders, at, runs_dir
         self.rankings: dict[Path, JoinedRanking] = {}
         self.notes: list[str] = []
 
@@ -99,7 +100,7 @@ class _Filling:
             )
             return
         joined, others = joined_rankings(self._folders)
-        self.rankings = write_rankings(target, joined, self._at)
+        self.rankings = write_rankings(target, joined, self._at, self._runs_dir)
         if others:
             names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
             self.notes.append(f"{len(others)} rankings that not all runs have, or not finished, were left out: {names}")

@@ -30,10 +30,11 @@ class JoinedRanking:
         """The queries of its groups, in the order in which they are written."""
         return [query for file in self.files for query in file.queries]
 
-    def head(self, at: datetime) -> RankingHead:
-        """Return the head of the ranking of all groups, made `at` this time."""
+    def head(self, at: datetime, runs_dir: Path) -> RankingHead:
+        """Return the head of the ranking of all groups, made `at` this time for a run in `runs_dir`."""
         head = self.files[0].head
         settings = {name: value for name, value in head.settings.items() if name != "shard"}
+        settings["runs_dir"] = str(runs_dir)
         changes = {"id": f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", "created_at": at, "settings": settings}
         return head.model_copy(update=changes)
 
@@ -70,11 +71,13 @@ def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[
     return joined, [name for folder in folders for name in _ids(folder) if name not in kept]
 
 
-def write_rankings(target: Path, rankings: Sequence[JoinedRanking], at: datetime) -> dict[Path, JoinedRanking]:
-    """Write rankings into the folder of a run, the last as the newest, and return which file holds which."""
+def write_rankings(
+    target: Path, rankings: Sequence[JoinedRanking], at: datetime, runs_dir: Path
+) -> dict[Path, JoinedRanking]:
+    """Write rankings of a run in `runs_dir` into `target`, the last as the newest. Return which file holds which."""
     times = (at + timedelta(microseconds=number) for number in range(len(rankings)))
     return {
-        write_ranking(target, ranking.head(time), ranking.groups()): ranking
+        write_ranking(target, ranking.head(time, runs_dir), ranking.groups()): ranking
         for ranking, time in zip(rankings, times, strict=True)
     }
 

@@ -133,8 +133,12 @@ def test_runs_that_differ_are_refused_with_the_first_difference(changes: dict[st
 
 
 def test_settings_that_decide_no_record_may_differ(runs: list[Path], tmp_path: Path):
-    changed_info(runs[1], settings={"concurrency": 3, "runs_dir": "/elsewhere", "max_cost": 4.0})
-    assert len(harness.merge(runs, output=tmp_path / "out" / "all").queries) == len(QUERIES)
+    changed_info(runs[0], settings={"concurrency": 3, "runs_dir": "/elsewhere", "max_cost": 4.0})
+    merged = harness.merge(runs, output=tmp_path / "out" / "all")
+    assert len(merged.queries) == len(QUERIES)
+    with RunReader(merged.path) as reader:
+        places = [settings["runs_dir"] for settings in (reader.info.settings, reader.ranking().head.settings)]
+    assert places == [str(tmp_path / "out")] * 2, "a run's settings say where the run is"
 
 
 def test_runs_with_a_query_in_common_are_refused(runs: list[Path], tmp_path: Path):
