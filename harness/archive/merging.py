@@ -14,7 +14,7 @@ from harness.archive.folder_store import lock_folder, make_folder
 from harness.archive.layout import RUN_FILE, SEGMENTS
 from harness.archive.lines import disk_errors
 from harness.archive.raw_lines import raw_lines
-from harness.archive.run_files import create_file, files_in, open_file
+from harness.archive.run_files import create_file, files_in, open_file, strange_things
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RankingWriter
 from harness.archive.typed_records import RankingHead
@@ -56,6 +56,9 @@ def copy_records(run: Path, target: Path, names: Iterator[str]) -> dict[Path, Pa
     Return which file is a copy of which. A torn last line is left out: it never counted. Raises ArchiveDamaged for a
     line that is none, and for what is no plain file; CannotWrite.
     """
+    for path, reason, _ in strange_things(run, SEGMENTS, ()):
+        if path.parent != run or path.name in SEGMENTS:  # pages, say, are not copied
+            raise ArchiveDamaged(f"{path}: {reason}")
     copies: dict[Path, Path] = {}
     for segment in _COPIED:
         for path in files_in(run / segment):

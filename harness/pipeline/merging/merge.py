@@ -60,7 +60,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
     refuse_unfit(folders)
     info = _merged_info(folders, at, target)
     target = target or runs_dir / info.id
-    info = info.model_copy(update={"settings": info.settings | {"runs_dir": str(target.parent)}})
+    info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
     filling = _Filling(folders, at, target.parent)
     make_merged_run(target, info, filling.fill)
     notes = [*filling.notes, *_missing_shards(folders), *_attest(folders, target, surroundings)]

@@ -196,9 +196,17 @@ def linked(run: Path) -> str:
     return f"{path}: a link stands where"
 
 
+def linked_beside(run: Path, segment: str) -> str:
+    path = run / segment / "zz"
+    path.symlink_to("/etc/passwd")
+    return f"{path}: a link stands where"
+
+
 ATTACKS: dict[str, Callable[[Path], str]] = {
     "a damaged line": damaged_line,
     "a link": linked,
+    "a link that is no file of records": lambda run: linked_beside(run, "blobs"),
+    "a link in a folder of records that nothing is copied from": lambda run: linked_beside(run, "rankings"),
     "a fifo": lambda run: (os.mkfifo(run / "blobs" / "x.jsonl"), f"{run / 'blobs' / 'x.jsonl'}: a FIFO")[1],
     "a rollout of another run's query": lambda run: with_record(run, "rollouts", 2, query=strange_query(run)),
     "a rollout that is none": lambda run: with_record(run, "rollouts", 2, trajectory={"path": 3}),
