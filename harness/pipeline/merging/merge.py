@@ -24,7 +24,7 @@ from harness.archive import (
 )
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.shards import shard_in
-from harness.core.wording import option
+from harness.core.wording import call, option
 from harness.pipeline.merging.rankings import JoinedRanking, joined_rankings, write_rankings
 from harness.pipeline.merging.sources import Copying, refuse_unfit
 from harness.pipeline.surroundings import Surroundings
@@ -67,7 +67,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
     copied = filling.copied
     with RunReader(target) as reader:
         if not missing_of(reader).nothing:
-            notes.append("something is missing of it: `harness resume` does that")
+            notes.append(f"the merged run is not complete; {call('resume', target)} does what is missing")
     return Merged(target, len(copied.queries), copied.rollouts, len(filling.rankings), tuple(notes))
 
 
@@ -103,7 +103,8 @@ class _Filling:
         self.rankings = write_rankings(target, joined, self._at, self._runs_dir)
         if others:
             names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
-            self.notes.append(f"{len(others)} rankings that not all runs have, or not finished, were left out: {names}")
+            which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
+            self.notes.append(f"{which} left out, as some run has no such ranking or did not finish its own: {names}")
 
     def _place_of(self, path: Path, line: int | None) -> str:
         """Return where a line of a ranking comes from: after the header there is a line a group."""
@@ -156,7 +157,8 @@ def _missing_shards(folders: Sequence[Path]) -> list[str]:
     of = next(iter(shards)).of
     missing = [f"{k}/{of}" for k in range(1, of + 1) if k not in {shard.number for shard in shards}]
     names = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
-    return [f"no run of shard {names} is among them (a shard without a query has no run)"] if missing else []
+    is_missing = f"shard {names} is" if len(missing) == 1 else f"shards {names} are"
+    return [f"{is_missing} not among the merged runs (a shard without a query has no run)"] if missing else []
 
 
 def _attest(folders: Sequence[Path], target: Path, surroundings: Surroundings) -> list[str]:

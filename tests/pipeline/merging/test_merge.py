@@ -83,7 +83,8 @@ def test_what_is_torn_is_left_out_and_a_ranking_that_one_run_lacks_is_made_by_re
     notes: list[str] = []
     merged = harness.merge(runs, progress=Notes(notes))
     assert ["left out" in note for note in notes] == [True, False]
-    assert "harness resume" in notes[1]
+    assert notes[0].startswith("2 rankings were left out, as some run has no such ranking or did not finish its own: ")
+    assert f"harness.resume('{merged.path}')" in notes[1]
     assert merged.rankings == ()
     before = verdicts(merged.path)
     assert len(list(harness.resume_sync(merged).ranking().groups)) == len(QUERIES)
@@ -267,6 +268,6 @@ def test_the_command_merges_and_says_what_is_missing(runs: list[Path], capsys: p
     counts = json.loads(printed.out)
     with RunReader(runs[1]) as reader:
         assert (counts["run"], counts["queries"], counts["rankings"]) == ("half", len(reader.index.queries), 1)
-    assert "note: no run of shard 1/2 is among them" in printed.err
+    assert "note: shard 1/2 is not among the merged runs" in printed.err
     with pytest.raises(UsageError):
         app.main(["merge", str(runs[0]), "nowhere"], standalone_mode=False, obj=dict(os.environ))
