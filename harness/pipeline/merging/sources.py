@@ -16,11 +16,12 @@ def refuse_unfit(folders: Sequence[Path]) -> None:
     Raises UsageError for a run named twice or another agent, judge, rubric or setting; ArchiveLocked for one that is
     being written to; ArchiveDamaged.
     """
-    named: dict[Path, Path] = {}
+    named: set[Path] = set()
     with RunReader(folders[0]) as first:
         for folder in folders:
-            if (before := named.setdefault(folder.resolve(), folder)) is not folder:
-                raise UsageError(f"run {on_a_line(before.name)} is named twice: name each run once")
+            if (place := folder.resolve()) in named:
+                raise UsageError(f"run {on_a_line(place.name)} is named twice: name each run once")
+            named.add(place)
             with at_rest(folder), RunReader(folder) as reader:
                 refuse_unlike(first, reader)
 

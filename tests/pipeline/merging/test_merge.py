@@ -147,8 +147,10 @@ def test_runs_with_a_query_in_common_are_refused(runs: list[Path], tmp_path: Pat
     changed_info(again, id="again")
     with pytest.raises(UsageError, match=rf"runs {runs[1].name} and again both hold the query 'q\d+'"):
         harness.merge([*runs, again])
-    with pytest.raises(UsageError, match="is named twice"):
-        harness.merge([*runs, runs[0].parent / "." / runs[0].name])
+    opened = harness.open(runs[0])
+    for twice in ([*runs, runs[0].parent / "." / runs[0].name], [opened, opened], [runs[0], opened]):
+        with pytest.raises(UsageError, match=f"run {runs[0].name} is named twice"):
+            harness.merge(twice)
     assert not [path for path in runs[0].parent.iterdir() if path.name.startswith(".")]
 
 
