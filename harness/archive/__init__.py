@@ -10,7 +10,7 @@ from harness.core.lazy_door import lazy_names
 
 if TYPE_CHECKING:
     from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
-    from harness.archive.batch_log import BatchLog, BatchOnRecord
+    from harness.archive.batch_log import BatchLog, BatchOnRecord, with_provider
     from harness.archive.batch_records import (
         BatchEnded,
         BatchMade,
@@ -62,7 +62,7 @@ else:
         __name__,
         {
             "attestations": "Attestation attest attest_addresses attestation_of withdraw",
-            "batch_log": "BatchLog BatchOnRecord",
+            "batch_log": "BatchLog BatchOnRecord with_provider",
             "batch_records": "BatchEnded BatchMade BatchRecord BatchResult BatchSubmitted BatchUploaded",
             "blobs": "Blobs",
             "comparison_reader": "ComparisonFile ComparisonReader",
@@ -160,6 +160,7 @@ __all__ = [
     "segment_names",
     "state_of",
     "state_of_comparison",
+    "with_provider",
     "withdraw",
     "write_file",
     "write_ranking",

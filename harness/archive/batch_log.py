@@ -80,6 +80,15 @@ class BatchLog:
         return [batch for batch in self.batches.values() if batch.ended is None]
 
 
+def with_provider(folder: Path) -> dict[str, str]:
+    """Return the questions of a run that its provider has in batches, by key: the id of the batch.
+
+    Raises ArchiveDamaged.
+    """
+    under_way = BatchLog(folder).under_way
+    return {key: b.submitted.id for b in under_way if b.submitted for key in b.made.keys}
+
+
 def read_batch_records(folder: Path) -> Iterator[tuple[LocatedRecord, BatchRecord]]:
     """Yield every record of a run's batches with its place. Raises ArchiveDamaged."""
     for path in files_in(folder / SEGMENT):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from harness.archive.batch_log import with_provider
 from harness.archive.index import RolloutPlace
 from harness.archive.layout import LOCK
 from harness.archive.missing import CUT_SHORT
@@ -13,17 +14,20 @@ from harness.archive.reader import RunReader
 if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
     from harness.archive.comparison_reader import ComparisonFile
 
-RunState = Literal["done", "under way", "interrupted", "failed", "partly failed", "not judged"]
-"""interrupted: a rollout, the ranking or the comparing was begun, or was to come, and never ended. failed: all that was
-to come was tried, and no rollout ended well, or no query was ranked in full (or compared in full). partly failed:
-endpoint or judge failed some of it."""
+RunState = Literal["done", "under way", "waiting", "interrupted", "failed", "partly failed", "not judged"]
+"""waiting: all that is missing are verdicts, and a provider has batches of their questions. interrupted: a rollout,
+the ranking or the comparing was begun, or was to come, and never ended. failed: all that was to come was tried, and
+no rollout ended well, or no query was ranked in full (or compared in full). partly failed: endpoint or judge failed
+some of it."""
 _LOCKS = Path("/proc/locks")
 
 
 def state_of(reader: RunReader, ranking: RankingFile | None) -> RunState:
     """Return what became of a run; `ranking` is its newest. Raises ArchiveDamaged."""
     if _interrupted(reader, ranking):
-        return "under way" if _is_locked(reader.folder / LOCK) else "interrupted"
+        if _is_locked(reader.folder / LOCK):
+            return "under way"
+        return "waiting" if _rolled_out(reader) and with_provider(reader.folder) else "interrupted"
     if ranking is None or ranking.head.settings.get("topology") == "none":
         return "not judged"
     places = [place for group in reader.index.rollouts.values() for place in group.values()]
@@ -42,18 +46,20 @@ def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunSta
 
 
 def _interrupted(reader: RunReader, ranking: RankingFile | None) -> bool:
-    info, index = reader.info, reader.index
-    if not info.judge:  # what was imported nobody runs
+    if not reader.info.judge:  # what was imported nobody runs
         return ranking is not None and not ranking.finished
+    return not _rolled_out(reader) or ranking is None or not ranking.finished
+
+
+def _rolled_out(reader: RunReader) -> bool:
+    """Tell whether every rollout that was to come has ended; so has each of what was imported."""
+    info, index = reader.info, reader.index
+    if not info.judge:
+        return True
     wanted = info.settings.get("n")
     ended = [index.rollouts.get(query, {}) for query in index.queries]
-    return (
-        not ended
-        or len(ended) < (info.queries or 0)
-        or any(_cut_short(places, wanted if isinstance(wanted, int) else 0) for places in ended)
-        or ranking is None
-        or not ranking.finished
-    )
+    cut_short = any(_cut_short(places, wanted if isinstance(wanted, int) else 0) for places in ended)
+    return bool(ended) and len(ended) >= (info.queries or 0) and not cut_short
 
 
 def _cut_short(places: Mapping[int, RolloutPlace], wanted: int) -> bool:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankingFile, RunReader, with_provider
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.wording import command
@@ -44,6 +44,7 @@ def print_run(
     if not ranking.finished:
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
+        stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
         console.print(
             f"this ranking has {ranked} of {queries} in full{', places provisional' if ranking.provisional else ''}: "
             f"{stopped or 'it was cut short, or is under way'}; `{command('resume')}` does the rest"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from harness.archive import RunReader
+from harness.archive import RunReader, with_provider
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.report.summary.figures import JudgeFigures, judge_figures
@@ -96,7 +96,7 @@ def _lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[s
             message = on_one_line(failure.message, 160)
             yield f"rollout {rollout.index} failed: {failure.kind} ({failure.type}: {message})"
     if ranking.failed_verdicts:
-        yield from _open_lines(ranking, open_reasons(reader.verdicts(), [ranking]))
+        yield from _open_lines(ranking, open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder))
 
 
 def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> str | None:
@@ -128,15 +128,22 @@ def _best_explained(ranking: GroupRanking) -> list[Ranked]:
     return sorted(explained, key=lambda r: r.rank or 0.0)[:2]
 
 
-def _open_lines(ranking: GroupRanking, reasons: Counter[str]) -> Iterator[str]:
-    """Yield what a group waits for: verdicts that failed, and verdicts that --free or --max-cost left unbought."""
+def _open_lines(ranking: GroupRanking, reasons: Counter[str], batches: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a group waits for: verdicts that failed, that are in `batches`, by key, or that were left unbought."""
     failed = reasons.total()
     if failed:
         yield f"incomplete: {counted(failed, 'verdict')} failed, so {_unranked(ranking)}:"
         for reason, times in reasons.most_common(3):
             yield f"  {times} x {on_one_line(reason, 160)}"
         yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
-    if unbought := len(ranking.failed_verdicts) - failed:
+    asked = {key: batches[key] for key in ranking.failed_verdicts if key in batches}
+    if asked:
+        names = enumeration(sorted({*asked.values()}))
+        yield (
+            f"waiting: the provider has {counted(len(asked), 'question')} (batch {names}), so {_unranked(ranking)}; "
+            "`harness resume RUN` collects the replies"
+        )
+    if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
         yield (
             f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
             f"so {_unranked(ranking)}; `harness rescore RUN` with the same options, but without those, buys them"

@@ -1,0 +1,54 @@
+"""A run judged by batch, as its user sees it: while the provider has the questions, and when all is judged."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli.app import app
+from tests.batch_server import BatchEndpoint
+from tests.cli.conftest import PLAIN, agents
+
+RUN = "run Why? --agent plain.py:agent -n 4 --model m --judge-label j --judge-batch"
+Command = Callable[[str], tuple[str, str]]
+
+
+@pytest.fixture
+def provider() -> Iterator[BatchEndpoint]:
+    with BatchEndpoint(agents()).serving() as endpoint:
+        assert isinstance(endpoint, BatchEndpoint)
+        yield endpoint
+
+
+@pytest.fixture
+def harness(
+    provider: BatchEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("plain.py").write_text(PLAIN)
+    environ = {"OPENAI_BASE_URL": provider.base_url, "OPENAI_API_KEY": "sk-x", "HOME": str(tmp_path), "COLUMNS": "120"}
+
+    def run(line: str) -> tuple[str, str]:
+        app.main(line.split(), standalone_mode=False, obj=environ)
+        printed = capsys.readouterr()
+        return " ".join(printed.out.split()), " ".join(printed.err.split())
+
+    return run
+
+
+def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider: BatchEndpoint, harness: Command):
+    harness(f"{RUN} --topology cyclic")
+    (batch,) = provider.batches
+    (listed,) = json.loads(harness("ls --json")[0])
+    assert listed["state"] == "waiting"
+    shown, _ = harness("show")
+    assert f"waiting: the provider has 6 questions (batch {batch})" in shown
+    assert "`harness resume RUN` collects the replies" in shown
+    assert "a batch has the judge's questions" in shown
+    assert "not bought" not in shown
+    provider.finish()
+    harness("resume")
+    (listed,) = json.loads(harness("ls --json")[0])
+    assert listed["state"] == "done"
+    assert "waiting" not in harness("show")[0]
