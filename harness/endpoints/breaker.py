@@ -17,12 +17,17 @@ _LONGEST_WAIT_S = 60.0
 
 
 class EndpointDown(Exception):
-    """No reply came for as long as the user would wait, so nothing more is asked of the endpoint."""
+    """An endpoint without a reply is not asked: it is given up, or the call leaves it for another endpoint."""
 
     def __init__(self, why: str, kind: FailureKind = "network") -> None:
         """Say why; `kind` is what the calls fail with that are not made any more."""
         super().__init__(why)
         self.kind: FailureKind = kind
+
+
+def stays() -> bool:
+    """Tell that a call waits for an endpoint that is down."""
+    return False
 
 
 class Breaker:
@@ -57,23 +62,23 @@ class Breaker:
         """Whether a call may go at once."""
         return self._failures < FAILURES and not self.given_up
 
-    async def wait(self) -> bool:
+    async def wait(self, leaves: Callable[[], bool] = stays) -> bool:
         """Wait until the endpoint has answered, or it is this call's turn to try; return whether this call tries.
 
-        Raises EndpointDown once the endpoint is given up.
+        Raises EndpointDown once the endpoint is given up, or where the call would wait and `leaves`.
         """
         if self.closed:
             return False
         place = object()
         self._line.append(place)
         try:
-            return await self._wait_in_line(place)
+            return await self._wait_in_line(place, leaves)
         finally:
             with self._lock:
                 self._line.remove(place)
                 self._change()
 
-    async def _wait_in_line(self, place: object) -> bool:
+    async def _wait_in_line(self, place: object, leaves: Callable[[], bool]) -> bool:
         """Wait as `wait` does; of those in line, the one that has waited longest tries."""
         while not self.closed:
             with self._lock:
@@ -82,6 +87,8 @@ class Breaker:
                 if now >= self._try_at and is_next and not self._trying:
                     self._trying = True
                     return True
+                if leaves():
+                    raise EndpointDown(f"{self._name} failed {self._failures} times in a row")
                 wait_s = self._try_at - now if is_next and not self._trying else None
             with anyio.move_on_after(wait_s):
                 await changed.wait()

@@ -15,7 +15,7 @@ from harness.core.progress import Progress, Silent
 from harness.core.records import FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
-from harness.endpoints.breaker import Breaker
+from harness.endpoints.breaker import Breaker, stays
 from harness.endpoints.errors import is_quota, trouble_of
 from harness.endpoints.pace import Pace
 from harness.endpoints.retries import retry_after_s
@@ -97,16 +97,22 @@ class Gate:
         """Whether a call may go at once."""
         return self._breaker.closed and self._pace.free
 
-    async def send(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
+    async def send(
+        self,
+        call: Callable[[], Awaitable[_Reply]],
+        clock: Stoppable = NO_LIMIT,
+        leaves: Callable[[], bool] = stays,
+    ) -> _Reply:
         """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
 
         An attempt that takes longer than `request_s` ends as openai.APITimeoutError; where no reply ever came, one that
         outlives `give_up_s` does, too. Raises what `call` raises: a RateLimitError only where no reply came for
-        `give_up_s`; EndpointDown once the endpoint is given up.
+        `give_up_s`; EndpointDown once the endpoint is given up, or where the call would wait for an endpoint that is
+        down and `leaves`.
         """
         began, refused = anyio.current_time(), 0
         while True:
-            tries = not self.open and await self._wait(clock)
+            tries = not self.open and await self._wait(clock, leaves)
             await my_turn(SENDING)
             sent_at = self._pace.sent()
             try:
@@ -170,12 +176,12 @@ class Gate:
         """Note what the headers of a reply say of the room that is left."""
         self._pace.heard(headers)
 
-    async def _wait(self, clock: Stoppable) -> bool:
+    async def _wait(self, clock: Stoppable, leaves: Callable[[], bool]) -> bool:
         """Wait for this call's turn; return whether the call is the one that tries an endpoint that is down."""
         self._breaker.raise_if_down()
         with self._waits(clock):
             await self._pace.wait()
-            return await self._breaker.wait()
+            return await self._breaker.wait(leaves)
 
     @contextmanager
     def _waits(self, clock: Stoppable) -> Generator[None]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import openai
 from agents import ModelSettings
 
+from harness.endpoints.breaker import stays
 from harness.endpoints.call_settings import names_set, without
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
@@ -68,29 +69,37 @@ class EndpointState:
         send: Send[_Reply],
         clock: Stoppable = NO_LIMIT,
         stream: bool | None = None,
+        leaves: Callable[[], bool] = stays,
     ) -> Awaitable[_Reply]:
         """Send a call with those of its settings that `model` takes; `clock` stands still while the call waits.
 
-        Unless `stream` is None, the call may ask for token ids. Raises what `send` raises; Refused when strict. Not a
-        coroutine itself: the event loop walks through every coroutine that awaits a call at each of its turns.
+        Unless `stream` is None, the call may ask for token ids. Raises what `send` raises; Refused when strict;
+        EndpointDown as `Gate.send`, where the call `leaves` an endpoint that is down. Not a coroutine itself: the event
+        loop walks through every coroutine that awaits a call at each of its turns.
         """
         kind = (model, *names_set(settings))  # the samples may send a setting that the anchor did not
         if self.tokens.wanted and stream is not None:
             kind = (*kind, *self.tokens.asked(stream=stream))
-        work = partial(self._send, model, settings, send, clock, stream)
+        work = partial(self._send, model, settings, send, clock, stream, leaves)
         if kind in self._first.answered:
             return work()
         return self._first.send(kind, work, clock)
 
     async def _send(
-        self, model: str | None, settings: ModelSettings, send: Send[_Reply], clock: Stoppable, stream: bool | None
+        self,
+        model: str | None,
+        settings: ModelSettings,
+        send: Send[_Reply],
+        clock: Stoppable,
+        stream: bool | None,
+        leaves: Callable[[], bool],
     ) -> _Reply:
         doubted: openai.APIStatusError | None = None
         while True:
             allowed = without(settings, self._refused.of(model))
             asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
             try:
-                reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock)
+                reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if self.tokens.refused(exc, asked) or self._refused.learn(model, exc, names_set(allowed)):
                     continue

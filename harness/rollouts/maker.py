@@ -58,6 +58,8 @@ class RolloutsHere:
     run_context: RunContext
     goes_elsewhere: Callable[[Failure, Recorder], bool] = _nowhere_else
     """Whether a rollout that failed is made again on another server, and leaves no record here."""
+    other_is_up: Callable[[], bool] = lambda: False
+    """Whether a rollout without a reply need not wait for a server that is down."""
 
     async def make(self, begun: BegunRollout) -> None:
         """Run the agent once, as RolloutMaker says."""
@@ -69,6 +71,7 @@ class RolloutsHere:
             seed=sampling_seed(run_context, query, index),
             approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
             greedy=index == 0,
+            goes_elsewhere=self.other_is_up,
         )
         attempt = Attempt(run_context, query, index, recorder, run_context.clock())
         try:

@@ -96,7 +96,7 @@ class RecordedModel(Model):
 
         try:
             seeded = self._sent(model_settings)
-            return await self._state.call(self.model, seeded, send, self._clock, stream)
+            return await self._state.call(self.model, seeded, send, self._clock, stream, self._recorder.leaves)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
@@ -137,7 +137,9 @@ class RecordedModel(Model):
                 stop_capture(token)
 
         try:
-            call, events, event = await self._state.call(self.model, seeded, send, self._clock, stream)
+            call, events, event = await self._state.call(
+                self.model, seeded, send, self._clock, stream, self._recorder.leaves
+            )
         except Refused as exc:
             self._recorder.fatal = exc
             raise

@@ -63,6 +63,8 @@ class Recorder:
     hooks: ToolHooks = field(default_factory=ToolHooks)
     approver: Approver | None = None
     """Decides on tool calls that need approval."""
+    goes_elsewhere: Callable[[], bool] = lambda: False
+    """Whether another server would make the rollout at once."""
     no_thread: bool = False
     """A tool was given up before any thread was free for it."""
     _lost_s: float = 0.0
@@ -88,6 +90,15 @@ class Recorder:
                 self.fatal = error
         else:
             self.on_reply()
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether any call has had a reply."""
+        return any(call.response for call in self.calls)
+
+    def leaves(self) -> bool:
+        """Return whether the rollout is better made on another server than to wait for one that is down."""
+        return not self.has_reply and self.goes_elsewhere()
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""

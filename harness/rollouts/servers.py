@@ -51,6 +51,8 @@ class ServerAtWork:
     def served(self, kind: str | None, now: float) -> None:
         """Note how a rollout ended: what it failed of, None where it ended well."""
         if kind in _OF_THE_SERVER:
+            if now < self.rests_until:  # it rests already, for what others that began with this one failed of
+                return
             rest_s = min(_FIRST_REST_S * 2 ** min(self.failures, 10), _LONGEST_REST_S)
             self.failures += 1
             self.rests_until = now + rest_s
@@ -81,17 +83,21 @@ class RolloutsOnServers:
     async def _make_on(self, server: ServerAtWork, begun: BegunRollout, left: Sequence[ServerAtWork]) -> None:
         """Make the rollout on a server, unless the server fails it before any reply and others are `left`."""
 
+        def may_go() -> bool:
+            return not begun.is_late() and not server.run_context.stop.asked
+
+        def other_is_up() -> bool:
+            return may_go() and any(not other.is_down for other in left)
+
         def goes_elsewhere(failure: Failure, recorder: Recorder) -> bool:
-            may_go = left and not begun.is_late() and not server.run_context.stop.asked
-            no_reply = not any(call.response for call in recorder.calls)
-            if not (may_go and no_reply and failure.kind in _OF_THE_SERVER):
+            if not (left and may_go() and not recorder.has_reply and failure.kind in _OF_THE_SERVER):
                 return False
             self._note(server, failure.kind, failure.message)
             return True
 
         server.outstanding += 1
         try:
-            await RolloutsHere(server.run_context, goes_elsewhere).make(begun)
+            await RolloutsHere(server.run_context, goes_elsewhere, other_is_up).make(begun)
         except Refused as exc:  # of the whole run's first call, or as in strict mode
             if not left or not begun.leads or begun.first_call.answered:
                 raise

@@ -18,7 +18,7 @@ from harness.core.records import Rollout
 from harness.core.settings_sources import load
 from harness.endpoints import Credentials, agent_servers, judge_endpoint
 from harness.rollouts.servers import ServerAtWork, fewest_outstanding
-from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, searching_agent
+from tests.fake_endpoint import Cut, FakeEndpoint, Refuse, Say, Seen, searching_agent
 
 KEY = "sk-" + "a" * 40
 QUERIES = ["What is one?", "What is two?", "What is three?"]
@@ -113,6 +113,31 @@ def test_a_server_that_fails_does_not_draw_the_rollouts_and_is_tried_again(serve
     kinds = Counter((r.status, r.served_by) for r in rollouts(made))
     assert kinds["ok", well.host] + kinds["ok", ill.host] + kinds["failed", ill.host] == 24
     assert kinds["failed", ill.host] <= 1, "of a rollout that had a reply; any other goes to the other server"
+
+
+@pytest.mark.usefixtures("keyed")
+def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Servers, tmp_path: Path):
+    answered = [0]
+    answers = searching_agent()
+
+    def dying(seen: Seen) -> Say | Cut:
+        answered[0] += 1
+        return answers(seen) if answered[0] == 1 or seen.tool_outputs else Cut()
+
+    well, dead = servers(), servers(dying)
+    heard = Heard()
+    made = run(tmp_path, dead.base_url, well.base_url, concurrency=24, n=8, retries=5, progress=heard)
+    served = Counter((r.status, r.served_by) for r in rollouts(made))
+    assert served == {("ok", dead.host): 1, ("ok", well.host): 23}
+    assert not made.given_up
+    assert not [note for note in heard.notes if "--give-up" in note], "nobody waits until it is given up"
+
+
+def test_what_rollouts_that_began_together_fail_of_makes_a_servers_rest_no_longer():
+    bad = at_work("bad")
+    for now in (0.0, 0.1, 0.2):
+        bad.served("network", now)
+    assert (bad.failures, bad.rests_until) == (1, 1.0)
 
 
 def at_work(name: str) -> ServerAtWork:
