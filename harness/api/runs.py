@@ -37,6 +37,7 @@ from harness.pipeline import (
     rescore_run,
     resume_run,
     run_queries,
+    stay_until_judged,
     validate_comparison,
     validate_run,
 )
@@ -69,6 +70,8 @@ async def run(
     queries: Asked | Iterable[Asked] | None = None,
     *,
     reuse: Sequence[AnyRun] = (),
+    wait: bool = False,
+    report: bool = True,
     progress: Progress | None = None,
     clock: Clock = now,
     **settings: Unpack[RunSettings],
@@ -77,7 +80,8 @@ async def run(
 
     `queries` is a text, a Query, a mapping like a line of a JSONL file, several of these, or the Path of a file; None
     is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
-    in `reuse` hold are not bought.
+    in `reuse` hold are not bought. With `judge_batch`, `wait` stays until the batches are over. Without `report` no
+    page is written.
 
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
@@ -88,7 +92,10 @@ async def run(
     _note_limits(prepared, surroundings)
     lenders = [folder_of(lender, chosen.runs_dir) for lender in reuse]
     asked = _asked(loaded, queries, chosen)
-    return _delivered(await run_queries(prepared, asked, surroundings, reuse=lenders))
+    result = await run_queries(prepared, asked, surroundings, reuse=lenders)
+    if wait:
+        result = await stay_until_judged(result, loaded, surroundings)
+    return _delivered(result, report=report)
 
 
 @door
@@ -122,6 +129,8 @@ async def resume(
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
     trust_archive: bool = False,
+    wait: bool = False,
+    report: bool = True,
     runs_dir: str | Path | None = None,
     progress: Progress | None = None,
     clock: Clock = now,
@@ -132,7 +141,7 @@ async def resume(
     None is the last unfinished run, else the last. `agent` says where the run's agent is now; a run of an Agent object
     needs it. `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no
     record of gets keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. What is
-    said of money holds in place of the run's own, but prices are added to those.
+    said of money holds in place of the run's own, but prices are added to those. `wait` and `report` are as in `run`.
 
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
@@ -161,7 +170,9 @@ async def resume(
         named=NamedAddresses(*(url if isinstance(url, str | None) else tuple(url) for url in urls)),
         trust_archive=trust_archive,
     )
-    return _delivered(result) if result else Run(folder)
+    if result and wait:
+        result = await stay_until_judged(result, load_now, surroundings)
+    return _delivered(result, report=report) if result else Run(folder)
 
 
 @door
@@ -172,6 +183,8 @@ async def rescore(
     free: bool = False,
     rendering: int = RENDERING,
     trust_archive: bool = False,
+    wait: bool = False,
+    report: bool = True,
     progress: Progress | None = None,
     clock: Clock = now,
     **settings: Unpack[RunSettings],
@@ -187,7 +200,10 @@ async def rescore(
     lenders = [folder_of(lender, runs_dir) for lender in reuse]
     options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
     surroundings = surroundings_of(progress, clock)
-    return _delivered(await rescore_run(folder_of(run, runs_dir), settings, surroundings, options))
+    result = await rescore_run(folder_of(run, runs_dir), settings, surroundings, options)
+    if wait:
+        result = await stay_until_judged(result, None, surroundings)
+    return _delivered(result, report=report)
 
 
 @door
@@ -286,9 +302,11 @@ def _example(loaded: LoadedAgent) -> str:
     return loaded.examples[0]
 
 
-def _delivered(result: RunResult) -> Run:
-    """Write the page of what was done, and return the run."""
+def _delivered(result: RunResult, *, report: bool) -> Run:
+    """Return the run, and with `report` write the page of what was done before."""
     done = Run(result.path, result)
+    if not report:
+        return done
     with RunReader(result.path) as reader:
         if any(head.id == result.ranking_id for head in reader.heads()):
             write_page(reader, reader.ranking(result.ranking_id), done.page)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import completion, options
-from harness.core.errors import ExitCode, UsageError
-from harness.core.wording import call
+from harness.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from harness.core.settings import Settings
     from harness.pipeline import Quote, RescoreOptions, RunResult, Surroundings
-    from harness.rollouts import LoadedAgent
 
 
 @click.command()
@@ -131,11 +129,7 @@ async def _rescored(folder: Path, job: _Job, around: Surroundings, *, wait: bool
     from harness import pipeline
 
     result = await pipeline.rescore_run(folder, job.changes, around, job.options)
-    return await pipeline.stay_until_judged(result, _no_agent, around) if wait else result
-
-
-def _no_agent() -> LoadedAgent:
-    raise UsageError(f"rollouts of the run are missing; {call('resume')} runs them")
+    return await pipeline.stay_until_judged(result, None, around) if wait else result
 
 
 @dataclass(frozen=True)

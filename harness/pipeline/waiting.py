@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import anyio
 
+from harness.core.errors import UsageError
+from harness.core.wording import call
 from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import LoadedAgent
@@ -15,20 +17,25 @@ _LONGEST_PAUSE_S = 60.0
 
 async def stay_until_judged(
     result: RunResult,
-    loaded: LoadedAgent | Callable[[], LoadedAgent],
+    loaded: LoadedAgent | Callable[[], LoadedAgent] | None,
     surroundings: Surroundings,
 ) -> RunResult:
     """Go on with a run, after `result`, as often as batches are over, until nothing waits for one.
 
-    `loaded` is the run's agent, for rollouts that failed meanwhile. Raises what `resume_run` raises.
+    `loaded` is the run's agent, for rollouts that failed meanwhile; without it those are a UsageError. Raises
+    what `resume_run` raises.
     """
     pause_s = _FIRST_PAUSE_S
     while result.waiting and not (result.stopped or surroundings.stop.asked):
         surroundings.progress.note(f"waiting: {result.waiting}")
         await anyio.sleep(pause_s)
         before = result
-        result = await resume_run(before.path, loaded, surroundings) or replace(before, waiting=None)
+        result = await resume_run(before.path, loaded or _no_agent, surroundings) or replace(before, waiting=None)
         same = result.ranking_id == before.ranking_id
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
         result = replace(result, spent=result.spent + before.spent)
     return result
+
+
+def _no_agent() -> LoadedAgent:
+    raise UsageError(f"rollouts of the run are missing; {call('resume')} runs them")
