@@ -44,8 +44,9 @@ class ProgressBars:
         self._above: Callable[[RenderableType], None] = console.print
 
     def opened(self, folder: Path) -> None:
-        """Remember where the run is."""
+        """Remember where the run is. A run that is opened again goes on: each round of batches opens it."""
         self.folder = folder
+        self._tally.go_on()
 
     def total(self, stage: Stage, low: int, high: int | None) -> None:
         """Note how much work there is."""

@@ -52,6 +52,7 @@ class ProgressTally:
         self._clock, self._began = clock, clock()
         self._expected, self._done = Counter[Stage](), Counter[Stage]()
         self._kept, self._failed = Counter[Stage](), Counter[Stage]()
+        self._kept_before = Counter[Stage]()
         self._totals = dict[Stage, StageTotal]()
         self._stage_began = dict[Stage, float]()
         self._waiting = dict[str, int]()
@@ -60,8 +61,14 @@ class ProgressTally:
         self._usd: float = 0.0
         self._unpriced = False
 
+    def go_on(self) -> None:
+        """Note that a further round of the work begins: totals told from now on are of what comes after this."""
+        self._kept_before = self._kept.copy()
+
     def total(self, stage: Stage, low: int, high: int | None) -> None:
         """Note how much work there is in all."""
+        before = self._kept_before[stage]
+        low, high = low + before, None if high is None else high + before
         self._totals[stage] = self._totals.get(stage, StageTotal(0, None, None)).narrowed(low, high)
 
     def expect(self, stage: Stage, count: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import app
+from harness.pipeline import waiting
 from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
 
@@ -52,3 +53,18 @@ def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider:
     (listed,) = json.loads(harness("ls --json")[0])
     assert listed["state"] == "done"
     assert "waiting" not in harness("show")[0]
+
+
+def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
+    provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(waiting, "_FIRST_PAUSE_S", 0.0)
+    provider.at_once = True
+    printed, progress = harness(f"{RUN} --topology arena --wait")
+    bought = len(provider.asked)
+    assert len(provider.batches) > 1
+    assert f"; {bought} verdicts;" in progress
+    assert f"judge in all rounds of batches: {bought} calls," in printed
+    assert f"judge in all rounds of batches: {bought} calls," in harness("show")[0]
+    harness("rescore --free")
+    assert "judge in this ranking: 0 calls" in harness("show")[0]

@@ -9,6 +9,7 @@ from rich.text import Text
 from harness.archive import RankingFile, RunInfo, RunReader
 from harness.ranking import mean_agreement
 from harness.report.judge_quality import judge_lines
+from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.notes import agreement_line
 from harness.report.summary.ranking import RankingSummary, ranked_groups
@@ -44,15 +45,19 @@ def overview(
     parts += [visible_text(line) for line in judge_lines(summary.tallies, order)]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
-    return Lines(*parts, cost_line(summary.judge, summary.agents, of_several=len(reader.heads()) > 1))
+    before = earlier_rounds(reader, ranking)
+    if before.calls:
+        return Lines(*parts, cost_line(summary.judge + before, summary.agents, judge_of=" in all rounds of batches"))
+    judge_of = " in this ranking" if len(reader.heads()) > 1 else ""
+    return Lines(*parts, cost_line(summary.judge, summary.agents, judge_of=judge_of))
 
 
-def cost_line(judge: JudgeFigures, agent: AgentFigures, *, of_several: bool = False) -> Text:
-    """Return what was paid for, and how much; `of_several` tells that the run has other rankings."""
+def cost_line(judge: JudgeFigures, agent: AgentFigures, *, judge_of: str = "") -> Text:
+    """Return what was paid for, and how much; `judge_of` says, after a space, of what the judge's figures are."""
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     return visible_text(
-        f"judge{' in this ranking' if of_several else ''}: {counted(judge.calls, 'call')}{failed}"
+        f"judge{judge_of}: {counted(judge.calls, 'call')}{failed}"
         f"{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
         f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
     )
