@@ -52,11 +52,21 @@ def refusal_of(  # noqa: PLR0911
             flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
         case openai.APIConnectionError():
-            address = f"{option('judge_base_url')}, {option('base_url')}" if judge else option("base_url")
-            source = named_by or f"{address} or OPENAI_BASE_URL"
-            return Refused(f"cannot reach {host} ({_root(exc)}); is the server up? The address comes from {source}")
+            return Refused(_unreachable(exc, host, judge=judge, named_by=named_by))
         case _:
             return None
+
+
+def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, named_by: str | None) -> str:
+    """Say that a server cannot be reached; of a judge, also how to name it a server of its own where it has none."""
+    address, advice = option("base_url"), ""
+    if judge:
+        address = f"{option('judge_base_url')}, {address}"
+        if named_by and named_by.rstrip("=") != option("judge_base_url").rstrip("="):
+            advice = f" The judge is asked there: {option('judge_base_url', 'URL')} names another server for it."
+    source = named_by or f"{address} or OPENAI_BASE_URL"
+    who = " for the judge" if advice else ""
+    return f"cannot reach {host}{who} ({_root(exc)}); is the server up?{advice} The address comes from {source}"
 
 
 def failure_of(exc: BaseException) -> Failure:

@@ -140,6 +140,17 @@ def test_what_rollouts_that_began_together_fail_of_makes_a_servers_rest_no_longe
     assert (bad.failures, bad.rests_until) == (1, 1.0)
 
 
+@pytest.mark.usefixtures("keyed")
+def test_a_judge_that_is_asked_at_a_dead_first_server_is_named_as_what_failed(servers: Servers, tmp_path: Path):
+    gone = "http://127.0.0.1:9/v1"
+    with pytest.raises(Refused) as refused:
+        run(tmp_path, gone, servers().base_url, topology="anchor", judge_model="j", n=2)
+    text = str(refused.value)
+    assert text.startswith("cannot reach 127.0.0.1:9 for the judge (")
+    assert "The judge is asked there: judge_base_url='URL' names another server for it. " in text
+    assert "The address comes from base_url=" in text
+
+
 def at_work(name: str) -> ServerAtWork:
     state = SimpleNamespace(given_up=None, is_down=False)
     return ServerAtWork(cast("Any", SimpleNamespace(models=SimpleNamespace(state=state), name=name)))
