@@ -160,7 +160,7 @@ class Run:
 
         Raises UsageError without a round robin, or for a truth that there is not; NothingRankable.
         """
-        judged = round_robin_of(self._reader, ranking, self.id)
+        judged = round_robin_of(self._reader, ranking)
         other = self._reader.ranking(against) if against else None
         labelled = answer_labels(self._reader, Path(labels) if labels else None)
         curve = judging_curve(self._reader, judged, truth=truth, against=other, labels=labelled, seed=seed)

@@ -32,6 +32,11 @@ class RunReader(FolderReader):
         super().__init__(folder, self.info.id, sha256, SEGMENTS, caches)
 
     @property
+    def typed_name(self) -> str:
+        """What a command or a function takes to find the run: its name in the usual folder of runs, else its path."""
+        return self.folder.name if self.folder.parent == Path("runs") else str(self.folder)
+
+    @property
     def settings(self) -> Settings:
         """The settings that the run began with. Raises ArchiveDamaged if they are none."""
         return recorded_settings(self.info.settings, self.folder / RUN_FILE)
@@ -102,7 +107,8 @@ class RunReader(FolderReader):
             ids = ", ".join(head.id for head, _ in heads)
             raise UsageError(f"run {self.info.id} has no ranking {quoted(ranking_id)}; there are: {ids}")
         wanted = f"ranking {quoted(ranking_id)}" if ranking_id else "ranking yet"
-        how = call("resume", self.info.id) if self.info.judge else call("rescore", self.info.id, judge_model="MODEL")
+        name = self.typed_name
+        how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
     def _query(self, index: Index, query_id: str) -> Query | None:

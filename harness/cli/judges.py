@@ -48,7 +48,7 @@ def judges(
     chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()
     side = judges_side_by_side(reader, chosen, answer_labels(reader, labels))
     if len(side.rankings) < 2:
-        how = call("rescore", reader.info.id if run == "last" else run, judge_model="MODEL")
+        how = call("rescore", reader.typed_name, judge_model="MODEL")
         count = "one ranking only" if side.rankings else "no ranking that ranks anything"
         raise UsageError(f"run {reader.info.id} has {count}, and nothing to put beside it; make another with {how}")
     if as_json:

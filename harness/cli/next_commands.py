@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness.archive import RankingFile, RunReader, missing_of
 from harness.cli.output import say
@@ -13,7 +12,7 @@ from harness.core.addresses import with_placeholder
 def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
     command = program()
-    run = shlex.quote(reader.info.id) if reader.folder.parent == Path("runs") else shlex.quote(str(reader.folder))
+    run = shlex.quote(reader.typed_name)
     of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
     lines = [
         f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),

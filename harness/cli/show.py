@@ -91,7 +91,7 @@ def show(
     elif matches or matrix or match is not None:
         from harness.cli.show_matches import show_matches, show_matrix
 
-        of_query = _only(reader.ranking(ranking), find_query(reader, query))
+        of_query = _only(reader, reader.ranking(ranking), find_query(reader, query))
         if matrix:
             show_matrix(reader, of_query, as_json=as_json)
         else:
@@ -101,7 +101,7 @@ def show(
         from harness.report import QueryTable
 
         whole = reader.ranking(ranking)
-        shown = whole if query is None else _only(whole, find_query(reader, query))
+        shown = whole if query is None else _only(reader, whole, find_query(reader, query))
         fields = tuple(filter(None, (columns or "").split(",")))
         table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
         print_run(reader, shown, as_json=as_json, table=table)
@@ -192,9 +192,12 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
         say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
 
 
-def _only(ranking: RankingFile, query: Query) -> RankingFile:
+def _only(reader: RunReader, ranking: RankingFile, query: Query) -> RankingFile:
     """Return a ranking with nothing but one query's group."""
     ranked = ranking.of(query.id)
     if ranked is None:
-        raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; `harness resume` ranks it")
+        from harness.core.wording import call
+
+        how = call("resume", reader.typed_name)
+        raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; {how} ranks it")
     return replace(ranking, groups=(ranked,), finished=True)

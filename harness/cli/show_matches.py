@@ -51,7 +51,7 @@ def show_matrix(reader: RunReader, ranking: RankingFile, *, as_json: bool) -> No
     assert query, "the caller looked it up"  # noqa: S101 - for the type checker
     table = pair_table(group_of(reader, query, ranked), ranked, reader.verdict)
     if not table.mostly_met:
-        how = call("rescore", reader.info.id, topology="round_robin")
+        how = call("rescore", reader.typed_name, topology="round_robin")
         raise UsageError(
             f"--matrix shows a group of which more than half of the pairs met, and here {table.met} of {table.of} did; "
             f"{how} lets all meet, `harness show --matches` lists the matches"

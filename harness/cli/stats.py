@@ -84,8 +84,7 @@ def stats(
         from harness.core.settings_sources import load, merge_sources
 
         drawn_by = load(merge_sources({"seed": seed}, environ, None)).seed
-        name = reader.info.id if run == "last" else run
-        show_curve(reader, name, CurveRequest(ranking, drawn_by, force=force, **of_curve), as_json=as_json)
+        show_curve(reader, CurveRequest(ranking, drawn_by, force=force, **of_curve), as_json=as_json)
     elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value is not None]:
         raise UsageError(f"--{unused[0]} needs --curve")
     elif profile:

@@ -32,15 +32,15 @@ class CurveRequest:
     force: bool
 
 
-def show_curve(reader: RunReader, run: str, asked: CurveRequest, *, as_json: bool) -> None:
+def show_curve(reader: RunReader, asked: CurveRequest, *, as_json: bool) -> None:
     """Print the curve of a run's round robin, and write the files that were asked for.
 
-    `run` is how the user calls the run. Raises UsageError, NothingRankable, CannotWrite.
+    Raises UsageError, NothingRankable, CannotWrite.
     """
     files = [path for path in (asked.csv, asked.svg) if path]
     for path in files if not asked.force else ():
         refuse_existing(path)
-    ranking = round_robin_of(reader, asked.ranking, run)
+    ranking = round_robin_of(reader, asked.ranking)
     against = reader.ranking(asked.against) if asked.against else None
     labels = answer_labels(reader, asked.labels)
     curve = judging_curve(reader, ranking, truth=asked.truth, against=against, labels=labels, seed=asked.seed)

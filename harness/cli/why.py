@@ -103,9 +103,7 @@ def _with_meeting(
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
 
-    in_usual_folder = reader.folder.parent == Path("runs")
-    word = reader.info.id if in_usual_folder else str(reader.folder)
     with ProgressBars(stderr(quiet=True), quiet=True) as bars:
         around = pipeline.Surroundings(environ)
-        work = partial(pipeline.with_meeting, reader, ranking, explanation, word, around)
+        work = partial(pipeline.with_meeting, reader, ranking, explanation, reader.typed_name, around)
         return process.run_interruptible(work, bars)

@@ -279,6 +279,11 @@ def test_a_run_that_is_not_judged_ends_with_3_and_the_command_that_judges_it(tmp
     outcome = plain("why")
     assert (outcome.code, outcome.out_text) == (3, "")
     assert "rescore" in outcome.err_text
+    elsewhere = plain.room.work / "s1"
+    elsewhere.mkdir()
+    moved = plain.newest().rename(elsewhere / plain.newest().name)
+    assert f"rescore s1/{moved.name} " in plain("why", "--runs-dir", "s1").err_text, "the id alone is not to be found"
+    moved.rename(plain.room.runs / moved.name)
     for path in (plain.newest() / "rankings").iterdir():
         path.unlink()
     outcome = plain("why")

@@ -21,11 +21,12 @@ _TEXTS = 64
 def chosen_ranking(reader: RunReader, ranking_id: str | None, *, allow_offline: bool) -> RankingFile:
     """Return the ranking to export. Raises NothingRankable for a run without one, UsageError for an offline run."""
     if reader.newest_head() is None:
-        how = call("resume", reader.info.id) if reader.info.judge else call("rescore", reader.id, judge_model="MODEL")
+        name = reader.typed_name
+        how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
         raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
     ranking = reader.ranking(ranking_id)
     if ranking.head.settings.get("topology") == "none":
-        how = call("rescore", reader.info.id, topology="arena")
+        how = call("rescore", reader.typed_name, topology="arena")
         raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
     _refuse_offline(reader, ranking, allow_offline=allow_offline)
     return ranking

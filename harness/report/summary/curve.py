@@ -65,18 +65,15 @@ class _Judged:
     shared: bool
 
 
-def round_robin_of(reader: RunReader, ranking_id: str | None, run: str) -> RankingFile:
-    """Return the ranking named, or the newest round robin. Raises UsageError, naming the command that makes one.
-
-    `run` is how the user calls the run.
-    """
+def round_robin_of(reader: RunReader, ranking_id: str | None) -> RankingFile:
+    """Return the ranking named, or the newest round robin. Raises UsageError, naming the command that makes one."""
     rankings = [reader.ranking(ranking_id)] if ranking_id else reader.rankings()[::-1]
     for ranking in rankings:
         if len(ranking.groups) and design_of(ranking, "topology") == "round_robin":
             return ranking
     judge = {} if reader.info.judge else {"judge_model": "MODEL"}
     which = f"ranking {ranking_id} is no" if ranking_id else f"run {reader.info.id} has no"
-    how = call("rescore", run, topology="round_robin", **judge)
+    how = call("rescore", reader.typed_name, topology="round_robin", **judge)
     raise UsageError(f"{which} round robin, and a curve needs a verdict on every pair: make one with {how}")
 
 
@@ -205,7 +202,7 @@ def _with_truth(group: _Judged, truth: CurveTruth) -> VerdictTable:
 
 
 def _no_group(reader: RunReader, ranking: RankingFile) -> str:
-    how = call("rescore", reader.info.id, topology="round_robin")
+    how = call("rescore", reader.typed_name, topology="round_robin")
     return (
         f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
         f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"

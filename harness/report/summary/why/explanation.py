@@ -45,7 +45,7 @@ def judged_ranking(reader: RunReader, ranking_id: str | None = None) -> RankingF
     """Return the newest ranking, or the one named. Raises NothingRankable without any; UsageError for another name."""
     if ranking_id is None and reader.newest_head() is None:
         model = {} if reader.info.judge else {"judge_model": "MODEL"}
-        how = call("rescore", reader.info.id, **model)
+        how = call("rescore", reader.typed_name, **model)
         raise NothingRankable(f"run {reader.info.id} is not judged yet: {how} judges it")
     return reader.ranking(ranking_id)
 
@@ -61,7 +61,7 @@ def find_pair(
     if ranked is None or not (ranked.matches or ranked.verdicts):
         raise NothingRankable(
             f"query {query.id!r} of run {reader.info.id} is not judged in ranking {ranking.head.id}; "
-            f"{call('rescore', reader.info.id, **_to_judge(ranking))} judges it"
+            f"{call('rescore', reader.typed_name, **_to_judge(ranking))} judges it"
         )
     group = group_of(reader, query, ranked)
     there = [r.index for r in group.rollouts]
