@@ -115,8 +115,11 @@ class Nursery:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this process's environment without the keys, the settings and the terminal of whoever runs the tests."""
-    ours = {n: v for n, v in os.environ.items() if not n.startswith(OURS) and n not in {"COLUMNS", "LINES"}}
+    """Return this process's environment without the keys, the settings and the terminal of whoever runs the tests.
+
+    Ray leaves there how it started in this process.
+    """
+    ours = {n: v for n, v in os.environ.items() if not n.startswith((*OURS, "RAY_")) and n not in {"COLUMNS", "LINES"}}
     return ours | {"PYTHONPATH": str(ROOT)}
 
 

@@ -214,7 +214,9 @@ def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_
     with Deterministic(slow).serving() as server:
         keys = {"OPENAI_API_KEY": "sk-of-the-environment", "OPENAI_BASE_URL": server.base_url}
         driver = nursery.start(["run", *command.split()], tmp_path, keys)
+        until = time.monotonic() + 90
         while len(rollouts_of(tmp_path)) < 4:
+            assert time.monotonic() < until, "the driver makes no rollouts"
             time.sleep(0.05)
         os.kill(driver.pid, signal.SIGKILL)
         kept = rollouts_of(tmp_path)
