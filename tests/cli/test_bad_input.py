@@ -169,6 +169,12 @@ def test_a_run_that_is_not_there_is_refused(harness: Harness, command: str):
     assert "'2020'" in complaint(harness(command, "2020"))
 
 
+def rollouts_written(folder: Path) -> int:
+    """Count them: the judge is asked while the last one is still under way."""
+    files = folder.glob("runs/*/rollouts/*.jsonl")
+    return sum(len(file.read_text().splitlines()) - 1 for file in files)  # the first line is a header
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "background"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
@@ -196,7 +202,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
             stdout=subprocess.PIPE,
             text=True,
         )
-        while not reached and child.poll() is None:
+        while not (reached and rollouts_written(tmp_path) == 3) and child.poll() is None:
             time.sleep(0.02)
         child.send_signal(sent)
         try:

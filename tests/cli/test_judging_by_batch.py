@@ -55,6 +55,7 @@ def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider:
     assert "waiting" not in harness("show")[0]
 
 
+@pytest.mark.process
 def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
 ):
