@@ -176,11 +176,14 @@ class Pace:
     def pause(self, pause_s: float) -> None:
         """Let no call go for so long: another process was told to wait."""
         with self._lock:
-            self._next_at = max(self._next_at, anyio.current_time() + pause_s * self._rng.uniform(1.0, 1.1))
+            self._wait_out(anyio.current_time(), pause_s)
 
     def _put_off(self, now: float, pause_s: float) -> None:
-        self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))
+        self._wait_out(now, pause_s)
         self._on_pause(pause_s)
+
+    def _wait_out(self, now: float, pause_s: float) -> None:
+        self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))
 
 
 def room_left(headers: Mapping[str, str]) -> float | None:
