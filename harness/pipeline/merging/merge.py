@@ -58,12 +58,13 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
         raise UsageError("there is no run to merge: name one at least")
     target = None if to is None else _checked_target(to, runs_dir)
     refuse_unfit(folders)
-    info = _merged_info(folders, at, target)
+    infos = list(map(_info_of, folders))
+    info = _merged_info(infos, at, target)
     target = target or runs_dir / info.id
     info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
     filling = _Filling(folders, at, target.parent)
     make_merged_run(target, info, filling.fill)
-    notes = [*filling.notes, *_missing_shards(folders), *_attest(folders, target, surroundings)]
+    notes = [*filling.notes, *_missing_shards(infos), *_attest(folders, target, surroundings)]
     copied = filling.copied
     with RunReader(target) as reader:
         if not missing_of(reader).nothing:
@@ -126,8 +127,7 @@ def _checked_target(to: str, runs_dir: Path) -> Path:
     return target
 
 
-def _merged_info(folders: Sequence[Path], at: datetime, target: Path | None) -> RunInfo:
-    infos = list(map(_info_of, folders))
+def _merged_info(infos: Sequence[RunInfo], at: datetime, target: Path | None) -> RunInfo:
     first = infos[0]
     settings = {name: value for name, value in first.settings.items() if name != "shard"}
     if sizes := [size for info in infos if isinstance(size := info.settings.get("n"), int)]:
@@ -148,11 +148,11 @@ def _info_of(folder: Path) -> RunInfo:
         return reader.info
 
 
-def _missing_shards(folders: Sequence[Path]) -> list[str]:
+def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:
     """Return a note on the shards that are not among the runs, where the runs are shards of one number."""
-    words = [word for folder in folders if isinstance(word := _info_of(folder).settings.get("shard"), str)]
+    words = [word for info in infos if isinstance(word := info.settings.get("shard"), str)]
     shards = set(map(shard_in, words))
-    if len(words) < len(folders) or len({shard.of for shard in shards}) != 1:
+    if len(words) < len(infos) or len({shard.of for shard in shards}) != 1:
         return []
     of = next(iter(shards)).of
     missing = [f"{k}/{of}" for k in range(1, of + 1) if k not in {shard.number for shard in shards}]
