@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from harness.archive import RankingFile, RankingHead, RunReader
-from harness.core.rankings import GroupRanking
-from harness.report.summary.figures import JudgeFigures
+from harness.report.summary.figures import JudgeFigures, paid_figures
 
 
 def earlier_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures:
@@ -12,7 +11,7 @@ def earlier_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures:
     paid = JudgeFigures()
     for earlier in _rounds_before(reader, ranking.head):
         for group in earlier.groups:
-            paid += _paid(group)
+            paid += paid_figures(group)
     return paid
 
 
@@ -28,15 +27,3 @@ def _rounds_before(reader: RunReader, head: RankingHead) -> Iterator[RankingFile
         if earlier is None or earlier.finished:
             return
         yield earlier
-
-
-def _paid(group: GroupRanking) -> JudgeFigures:
-    usage = group.judge_usage
-    return JudgeFigures(
-        bought=group.judged,
-        calls=usage.requests,
-        cached=usage.cached or 0,
-        input=usage.input or 0,
-        tokens=usage.tokens,
-        usd=group.judge_usd,
-    )

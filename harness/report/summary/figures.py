@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
@@ -77,19 +77,27 @@ def judge_figures(ranking: GroupRanking, verdicts: ScoresLookup) -> JudgeFigures
     matches = [m for m in ranking.matches if not m.repeated]
     judged = (verdicts(key) for key in verdict_keys(matches))
     decided = [v for v in judged if v and v.winner != "tie" and v.first != v.second]
-    return JudgeFigures(
+    return replace(
+        paid_figures(ranking),
         matches=len(matches),
         both_orders=sum(_both_orders(m) for m in matches),
         flips=sum(m.flipped for m in matches),
         decided=len(decided),
         first_wins=sum(v.winner == "A" for v in decided),
         failed=len(ranking.failed_verdicts),
-        bought=ranking.judged,
         reused=ranking.reused,
-        calls=ranking.judge_usage.requests,
-        cached=ranking.judge_usage.cached or 0,
-        input=ranking.judge_usage.input or 0,
-        tokens=ranking.judge_usage.tokens,
+    )
+
+
+def paid_figures(ranking: GroupRanking) -> JudgeFigures:
+    """Return of one group's ranking what was bought for it, and at what price."""
+    usage = ranking.judge_usage
+    return JudgeFigures(
+        bought=ranking.judged,
+        calls=usage.requests,
+        cached=usage.cached or 0,
+        input=usage.input or 0,
+        tokens=usage.tokens,
         usd=ranking.judge_usd,
     )
 
