@@ -38,6 +38,7 @@ def harness(
     return run
 
 
+@pytest.mark.process
 def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider: BatchEndpoint, harness: Command):
     harness(f"{RUN} --topology cyclic")
     (batch,) = provider.batches
