@@ -62,6 +62,7 @@ class BatchEndpoint(FakeEndpoint):
         self.fate: Fate = whole
         self.at_once = False
         self.on_create: Callable[[FakeBatch], None] = lambda _: None
+        self.on_upload: Callable[[str], None] = lambda _: None
         self.lists = True
         self._numbers = count(1)
         super().__init__(agent, judge)
@@ -110,6 +111,7 @@ class BatchEndpoint(FakeEndpoint):
             (content,) = [part.get_payload(decode=True) for part in message.walk() if part.get_filename()]
             name = f"file-{next(self._numbers)}"
             self.files[name] = bytes(content)  # pyright: ignore[reportArgumentType]
+            self.on_upload(name)
             return {
                 "id": name,
                 "object": "file",
