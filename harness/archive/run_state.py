@@ -24,7 +24,7 @@ _LOCKS = Path("/proc/locks")
 
 def state_of(reader: RunReader, ranking: RankingFile | None) -> RunState:
     """Return what became of a run; `ranking` is its newest. Raises ArchiveDamaged."""
-    if _interrupted(reader, ranking):
+    if _interrupted(reader, _gone_on_with(reader, ranking)):
         if _is_locked(reader.folder / LOCK):
             return "under way"
         return "waiting" if _rolled_out(reader) and with_provider(reader.folder) else "interrupted"
@@ -43,6 +43,13 @@ def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunSta
     if newest.incomplete:
         return "failed" if newest.incomplete == len(newest.queries) else "partly failed"
     return "done"
+
+
+def _gone_on_with(reader: RunReader, ranking: RankingFile | None) -> RankingFile | None:
+    """Return the ranking that `resume` goes by: a free one that lacks verdicts does not count."""
+    if ranking and ranking.head.free and ranking.incomplete:
+        return reader.newest_ranking(free=False) or ranking
+    return ranking
 
 
 def _interrupted(reader: RunReader, ranking: RankingFile | None) -> bool:

@@ -137,16 +137,16 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
 def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.report import ranking_line, rankings_table
+    from harness.report import ranking_line, rankings_table, rounds_lines
 
-    lines = [ranking_line(ranking, len(reader.index.queries)) for ranking in reader.rankings()]
+    lines = [ranking_line(reader, ranking) for ranking in reader.rankings()]
     if as_json:
         print_json([line.as_json() for line in lines])
         return
     if not lines:
         reader.ranking()  # says how to make one
     console = stdout()
-    for line in rankings_table(lines, console.width):
+    for line in (*rankings_table(lines, console.width), *rounds_lines(lines)):
         console.print(line)
 
 

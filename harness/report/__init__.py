@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from harness.report.terminal.overview import overview, parts_line
     from harness.report.terminal.pair_table import pair_table_lines
     from harness.report.terminal.queries import SORT_KEYS, QueryTable
-    from harness.report.terminal.rankings import change_lines, rankings_table
+    from harness.report.terminal.rankings import change_lines, rankings_table, rounds_lines
     from harness.report.terminal.rollout import path_lines
     from harness.report.terminal.runs import (
         ComparisonRow,
@@ -96,7 +96,7 @@ else:
             "terminal.overview": "overview parts_line",
             "terminal.pair_table": "pair_table_lines",
             "terminal.queries": "QueryTable SORT_KEYS",
-            "terminal.rankings": "change_lines rankings_table",
+            "terminal.rankings": "change_lines rankings_table rounds_lines",
             "terminal.rollout": "path_lines",
             "terminal.runs": "ComparisonRow RunLine comparison_row run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines table_or_list",
@@ -174,6 +174,7 @@ __all__ = [
     "rankings_table",
     "refusal_markdown",
     "round_robin_of",
+    "rounds_lines",
     "run_json",
     "run_line",
     "runs_table",

@@ -8,6 +8,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.ranking import RankAgreement, Share, Tally
 from harness.report.judge_quality import JudgeQuality
+from harness.report.summary.batch_rounds import rounds_json
 from harness.report.summary.figure_record import figure_record
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.flags import RolloutFlag, rollout_flags
@@ -32,7 +33,7 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "rubric": ranking.head.rubric,
         "failed_verdicts": dict(open_reasons(reader.verdicts(), ranking.groups)),
         "groups": [_group(group, ranked, reader.verdict) for group, ranked in ranked_groups(reader, ranking)],
-    }
+    } | rounds_json(reader, ranking)
 
 
 def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Any]:

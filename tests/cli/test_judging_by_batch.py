@@ -49,6 +49,8 @@ def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider:
     assert "`harness resume RUN` collects the replies" in shown
     assert "a batch has the judge's questions" in shown
     assert "not bought" not in shown
+    harness("rescore --free")
+    assert json.loads(harness("ls --json")[0])[0]["state"] == "waiting"
     provider.finish()
     harness("resume")
     (listed,) = json.loads(harness("ls --json")[0])
@@ -68,5 +70,17 @@ def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     assert f"; {bought} verdicts;" in progress
     assert f"judge in all rounds of batches: {bought} calls," in printed
     assert f"judge in all rounds of batches: {bought} calls," in harness("show")[0]
+    (page,) = Path("runs").glob("*/report.html")
+    assert (
+        f'<dt>All rounds of batches</dt><dd><bdi>unknown</bdi> <span class="note"><bdi>{bought} calls'
+        in page.read_text()
+    )
+    rankings = json.loads(harness("show --rankings --json")[0])
+    whole, last = json.loads(harness("show --json")[0])["all_rounds"], rankings[-1]
+    assert sum(ranking["calls"] for ranking in rankings) == bought > last["calls"]
+    assert last["all_rounds"] == whole
+    assert (whole["calls"], whole["judged"], whole["tokens"]) == (bought, bought, 1200 * bought)
+    assert f"{last['ranking']}, all rounds of batches: {bought} calls, cost unknown" in harness("show --rankings")[0]
     harness("rescore --free")
+    assert "all_rounds" not in json.loads(harness("show --json")[0])
     assert "judge in this ranking: 0 calls" in harness("show")[0]

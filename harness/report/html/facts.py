@@ -67,8 +67,8 @@ def _design_fact(topology: str, estimator: str, order: str) -> Fact:
     return Fact("Tournament", f"{topology}, ranked by {estimator}", note)
 
 
-def summary_facts(summary: RankingSummary) -> list[Fact]:
-    """Return the figures of many queries together."""
+def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
+    """Return the figures of many queries together; `earlier` is what rounds of batches before this ranking paid."""
     queries, signals = len(summary.lines), summary.signals
     above, samples = summary.above_anchor
     ranked = f"{queries - summary.incomplete} ranked in full, {summary.incomplete} incomplete"
@@ -77,7 +77,7 @@ def summary_facts(summary: RankingSummary) -> list[Fact]:
         Fact("With signal", percent(signals["ok"], queries), f"{signals['weak']} weak, {signals['none']} without"),
         Fact("Samples above the anchor", percent(above, samples), f"{above} of {samples} ranked samples"),
         *_agent_facts(summary.agents),
-        *_judge_facts(summary.judge),
+        *_judge_facts(summary.judge, earlier),
         _wall_time(summary.spans),
     ]
 
@@ -116,14 +116,19 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
     ]
 
 
-def _judge_facts(judge: JudgeFigures) -> list[Fact]:
+def _judge_facts(judge: JudgeFigures, earlier: JudgeFigures) -> list[Fact]:
     failed = f", {count(judge.failed)} failed" if judge.failed else ""
     sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
     return [
         Fact("Verdicts", count(judge.bought + judge.reused), sources),
         Fact("Judging cost", dollars(judge.usd), f"{count(judge.calls)} calls for this ranking"),
+        *_rounds_facts(judge + earlier if earlier.calls else None),
         *_order_facts(judge),
     ]
+
+
+def _rounds_facts(paid: JudgeFigures | None) -> list[Fact]:
+    return [Fact("All rounds of batches", dollars(paid.usd), f"{count(paid.calls)} calls")] if paid else []
 
 
 def _order_facts(judge: JudgeFigures) -> list[Fact]:

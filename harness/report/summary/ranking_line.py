@@ -1,11 +1,13 @@
 """A ranking in a list of the rankings of a run."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead
+from harness.archive import RankingFile, RankingHead, RunReader
 from harness.core.sums import sum_if_known
+from harness.report.summary.batch_rounds import rounds_json
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class RankingLine:
     """Verdicts bought in it."""
     reused: int
     judge_usd: float | None
+    all_rounds: Mapping[str, Any] | None = None
+    """What it and the rounds of batches before it took together; None where no such round paid."""
 
     @property
     def begun(self) -> bool:
@@ -40,11 +44,12 @@ class RankingLine:
 
     def as_json(self) -> dict[str, Any]:
         """Return what `show --rankings --json` prints of it."""
-        return asdict(self) | {"created_at": self.created_at.isoformat()}
+        line = asdict(self) | {"created_at": self.created_at.isoformat()}
+        return {name: value for name, value in line.items() if name != "all_rounds" or value is not None}
 
 
-def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
-    """Return the line of a ranking of a run with so many queries. Its groups are read, one at a time."""
+def ranking_line(reader: RunReader, ranking: RankingFile) -> RankingLine:
+    """Return the line of a ranking of a run. Its groups are read, one at a time."""
     head = ranking.head
     calls = judged = reused = 0
     usd: float | None = 0.0
@@ -63,11 +68,12 @@ def ranking_line(ranking: RankingFile, queries: int) -> RankingLine:
         finished=ranking.finished,
         complete=len(ranking.groups) - ranking.incomplete,
         provisional=len(ranking.provisional),
-        queries=queries,
+        queries=len(reader.index.queries),
         calls=calls,
         judged=judged,
         reused=reused,
         judge_usd=usd,
+        **rounds_json(reader, ranking),
     )
 
 

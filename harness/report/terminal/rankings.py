@@ -1,6 +1,6 @@
 """The rankings of a run: a row for each, and what the newest changed against the one before."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -9,7 +9,7 @@ from harness.report.summary.ranking_change import RankingChange
 from harness.report.summary.ranking_line import RankingLine
 from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import counted, dollars, enumeration
+from harness.report.text import counted, dollars, enumeration, money
 
 _COLUMNS = (
     Column("ranking", 1, wish=40),
@@ -43,6 +43,16 @@ def _row(line: RankingLine) -> TableRow:
             *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
     )
+
+
+def rounds_lines(rankings: Sequence[RankingLine]) -> Iterator[Text]:
+    """Yield what all rounds of a judging by batch took, of each that has come to its end, and of the newest."""
+    for line in rankings:
+        if line.all_rounds and (line.finished or line is rankings[-1]):
+            calls, usd = line.all_rounds["calls"], line.all_rounds["usd"]
+            yield visible_text(
+                f"{visible_name(line.ranking)}, all rounds of batches: {counted(calls, 'call')}, {money(usd)}"
+            )
 
 
 def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]:

@@ -7,6 +7,7 @@ from harness.archive import RankingFile, RunReader
 from harness.report.html.facts import run_facts, summary_facts
 from harness.report.html.index.rows import index_filters, index_rows
 from harness.report.judge_quality import judge_qualities
+from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.ranking import RankingSummary, is_offline
 
 
@@ -21,7 +22,7 @@ def render_index(reader: RunReader, ranking: RankingFile, summary: RankingSummar
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
         about=run_facts(reader, ranking, summary),
-        figures=summary_facts(summary),
+        figures=summary_facts(summary, earlier_rounds(reader, ranking)),
         filters=filters,
         rows=index_rows(summary.lines, filters),
         rollouts=summary.agents.runs,

@@ -9,6 +9,7 @@ from harness.report.html.index.pages import pages_folder, write_query_pages
 from harness.report.html.index.render import render_index
 from harness.report.html.query.section import QuerySection, SectionMaker
 from harness.report.judge_quality import judge_qualities
+from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize
 
 _INDEX_ABOVE = 3
@@ -59,7 +60,7 @@ def render_page(
         about=run_facts(reader, ranking, summary),
         groups=_sections(reader, ranking),
         queries=summary.lines,
-        figures=summary_facts(summary),
+        figures=summary_facts(summary, earlier_rounds(reader, ranking)),
         rollouts=summary.agents.runs,
         judges=judge_qualities(reader, ranking, summary),
     )
