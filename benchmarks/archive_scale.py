@@ -66,10 +66,11 @@ async def generate(
     groups: int,
     with_calls: Callable[[Rollout, RunStore], Rollout] | None = None,
     short: Collection[str] = (),
+    first: int = 0,
 ) -> Path:
     """Write the run: verdicts by the embedded judge, no fsync, no ranking; `with_calls` may add calls to a rollout.
 
-    `short` queries have a rollout less.
+    `short` queries have a rollout less. The queries are numbered from `first`.
     """
     settings = as_written(Settings(judge_budget=0))
     info = RunInfo(
@@ -93,7 +94,7 @@ async def generate(
             keep=lambda _: "0" * 64,
         )
         jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])
-        for g in range(groups):
+        for g in range(first, first + groups):
             query = Query(id=f"q{g}", text=f"What of {g}?")
             rollouts = tuple(
                 rollout(info.id, query.id, i, random.Random(f"{g}/{i}")) for i in range(N - (query.id in short))
