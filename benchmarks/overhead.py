@@ -12,25 +12,25 @@ of a side's time and is due about once a side, so that it would fall on one side
 
 import gc
 import multiprocessing
+import ssl
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import anyio
+import openai
 from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
 from looking_agent import AGENT
-from pydantic import SecretStr
 
 from harness.api import rollout
 from harness.archive import RunInfo, RunStore
 from harness.core.clock import now
-from harness.endpoints import Endpoint
-from harness.endpoints.client import openai_client
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -53,10 +53,21 @@ def serve(pipe: Any) -> None:
         pipe.recv()
 
 
+def bare_client(base_url: str) -> openai.AsyncOpenAI:
+    """Return openai's own client; the certificates are read once a process."""
+    http_client = openai.DefaultAsyncHttpxClient(verify=_certificates())
+    return openai.AsyncOpenAI(base_url=base_url, api_key="none", http_client=http_client)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
 async def bare(base_url: str) -> None:
     """Run the agent as often, with nothing around it."""
     limiter = anyio.CapacityLimiter(CONCURRENCY)
-    async with openai_client(Endpoint(base_url=base_url, api="chat", key=SecretStr("none"))) as client:
+    async with bare_client(base_url) as client:
         provider = OpenAIProvider(openai_client=client, use_responses=False)
         config = RunConfig(
             model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)

@@ -10,6 +10,7 @@ import openai
 
 from harness.core.turns import my_turn
 from harness.endpoints.address import Endpoint
+from harness.endpoints.plain_client import PlainClient
 from harness.endpoints.redirects import only_to_origin_of
 from harness.endpoints.reply_tokens import ReplyTokens
 
@@ -38,7 +39,7 @@ def openai_client(
         "request": [only_to_origin_of(endpoint.url)],
         "response": [_in_turn, on_response] if on_response else [_in_turn],
     }
-    return openai.AsyncOpenAI(
+    return PlainClient(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,

@@ -1,0 +1,115 @@
+"""What a further rollout costs the command `harness run` in CPU, against a bare `Runner.run` loop, over HTTP.
+
+    python benchmarks/marginal_cpu.py [PAIRS]
+
+Each side is a process of its own: the command with `--topology none`, and a loop around the SDK with tracing off that
+runs the same agent (three tool turns, then an answer) on the same queries, as many at a time. Each is run on 8 queries
+and on 40, eight rollouts a query, and the difference is divided by the 256 further rollouts: start-up falls out, and
+capture, records, index, progress and page stay in. The sides take turns (bare, command, command, bare), and the ratio
+is taken pair by pair. CPU is the process's own, user and system; the server is another process.
+"""
+
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
+from looking_agent import AGENT
+from overhead import TURNS, bare_client, serve
+
+from harness.core.clock import now
+
+HERE = Path(__file__).parent
+FEW, MANY = 8, 40
+N = 8
+CONCURRENCY = 16
+
+
+async def bare(base_url: str, queries: list[str]) -> None:
+    """Run the agent N times on each query, with nothing around it."""
+    limiter = anyio.CapacityLimiter(CONCURRENCY)
+    async with bare_client(base_url) as client:
+        provider = OpenAIProvider(openai_client=client, use_responses=False)
+        config = RunConfig(
+            model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)
+        )
+
+        async def one(query: str) -> None:
+            async with limiter:
+                await Runner.run(AGENT, query, run_config=config)
+
+        async with anyio.create_task_group() as tasks:
+            for query in queries:
+                for _ in range(N):
+                    tasks.start_soon(one, query)
+
+
+def command(base_url: str, queries: Path, folder: Path) -> list[str]:
+    """Return the command that is measured."""
+    agent, runs = f"{HERE / 'looking_agent.py'}:AGENT", str(folder / "runs")
+    flags = {"n": N, "concurrency": CONCURRENCY, "base-url": base_url, "api": "chat", "queries": queries}
+    options = [f"--{name}={value}" if len(name) > 1 else f"-{name}{value}" for name, value in flags.items()]
+    started = [sys.executable, "-m", "harness", "run", "--agent", agent, "--topology", "none", "--runs-dir", runs]
+    return [*started, *options]
+
+
+def cpu(arguments: list[str]) -> float:
+    """Return the CPU seconds, user and system, that a process takes."""
+    environ = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(HERE.parent)}
+    before = os.times()
+    subprocess.run(arguments, env=environ, capture_output=True, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def marginal_ms(side: str, base_url: str, folder: Path) -> float:
+    """Return the CPU milliseconds of a further rollout."""
+    seconds = list[float]()
+    for count in (FEW, MANY):
+        queries = folder / f"{count}.jsonl"
+        queries.write_text("".join(json.dumps({"query": f"Why {k}?"}) + "\n" for k in range(count)))
+        bare_loop = [sys.executable, __file__, "--bare", base_url, str(queries)]
+        seconds.append(cpu(bare_loop if side == "bare" else command(base_url, queries, folder)))
+    return 1000 * (seconds[1] - seconds[0]) / ((MANY - FEW) * N)
+
+
+def main() -> None:
+    """Print the ratio."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    base_url = ours.recv()
+    print(
+        f"{pairs} interleaved pairs, each side twice; {FEW} against {MANY} queries x {N}, {TURNS} tool turns each, "
+        f"started {now():%Y-%m-%d}"
+    )
+    costs = dict[str, list[float]](bare=[], command=[])
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(pairs):
+            of_pair = dict[str, float](bare=0.0, command=0.0)
+            for side in ("bare", "command", "command", "bare"):
+                of_pair[side] += marginal_ms(side, base_url, Path(folder)) / 2
+            for side, ms in of_pair.items():
+                costs[side].append(ms)
+            print(f"  command {of_pair['command']:.1f} ms a rollout, bare {of_pair['bare']:.1f} ms", flush=True)
+    ours.send("done")
+    server.join()
+    ratios = sorted(a / b for a, b in zip(costs["command"], costs["bare"], strict=True))
+    ms = {side: statistics.median(values) for side, values in costs.items()}
+    print(f"CPU of a further rollout: command {ms['command']:.1f} ms, bare {ms['bare']:.1f} ms")
+    print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--bare"]:
+        lines = Path(sys.argv[3]).read_text().splitlines()
+        anyio.run(bare, sys.argv[2], [json.loads(line)["query"] for line in lines])
+    else:
+        main()
