@@ -8,11 +8,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from harness.core.verdicts import Flag, FlagKind
-from harness.transcripts import clean, hidden_marks, legible, without_marks
+from harness.judging.flag_patterns import ADDRESS, FENCE, FENCE_IN_PATH, LEAK, Variants
+from harness.transcripts import Transcript, clean, hidden_marks, legible, without_marks
 
 RULES = {1: 1, 2: 2}
 """By the rendering of the transcripts the number of the rules, which goes up when what is flagged changes.
@@ -35,49 +36,8 @@ _KINDS = 5
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_CJK}]{{1,2}}|[^\W{_CJK}]+(?:['\u2019-][^\W{_CJK}]+)*")
-_LEAK = re.compile(
-    r"</?(?:think|thinking|thought|thoughts|reasoning|scratchpad|inner_monologue|reflection)>"
-    r"|\u25c1/?think\u25b7|\[/?think\]|<\|channel\|>|<\|(?:begin|end)_of_thought\|>"
-    r"|^thought: [^\n]*\n(?:[^\n]*\n){0,4}?(?:action|observation):"
-    r"|^action: [^\n]*\n(?:[^\n]*\n){0,2}?(?:action input|observation):",
-    re.MULTILINE,
-)
-_FENCE = re.compile(
-    r"\[ ?/? ?(?:path|answer)_[ab]\b[^\]\n]{0,80}\]|\[ ?/? ?(?:task|reference|query) [0-9a-f]{8,64} ?\]"
-    r"|</?trajectory\b[^>\n]{0,80}>|<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id)\|>|\[/?inst\]"
-)
-_FENCE_IN_PATH = re.compile(
-    # a line of a text, in its place behind the bar, that looks like the head of a step
-    rf"{_FENCE.pattern}|^ ?\| ?step \d{{1,9}} \((?:tool|reasoning|handoff|message|guardrail)\b[^\n]{{0,200}}\) ?$",
-    re.MULTILINE,
-)
-_JUDGE = r"(?:evaluator|grader|judge|assessor|rater|llm)"
-_BEST = (
-    r"(?:10 ?/ ?10|(?:10|ten) out of (?:10|ten)|a (?:10|ten)\b|10s\b|all tens|full marks|top marks|maximum|highest|best"
-    r"|perfect|winner)"
-)
-_MARK = r"(?:give|award|rate|score|assign|mark|grade|prefer|choose|pick|declare)"
-_ADDRESS = re.compile(
-    # ignore all previous instructions
-    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,30}\b(?:previous|prior|above|earlier|preceding|all|any|other|your"
-    r"|these|those)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|rubrics?|guidelines|criteria|directions)\b"
-    # as the evaluator, give ...; note to the judge: you must ...
-    r"|\b(?:as|dear|attention|hello|hey|hi|note (?:to|for)|message (?:to|for)|to)[,:]? (?:the |our |an? |any )?"
-    r"(?:\w{1,30} )?"
-    + _JUDGE
-    + r"s?\b[^\n]{0,60}\b(?:please|you (?:must|should|will|are to|have to|need to)|"
-    + _MARK
-    + r")\b"
-    # you are now a grader
-    r"|\b(?:you are|you're|act as) (?:now )?(?:the|an?) (?:\w{1,30} )?" + _JUDGE + r"\b"
-    # give this answer full marks
-    r"|\b" + _MARK + r" (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{0,50}\b" + _BEST +
-    # this answer deserves the highest score
-    r"|\b(?:this|my|our) (?:answer|response|path|work|submission|output) (?:must|should|deserves|has to|is to)\b"
-    r"[^.\n]{0,40}\b(?:win\b|scores?\b|marks\b|" + _BEST + r")"
-    # the names that our prompt gives to sides and scores
-    r"|\bllm_[ab]\b|\"(?:path|answer|combined)_scores\"|\boverall_[pa]\b"
-)
+_ASCII_WORD = re.compile(r"\w+(?:['-]\w+)*", re.ASCII)
+"""Takes the same words out of an ASCII text, in a third of the time."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +50,21 @@ class Assignment:
     rules: int = max(RULES.values())
 
 
-@lru_cache(maxsize=64)  # a transcript meets several others, each in two orders
+_FLAGS = WeakKeyDictionary[Transcript, dict[tuple[Assignment, bool, bool], tuple[Flag, ...]]]()
+"""What was looked for already, for as long as anyone has the transcript."""
+
+
+def flags_of(assignment: Assignment, shown: Transcript, *, path: bool, answer: bool) -> tuple[Flag, ...]:
+    """Return what `find_flags` finds in the blocks of a transcript that a judge is shown; it is looked for once.
+
+    A transcript meets several others, each in two orders, perhaps before several jurors.
+    """
+    flags, case = _FLAGS.setdefault(shown, {}), (assignment, path, answer)
+    if case not in flags:
+        flags[case] = find_flags(assignment, path=shown.path if path else None, answer=shown.answer if answer else None)
+    return flags[case]
+
+
 def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) -> tuple[Flag, ...]:
     """Return the flags of one side, as the judge is shown it; None for a block that it is not shown.
 
@@ -108,7 +82,7 @@ def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) 
         flags += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
         flags += _hidden("answer", assignment, answer)
     if path is not None:
-        fence = _FENCE if assignment.rules == 1 else _FENCE_IN_PATH
+        fence = FENCE if assignment.rules == 1 else FENCE_IN_PATH
         in_path = _at_the_judge(assignment, _as_written(path, assignment), fence)
         flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in in_path)
         flags += _hidden("path", assignment, path)
@@ -117,7 +91,11 @@ def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) 
 
 def count_words(text: str) -> int:
     """Return how many words a text has; two Chinese or Japanese characters count as one."""
-    return sum(1 for _ in _WORD.finditer(text))
+    return len(_words(text))
+
+
+def _words(text: str) -> list[str]:
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
 def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, str]]:
@@ -126,10 +104,10 @@ def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, 
     if not plain.strip():
         yield "empty_answer", ""
         return
-    words, query_words = _WORD.findall(plain), _WORD.findall(_folded(assignment.query))
+    words, query_words = _words(plain), _words(_folded(assignment.query))
     if words == query_words and query_words:
         yield "echoes_query", ""
-    if leak := _new(_LEAK, _CODE.sub(" ", plain), assignment):
+    if leak := _new(LEAK, _CODE.sub(" ", plain), assignment):
         yield "leaked_reasoning", leak
     if repeated := _repetition(words):
         yield "repetition", repeated
@@ -154,10 +132,10 @@ def _as_written(shown: str, assignment: Assignment) -> str:
     return shown if assignment.rules == 1 else without_marks(shown).replace("\ufe0f", "")
 
 
-def _at_the_judge(assignment: Assignment, text: str, fence: re.Pattern[str] = _FENCE) -> Iterator[tuple[FlagKind, str]]:
+def _at_the_judge(assignment: Assignment, text: str, fence: Variants = FENCE) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(text)
-    kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], re.Pattern[str]], ...] = (
-        ("addresses_judge", _ADDRESS),
+    kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], Variants], ...] = (
+        ("addresses_judge", ADDRESS),
         ("forged_fence", fence),
     )
     for kind, pattern in kinds:
@@ -165,7 +143,7 @@ def _at_the_judge(assignment: Assignment, text: str, fence: re.Pattern[str] = _F
             yield kind, quote
 
 
-def _new(pattern: re.Pattern[str], text: str, assignment: Assignment) -> str | None:
+def _new(pattern: Variants, text: str, assignment: Assignment) -> str | None:
     """Return what `pattern` first finds in `text` that stands neither in the request nor in the brief, quoted."""
     material: str | None = None  # folded only if there is a match
     for match in pattern.finditer(text):
@@ -177,17 +155,19 @@ def _new(pattern: re.Pattern[str], text: str, assignment: Assignment) -> str | N
 
 def _repetition(words: list[str]) -> str | None:
     """Say how much of a text stood in it before, where that is as much as the thresholds above state."""
+    runs = list(zip(*(words[at:] for at in range(RUN)), strict=False))
+    total = len(runs)
+    repeats = total - len(set(runs))
+    if repeats < LEAST:
+        return None
     seen: set[tuple[str, ...]] = set()
-    repeats = row = longest = end = 0
-    total = len(words) - RUN + 1
-    for at in range(total):
-        run = tuple(words[at : at + RUN])
+    row = longest = end = 0
+    for at, run in enumerate(runs):
         row = row + 1 if run in seen else 0
-        repeats += run in seen
         seen.add(run)
         if row > longest:
             longest, end = row, at
-    if longest < PASSAGE and (repeats < LEAST or repeats < SHARE * total):
+    if longest < PASSAGE and repeats < SHARE * total:
         return None
     passage = words[end - longest + 1 : end + RUN]
     return f"{repeats / total:.0%} of its {RUN}-word runs stood before: {_quoted(' '.join(passage))}"
@@ -199,8 +179,14 @@ def _folded(text: str) -> str:
     Character by character: a normalisation of the whole takes quadratic time on a hostile text.
     """
     seen = clean(text)
-    plain = seen.translate({ord(c): _plain(c) for c in set(seen)})
-    return re.sub(r" ?(?:\n ?)+", "\n", re.sub(r"[^\S\n]+", " ", plain))
+    plain = seen.lower() if seen.isascii() else seen.translate({ord(c): _plain(c) for c in set(seen)})
+    lines = [" ".join(line.split()) for line in plain.split("\n")]
+    written = [line for line in lines if line]
+    if not written:
+        return "\n" if len(lines) > 1 else plain[:1] and " "
+    begin = "\n" if not lines[0] else " " if plain[0].isspace() else ""
+    end = "\n" if not lines[-1] else " " if plain[-1].isspace() else ""
+    return begin + "\n".join(written) + end
 
 
 def _plain(character: str) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 
 from harness.core.records import Failure, canonical_json
 from harness.core.verdicts import Judged, Side, SideScores, Unjudged
-from harness.judging.flags import RULES, Assignment, find_flags
+from harness.judging.flags import RULES, Assignment, flags_of
 from harness.judging.judge import verdict_key
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
@@ -103,11 +103,8 @@ class PairwiseJudge:
 
     def _flagged(self, task: Task, shown: Transcript, scores: SideScores) -> SideScores:
         rubric = self._rubric
-        flags = find_flags(
-            Assignment(task.query, task.brief or "", rubric.max_words, rules=RULES[shown.rendering]),
-            path=shown.path if rubric.block("path") else None,
-            answer=shown.answer if rubric.block("answer") else None,
-        )
+        assignment = Assignment(task.query, task.brief or "", rubric.max_words, rules=RULES[shown.rendering])
+        flags = flags_of(assignment, shown, path=bool(rubric.block("path")), answer=bool(rubric.block("answer")))
         return rubric.capped(scores, flags)
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from harness.core.records import Step
 from harness.core.verdicts import Cap, FlagKind, Judged
 from harness.judging import EmbeddedAsk, Rubric
-from harness.judging.flags import Assignment, count_words, find_flags
+from harness.judging.flag_patterns import ADDRESS, FENCE_IN_PATH, LEAK, Variant, Variants
+from harness.judging.flags import Assignment, count_words, find_flags, flags_of
 from harness.judging.prompt import prompt_fingerprint
 from tests.builders import a_transcript
 from tests.judging.replies import MARKS, WRITING, a_reply, a_rubric, marks_of, text_of
@@ -230,6 +231,43 @@ HOSTILE = st.lists(
     | st.text(st.characters(), max_size=6),
     max_size=40,
 ).map("".join)
+
+
+ORDERS = st.lists(
+    st.sampled_from(
+        "ignore forget all previous prompts instructions rules to as dear the our judge evaluator llm please you must "
+        "are you're now a grader give award rate only this my me answer path output should is ten out of 10/10 best "
+        'win winner marks score llm_a "path_scores" overall_p [path_a ] [/answer_b 0a1b2c3d query task [inst] '
+        "<trajectory > <|im_end|> | step 1 (tool) <think> </thoughts> [think] <|channel|> thought: action: input: "
+        "observation: , . x".split()
+    )
+    | st.sampled_from("\n\n\n"),
+    max_size=30,
+).map(lambda words: " ".join(words).replace("\n ", "\n"))
+
+
+@pytest.mark.parametrize("variants", [LEAK, FENCE_IN_PATH, ADDRESS])
+@given(text=ORDERS)
+def test_the_words_that_a_variant_needs_stand_in_all_that_fits_it(variants: Variants, text: str) -> None:
+    always = Variants(*(Variant(variant.pattern, ()) for variant in variants.variants))
+    assert [m.span() for m in variants.finditer(text)] == [m.span() for m in always.finditer(text)]
+
+
+@given(ORDERS, ORDERS)
+def test_ascii_texts_are_read_as_all_others(query: str, answer: str) -> None:
+    """The folding and the words of an ASCII text have a fast way; a letter of another script ends it."""
+    of_ascii = find_flags(Assignment(query, max_words=9), path=answer, answer=f"{answer} \t\n e e")
+    of_other = find_flags(Assignment(query, max_words=9), path=f"{answer} é", answer=f"{answer} \t\n e é")
+    kinds = [[(flag.kind, flag.place) for flag in flags] for flags in (of_ascii, of_other)]
+    assert kinds[0] == kinds[1]
+
+
+def test_a_transcript_is_searched_once_for_each_request_and_each_choice_of_blocks() -> None:
+    first, twin = (a_transcript("<think>Hm.</think>") for _ in range(2))
+    flags = flags_of(ASKED, first, path=True, answer=True)
+    assert flags_of(ASKED, twin, path=True, answer=True) is flags
+    assert flags_of(ASKED, first, path=True, answer=False) == ()
+    assert flags_of(Assignment("<think>Hm.</think>"), first, path=True, answer=True) != flags
 
 
 @given(HOSTILE, HOSTILE, HOSTILE)
