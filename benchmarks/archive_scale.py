@@ -24,6 +24,7 @@ from harness.core.records import Effective, Group, Query, Rollout, Sampling, Ste
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.endpoints import Priced
 from harness.judging import (
+    Ask,
     CachedPairJudge,
     EmbeddedAsk,
     JudgeModel,
@@ -67,8 +68,9 @@ async def generate(
     with_calls: Callable[[Rollout, RunStore], Rollout] | None = None,
     short: Collection[str] = (),
     first: int = 0,
+    ask: Ask | None = None,
 ) -> Path:
-    """Write the run: verdicts by the embedded judge, no fsync, no ranking; `with_calls` may add calls to a rollout.
+    """Write the run: verdicts by `ask` (the embedded judge), no fsync, no ranking; `with_calls` may add calls.
 
     `short` queries have a rollout less. The queries are numbered from `first`.
     """
@@ -87,7 +89,7 @@ async def generate(
     with RunStore.create(folder, info) as store:
         os.fsync = lambda _: None  # type: ignore[assignment] - the generator's own; the commands timed below are real
         model = JudgeModel(
-            EmbeddedAsk(),
+            ask or EmbeddedAsk(),
             identity=f"{OFFLINE_JUDGE}@offline",
             clock=lambda: AT,
             pricing=Priced(OFFLINE_JUDGE, None, free=True),
