@@ -3,8 +3,9 @@
     python benchmarks/rescore_speed.py [PAIRS] [GROUPS]
 
 Generates a run of GROUPS (800) groups of 8 with `arena` verdicts, and one of a quarter of them; the judge's marks
-differ, as a model's do, so that all that a ranking holds is computed. Then runs the command on both, in turns, PAIRS (10) times, each in a process of its own, with a warm index and one earlier ranking: what the
-larger run takes more, user and system, is the marginal time of its further groups. Prints the median and the spread.
+differ, as a model's do, so that all that a ranking holds is computed. Then runs the command on both, in turns, PAIRS
+(10) times, each in a process of its own, with a warm index and one earlier ranking: what the larger run takes more,
+user and system, is the marginal time of its further groups. Prints the median and the spread.
 """
 
 import asyncio
@@ -70,7 +71,9 @@ def main() -> None:
     groups = int(sys.argv[2]) if len(sys.argv) > 2 else 800
     few = groups // 4
     with tempfile.TemporaryDirectory() as folder:
-        small, large = (asyncio.run(generate(Path(folder) / str(count), count, ask=MarkingAsk())) for count in (few, groups))
+        small, large = (
+            asyncio.run(generate(Path(folder) / str(count), count, ask=MarkingAsk())) for count in (few, groups)
+        )
         print(f"{pairs} interleaved pairs of {few:,} and {groups:,} groups of {N}", flush=True)
         both = [(cpu_seconds(small), cpu_seconds(large)) for _ in range(pairs + 2)][2:]  # the first two warm up
         rates = sorted((groups - few) / (whole - start) for start, whole in both)

@@ -14,6 +14,8 @@ from harness.core.errors import ArchiveDamaged
 from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 
 T = TypeVar("T")
+_RECENT = 4096
+"""So many verdicts' scores are kept in case that they are looked up again."""
 
 
 class FolderReader:
@@ -39,6 +41,8 @@ class FolderReader:
         self._index: Index | None = None
         self._from_cache = False
         self._files = RecordFiles()
+        self._scores: dict[str, PairScores] = {}
+        """What was read last."""
 
     def close(self) -> None:
         """Close the files and the index; further reading opens them again."""
@@ -62,7 +66,13 @@ class FolderReader:
 
     def pair_scores(self, key: str) -> PairScores | None:
         """Return what rankings take of the verdict on a pair bought under `key`, or None."""
-        return self._ask(lambda index: self._scores_at(index, key))
+        if scores := self._scores.get(key):  # a group is ranked, and then summed up
+            return scores
+        if scores := self._ask(lambda index: self._scores_at(index, key)):
+            if len(self._scores) == _RECENT:
+                self._scores.clear()
+            self._scores[key] = scores
+        return scores
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""

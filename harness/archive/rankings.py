@@ -7,7 +7,15 @@ from pathlib import Path
 
 from harness.archive.lines import line_number
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
-from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankingHead
+from harness.archive.typed_records import (
+    FOOTER,
+    RANKED_GROUP,
+    RANKED_PLACES,
+    RANKED_QUERY,
+    RANKING_HEAD,
+    RankedPlaces,
+    RankingHead,
+)
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
@@ -46,6 +54,17 @@ class RankingFile:
         """Return the number, from 1, of the line that holds the ranking of a query's group; None without a file."""
         groups = self.groups
         return line_number(*groups.places[self._places[query]]) if isinstance(groups, ResultsOnDisk) else None
+
+    @cached_property
+    def places(self) -> Sequence[GroupRanking | RankedPlaces]:
+        """The places of the rollouts in `groups`; of groups on disk nothing else is read."""
+        groups = self.groups
+        return (groups.read_as(RANKED_PLACES) if isinstance(groups, ResultsOnDisk) else None) or groups
+
+    def places_of(self, query: str) -> GroupRanking | RankedPlaces | None:
+        """Return the places in the group of a query, or None."""
+        at = self._places.get(query)
+        return None if at is None else self.places[at]
 
     def passed_through(self, change: _Change) -> "RankingFile":
         """Return the same ranking with each group changed; one on disk is changed when it is read."""

@@ -25,6 +25,7 @@ class _Mark(Protocol):
 
 
 T = TypeVar("T")
+Lean = TypeVar("Lean")
 Head = TypeVar("Head")
 DatedHead = TypeVar("DatedHead", bound=_Dated)
 Mark = TypeVar("Mark", bound=_Mark)
@@ -44,6 +45,10 @@ class ResultsOnDisk(Sequence[T]):
         self.places, self.queries, self._record_type, self._through = places, queries, record_type, through
         self._files = RecordFiles()
         weakref.finalize(self, self._files.close)
+
+    def read_as(self, record_type: RecordType[Lean]) -> "ResultsOnDisk[Lean] | None":
+        """Return what another type reads of the same lines; None where results are changed when they are read."""
+        return None if self._through else ResultsOnDisk(self.places, self.queries, record_type)
 
     def passed_through(self, change: Callable[[T], T]) -> "ResultsOnDisk[T]":
         """Return the same results, each changed when it is read."""

@@ -116,6 +116,20 @@ class RankedQuery(Record):
         return self.status == "incomplete"
 
 
+class RankedPlace(Record):
+    """A rollout's place in a line of a ranking."""
+
+    index: int
+    rank: float | None = None
+
+
+class RankedPlaces(Record):
+    """The places in a group that a line of a ranking holds, read without the matches behind them."""
+
+    query: str
+    rollouts: tuple[RankedPlace, ...] = ()
+
+
 @dataclass(frozen=True)
 class RecordType(Generic[T]):
     """A kind of line: its name there, what makes a record of its members, and what the types alone cannot say."""
@@ -160,6 +174,7 @@ PAIR_SCORES = RecordType(
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
 RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.head_faults)
 RANKED_GROUP = RecordType("group", GroupRanking.model_validate, from_json=GroupRanking.model_validate_json)
+RANKED_PLACES = RecordType("group", RankedPlaces.model_validate, from_json=RankedPlaces.model_validate_json)
 RANKED_QUERY = RecordType("group", RankedQuery.model_validate)
 FOOTER = RecordType("footer", Footer.model_validate)
 BLOB = RecordType("blob", BlobText.model_validate)

@@ -62,20 +62,22 @@ class OpenRanking:
             pending = [index for index in range(self.settings.n) if index not in there]
             early.hear(taking_part(group, self.settings), pending)
 
-    async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> None:
-        """Rank a group and write that down."""
+    async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
+        """Rank a group, write that down, and return what was written."""
         most = self.calls.begin(taking_part(group, self.settings))
         try:
             if early:
                 early.raise_error()
             ranking = await rank_part(self.ranker, group, self.settings, early)
             self.calls.end(most, ranking)
-            self.writer.add(ranking.model_copy(update={"basis": group.basis}))
+            ranking = ranking.model_copy(update={"basis": group.basis})
+            self.writer.add(ranking)
         except* (Refused, JudgeFailed) as errors:
             if not self.judge_may_fail:
                 raise
             self.calls.end(most)
-            self._add_unranked(group, str(first_error(errors)), early)
+            ranking = self._add_unranked(group, str(first_error(errors)), early)
+        return ranking
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
@@ -98,10 +100,12 @@ class OpenRanking:
         self.calls.leave(len(early.ledger.bought) if early else 0)
         self._add_unranked(group, why, early)
 
-    def _add_unranked(self, group: Group, why: str, early: EarlyVerdicts | None) -> None:
+    def _add_unranked(self, group: Group, why: str, early: EarlyVerdicts | None) -> GroupRanking:
         ledger = early.ledger if early else PairLedger()
         spent = {"judged": ledger.judged, "judge_usage": ledger.usage, "judge_usd": ledger.price_usd}
-        self.writer.add(_unranked(group, self.ranker, why).model_copy(update={"status": "incomplete", **spent}))
+        unranked = _unranked(group, self.ranker, why).model_copy(update={"status": "incomplete", **spent})
+        self.writer.add(unranked)
+        return unranked
 
 
 @asynccontextmanager

@@ -45,6 +45,7 @@ from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import Size, counted_stream
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
+from harness.report import RankingSummary
 from harness.rollouts import GroupWatch, LoadedAgent
 
 _MB = 1_000_000
@@ -66,6 +67,8 @@ class RunResult:
     """Why it was not brought to an end: an endpoint gave no reply. The ranking has no footer."""
     waiting: str | None = None
     """Which batches of judge calls the provider has, in words. The ranking has no footer; `resume_run` goes on."""
+    summary: RankingSummary | None = None
+    """The ranking summed up, where that was done as it was made; else None."""
 
 
 async def run_queries(
@@ -282,21 +285,30 @@ async def rescore_run(
             surroundings.progress.opened(folder)
             cache = VerdictCache(store, surroundings.progress, lenders, ceiling, options.free, surroundings.stop)
             with one_error(store, new=False):
+                summary = None
                 async with _open_stages(plan, None, store, cache, surroundings, _size_of(store.reader)) as stages:
                     if options.free:
-                        await _rank_each(stages.ranking, store.reader)
+                        summary = await _rank_each(stages.ranking, store.reader)
                     else:
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
             given_up, waiting = surroundings.gates.given_up, stages.waiting
-            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting)
+            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting, summary)
 
 
-async def _rank_each(ranking: OpenRanking, reader: RunReader) -> None:
-    """Rank the groups of a run one after another: where nothing is bought, nothing is waited for."""
+async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
+    """Rank the groups of a run one after another: where nothing is bought, nothing is waited for.
+
+    Return what they sum up to, as long as their records are at hand; None where they are ranked anew at the end.
+    """
+    summary = None if ranking.ranker.provisional else RankingSummary()
     for query in reader.queries():
         await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-        await ranking.rank(reader.group(query))
+        group = reader.group(query)
+        ranked = await ranking.rank(group)
+        if summary:
+            summary.add(reader, group, ranked)
+    return summary
 
 
 def _size_of(reader: RunReader) -> Size:

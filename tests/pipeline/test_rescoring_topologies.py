@@ -1,15 +1,18 @@
 """A round robin's verdicts are enough for every other topology: rescoring buys none and ranks as a fresh run does."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
 
 from harness import api, pipeline
 from harness.archive import RunReader
+from harness.core.settings import EstimatorName, TopologyName
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
+from harness.report import summarize
 from harness.rollouts import load_agent
 
 CHANGES: list[dict[str, Any]] = [
@@ -56,5 +59,26 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
             assert rescored.reused == fresh.judged
             assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)
             assert (rescored.topology, rescored.signal, rescored.status) == (fresh.topology, fresh.signal, fresh.status)
+
+    anyio.run(go)
+
+
+@pytest.mark.parametrize("estimator", get_args(EstimatorName))
+def test_rescoring_for_free_ranks_as_rescoring_that_may_buy_and_sums_up_what_the_archive_holds(
+    everyone: Path, estimator: EstimatorName
+) -> None:
+    async def rescored(changes: Mapping[str, Any], *, free: bool) -> pipeline.RunResult:
+        options = pipeline.RescoreOptions(free=free)
+        return await pipeline.rescore_run(everyone, changes, pipeline.Surroundings(environment()), options)
+
+    async def go() -> None:
+        for topology in get_args(TopologyName):
+            changes = {"topology": topology, "estimator": estimator}
+            ran, plain = [await rescored(changes, free=free) for free in (True, False)]
+            with RunReader(everyone) as reader:
+                free, bought = reader.ranking(ran.ranking_id), reader.ranking(plain.ranking_id)
+                assert list(free.groups) == list(bought.groups), topology
+                assert free.finished
+                assert ran.summary == summarize(reader, free)
 
     anyio.run(go)

@@ -35,7 +35,6 @@ class RankingSummary:
     judge: JudgeFigures = field(default_factory=JudgeFigures)
     tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
     models: ModelNames = field(default_factory=ModelNames)
-    spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
     sources: Counter[str] = field(default_factory=Counter[str])
     """How many verdicts were bought in which other run (--reuse)."""
     agreements: list[Agreement] = field(default_factory=list[Agreement])
@@ -45,6 +44,13 @@ class RankingSummary:
     """Keys of the verdicts that groups still wait for."""
     listwise: bool = False
     """Whether a listwise judge scored any group."""
+    _spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
+    """Those of each group."""
+
+    @property
+    def spans(self) -> list[TimeSpan]:
+        """When a rollout or a verdict was under way: in order, and none overlaps another."""
+        return list(merged_spans(self._spans))
 
     @property
     def signals(self) -> Counter[str]:
@@ -66,14 +72,18 @@ class RankingSummary:
         """The first query in which a rollout has a rank, and its best rollout; None if nothing is ranked."""
         return next(((line.id, line.first[0]) for line in self.lines if line.first), None)
 
-    def add(self, group: GroupSummary, ranking: GroupRanking) -> None:
-        """Add one more group."""
+    def add(self, reader: RunReader, group: Group, ranking: GroupRanking) -> None:
+        """Add the next group, of which the archive has the verdicts. Raises ArchiveDamaged."""
+        number = len(self.lines) + 1
+        self._add(summarize_group(number, group, ranking, reader.pair_scores, reader.scored), ranking)
+
+    def _add(self, group: GroupSummary, ranking: GroupRanking) -> None:
         self.lines.append(group.line)
         self.agents += group.agents
         self.judge += group.judge
         self.tallies = add_tallies([self.tallies, group.tallies])
         self.models += group.models
-        self.spans.extend(group.spans)
+        self._spans.extend(group.spans)
         self.sources += group.sources
         self.agreements.extend(ranking.agreement)
         self.designs[ranking.topology, ranking.estimator] = None
@@ -84,10 +94,8 @@ class RankingSummary:
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> RankingSummary:
     """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged."""
     summary = RankingSummary()
-    for number, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=owed), 1):
-        group = group_of(reader, query, ranked)
-        summary.add(summarize_group(number, group, ranked, reader.pair_scores, reader.scored), ranked)
-    summary.spans = list(merged_spans(summary.spans))
+    for query, ranked in ranked_queries(reader, ranking, owed=owed):
+        summary.add(reader, group_of(reader, query, ranked), ranked)
     return summary
 
 

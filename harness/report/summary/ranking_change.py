@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankedPlaces, RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.ranking import average_ranks, tau_b
 from harness.report.summary.ranking_line import made_by
@@ -93,8 +93,8 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
 
 def _moves_by_query(before: RankingFile, after: RankingFile) -> Iterator[list[PlaceMove]]:
     """Yield, for each query that both ranked, where each rollout stood and stands, among those that both ranked."""
-    for group in after.groups:
-        old = _ranks(before.of(group.query))
+    for group in after.places:
+        old = _ranks(before.places_of(group.query))
         new = _ranks(group)
         both = [rollout for rollout in new if rollout in old]
         places = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
@@ -102,7 +102,7 @@ def _moves_by_query(before: RankingFile, after: RankingFile) -> Iterator[list[Pl
             yield [PlaceMove(group.query, r, *(float(ranks[r] + 1) for ranks in places)) for r in both]
 
 
-def _ranks(group: GroupRanking | None) -> dict[int, float]:
+def _ranks(group: GroupRanking | RankedPlaces | None) -> dict[int, float]:
     return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
 
 
