@@ -9,7 +9,7 @@ before the last call names the best rollout. `pooled` on each group alone picks 
 import sys
 
 import numpy as np
-from ranking import Table, play
+from designs import Table, play
 from simulated_judge import REGIMES, draw
 
 from harness.ranking import Cyclic, EarlyStop

@@ -4,8 +4,9 @@
 
 Every number is a mean over G groups with its standard error; rho is Spearman's correlation with the true order, top-1
 how often the best rollout comes out first. All designs see the same groups and the same replies, and go through the
-project's own topologies and estimators. 1x is ArenaRL's cost, 4(N-1) calls in both orders. `--quick`: N = 8 alone,
-and fewer groups.
+project's own topologies and estimators. 1x is ArenaRL's cost, 4(N-1) calls in both orders. `pooled 8` learns the judge
+from pools of eight groups, `pooled all` from all of a cell. A second table has queries that differ in level, spread and
+noise. `--quick`: N = 8 alone, fewer groups, and pools of all groups alone.
 """
 
 import argparse
@@ -24,12 +25,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from simulated_judge import ASSUMPTION, REGIMES, Array, Groups, Regime, draw, listwise, mean_spearman, top_hits
+from designs import Design, Table, designs, play
+from simulated_judge import (
+    ASSUMPTION,
+    DIFFERING,
+    REGIMES,
+    Array,
+    Groups,
+    Regime,
+    draw,
+    draw_queries,
+    listwise,
+    mean_spearman,
+    top_hits,
+)
 
 from harness.core.rankings import Match
-from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking import Entry, Played, Topology, exact, make_topology, place
-from harness.ranking.arena import Arena
+from harness.ranking import Played, Topology, place
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.margins import fit_margins
@@ -39,31 +51,16 @@ from harness.ranking.wins import win_shares
 
 Scores = Array
 FULL, QUICK = 4000, 800
-ESTIMATORS = ("tiers", "wins", "margins", "bt", "pooled")
-"""`pooled` learns the judge from all groups of a cell; benchmarks/pooled.py has smaller pools."""
+ALL = "all"
+POOLS = ("1", "8", "32", ALL)
+ESTIMATORS = ("tiers", "wins", "margins", "bt", *(f"pooled {pool}" for pool in POOLS))
+JUDGES = (*(r.name for r in REGIMES), *(r.name + DIFFERING for r in REGIMES))
 PUBLISHED = {
     ("arena afresh", "tiers"): (0.898, 0.674, 0.599),
     ("arena afresh", "margins"): (0.910, 0.697, 0.696),
     ("cyclic 1x", "margins"): (0.936, 0.772, 0.769),
 }
 """rho at N = 8 (sharp, noisy, relative) of the evidence that this reproduces."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """A topology as it is played: in which orders, for how many calls, and whether a pair is judged again."""
-
-    name: str
-    topology: TopologyName
-    order: OrderPolicy | None = "both"
-    budget: int | None = None
-    afresh: bool = False
-
-    def start(self, n: int, rng: random.Random) -> Topology:
-        """Return the topology for entrants 0..n-1, the anchor being 0."""
-        if self.afresh:
-            return Arena(range(n), 0, self.order or "both", reuse=False)
-        return make_topology(self.topology, Entry(range(n), 0, self.order, rng, self.budget))
 
 
 @dataclass(frozen=True)
@@ -78,52 +75,6 @@ class Row:
     rho: float
     error: float
     top: float
-
-
-def designs(n: int) -> list[Design]:
-    """Return what is compared among `n` rollouts."""
-    once = 4 * (n - 1)
-    budgets = [(f"cyclic {x:g}x", round(x * once)) for x in (0.5, 0.75, 1, 1.5, 2)]
-    return [
-        Design("arena", "arena"),
-        Design("arena afresh", "arena", afresh=True),
-        Design("arena one order", "arena", "balanced"),
-        Design("anchor", "anchor"),
-        Design("single", "single"),
-        Design("double", "double"),
-        Design("swiss", "swiss"),
-        Design("round robin", "round_robin"),
-        Design("round robin one order", "round_robin", "balanced"),
-        *(Design(name, "cyclic", None, budget) for name, budget in budgets if budget <= n * (n - 1)),
-    ]
-
-
-class Table:
-    """A group's replies. A call made again is judged afresh; `made` lists the calls in order."""
-
-    def __init__(self, calls: Array) -> None:
-        """Take calls [K, N, N, 2]."""
-        self._calls, self._times = calls, dict[tuple[int, int], int]()
-        self.made: list[tuple[int, int, float, float]] = []
-
-    def ask(self, first: int, second: int) -> tuple[Fraction, Fraction]:
-        """Return the scores of one call."""
-        k = self._times.get((first, second), 0)
-        self._times[first, second] = k + 1
-        a, b = self._calls[k, first, second].tolist()
-        self.made.append((first, second, a, b))
-        return exact(a), exact(b)
-
-
-def play(topology: Topology, table: Table) -> None:
-    """Play to the end; a match's score is the mean over its orders."""
-    while open_now := topology.pairings():
-        for pairing in open_now:
-            total = {pairing.a: Fraction(), pairing.b: Fraction()}
-            for first, second in pairing.orders:
-                for entrant, score in zip((first, second), table.ask(first, second), strict=True):
-                    total[entrant] += score
-            topology.record(pairing, *(total[e] / len(pairing.orders) for e in (pairing.a, pairing.b)))
 
 
 def estimates(topology: Topology, table: Table, n: int) -> dict[str, list[float]]:
@@ -148,72 +99,91 @@ def _ranks(keys: Any, n: int) -> list[float]:
     return [-places[e].rank for e in range(n)]
 
 
-def cell(design: Design, groups: Groups, regime: str, seed: int) -> list[Row]:
+@dataclass(frozen=True)
+class Task:
+    """One design (beyond the last: RULER) for one judge and size; each task draws the same groups from the seed."""
+
+    judge: str
+    design: int
+    n: int
+    groups: int
+    seed: int
+    pools: tuple[str, ...]
+
+
+def cell(design: Design, groups: Groups, task: Task) -> list[Row]:
     """Play every group by one design; a row an estimator."""
     size, n = groups.quality.shape
     by_estimator: dict[str, list[list[float]]] = {e: [] for e in ESTIMATORS}
     made: list[Comparisons] = []
     calls = 0
     for g in range(size):
-        topology, table = design.start(n, random.Random(f"{seed}/{g}")), Table(groups.calls[g])
+        topology, table = design.start(n, random.Random(f"{task.seed}/{g}")), Table(groups.calls[g])
         play(topology, table)
         calls += len(table.made)
         made.append(Comparisons.of(n, *(zip(*table.made, strict=True) if table.made else ((), (), (), ()))))
         for estimator, scores in estimates(topology, table, n).items():
             by_estimator[estimator].append(scores)
-    by_estimator["pooled"] = [fit.estimates.tolist() for fit in fit_pooled(made)]
+    for pool in task.pools:
+        by_estimator[f"pooled {pool}"] = _pooled(made, size if pool == ALL else int(pool))
     return [
-        _row(regime, n, design.name, e, calls / size, np.array(s), groups.quality) for e, s in by_estimator.items() if s
+        _row(task.judge, n, design.name, e, calls / size, np.array(s), groups.quality)
+        for e, s in by_estimator.items()
+        if s
     ]
 
 
-def ruler_rows(regime: Regime, groups: Groups, rng: np.random.Generator) -> Iterator[Row]:
+def _pooled(made: Sequence[Comparisons], pool: int) -> list[list[float]]:
+    parts = (made[at : at + pool] for at in range(0, len(made), pool))
+    return [fit.estimates.tolist() for part in parts for fit in fit_pooled(part)]
+
+
+def ruler_rows(judge: str, regime: Regime, groups: Groups, rng: np.random.Generator) -> Iterator[Row]:
     """Judge the groups by listwise calls, one and as many as ArenaRL reads transcripts for."""
     n = groups.quality.shape[1]
     for calls in (1, 8 * (n - 1) // n):
         name = f"RULER, {calls} call{'s' if calls > 1 else ''} of {n}"
-        yield _row(regime.name, n, name, "mean", calls, listwise(regime, groups.quality, rng, calls), groups.quality)
+        yield _row(judge, n, name, "mean", calls, listwise(regime, groups.quality, rng, calls), groups.quality)
 
 
 def _row(regime: str, n: int, design: str, estimator: str, calls: float, scores: Scores, quality: Array) -> Row:
     return Row(regime, n, design, estimator, calls, *mean_spearman(scores, quality), top_hits(scores, quality))
 
 
-def job(task: tuple[int, int, int, int]) -> list[Row]:
-    """Do one design of one regime and size; every job draws the same groups from the seed."""
-    which, n, size, seed = task
-    regime, design = REGIMES[which % len(REGIMES)], which // len(REGIMES)
-    rng = np.random.default_rng([seed, n, which % len(REGIMES)])
-    groups = draw(regime, size, n, rng)
-    if design == len(designs(n)):
-        return list(ruler_rows(regime, groups, rng))
-    return cell(designs(n)[design], groups, regime.name, seed)
+def job(task: Task) -> list[Row]:
+    """Draw the groups of a task, and play its design."""
+    at = JUDGES.index(task.judge)
+    regime, rng = REGIMES[at % len(REGIMES)], np.random.default_rng([task.seed, task.n, at % len(REGIMES)])
+    queries = draw_queries(task.groups, rng) if task.judge.endswith(DIFFERING) else None
+    groups = draw(regime, task.groups, task.n, rng, queries=queries)
+    if task.design < len(designs(task.n)):
+        return cell(designs(task.n)[task.design], groups, task)
+    return list(ruler_rows(task.judge, regime, groups, rng)) if queries is None else []
 
 
-def simulate(sizes: Sequence[int], groups: int, seed: int, show: Callable[[str], object]) -> list[Row]:
-    """Run every cell, on all cores."""
-    tasks = [(w, n, groups, seed) for n in sizes for w in range(len(REGIMES) * (len(designs(n)) + 1))]
+def simulate(tasks: Sequence[Task], processes: int, show: Callable[[str], object]) -> list[Row]:
+    """Run every cell, in so many processes."""
     rows: list[Row] = []
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for done, cell_rows in enumerate(pool.imap_unordered(job, tasks), 1):
             rows += cell_rows
             show(f"\r{done}/{len(tasks)} cells")
     return rows
 
 
-def print_table(rows: Sequence[Row], n: int) -> None:
-    """Print the cells of one size: a line a design and estimator, a column a regime."""
+def print_table(rows: Sequence[Row], n: int, judges: Sequence[str]) -> None:
+    """Print the cells of one size: a line a design and estimator, a column a judge."""
     names = [d.name for d in designs(n)] + sorted({r.design for r in rows if r.n == n and r.design.startswith("RULER")})
     at = {(r.design, r.estimator, r.regime): r for r in rows if r.n == n}
-    heads = "".join(f"{r.name:>22}" for r in REGIMES)
+    heads = "".join(f"{judge:>22}" for judge in judges)
     print(f"\nN = {n}, 1x = {4 * (n - 1)} calls; rho (+- standard error), top-1")
-    print(f"{'design':24}{'estimator':10}{'calls':>7}{heads}")
+    print(f"{'design':24}{'estimator':11}{'calls':>7}{heads}")
     for design in names:
         for estimator in (*ESTIMATORS, "mean"):
-            cells = [at.get((design, estimator, r.name)) for r in REGIMES]
+            cells = [at.get((design, estimator, judge)) for judge in judges]
             if filled := [c for c in cells if c]:
                 figures = "".join(f"  {c.rho:6.3f} +-{c.error:.3f} {c.top:5.3f}" for c in filled)
-                print(f"{design:24}{estimator:10}{np.mean([c.calls for c in filled]):7.1f}{figures}")
+                print(f"{design:24}{estimator:11}{np.mean([c.calls for c in filled]):7.1f}{figures}")
 
 
 def print_check(rows: Sequence[Row]) -> None:
@@ -238,7 +208,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure, axes = plt.subplots(len(sizes), len(REGIMES), figsize=(15, 4.5 * len(sizes)), squeeze=False)
     for line, n in zip(axes, sizes, strict=True):
         for axis, regime in zip(line, REGIMES, strict=True):
-            for estimator, marker in (*zip(ESTIMATORS, "ovs^D", strict=True), ("mean", "*")):
+            for estimator, marker in (*zip(ESTIMATORS, "ovs^dhpD", strict=True), ("mean", "*")):
                 shown = [r for r in rows if (r.n, r.regime, r.estimator) == (n, regime.name, estimator)]
                 axis.plot([r.calls for r in shown], [r.rho for r in shown], marker, label=estimator, alpha=0.7)
                 for r in shown:
@@ -251,12 +221,21 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     print(f"plot: {path}")
 
 
+def _chosen(n: int, names: str | None) -> list[int]:
+    """Return the numbers of the designs that are asked for; by default all, and RULER."""
+    if not names:
+        return list(range(len(designs(n)) + 1))
+    return [at for at, design in enumerate(designs(n)) if design.name in names.split(",")]
+
+
 def main() -> None:
     """Simulate, print, and draw if asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"N = 8 and {QUICK:,} groups a cell")
     parser.add_argument("--groups", type=int, help=f"groups a cell ({FULL:,})")
     parser.add_argument("--sizes", default="4,8,16,32", help="numbers of rollouts a group")
+    parser.add_argument("--designs", help="names of designs, with commas between them (all)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rng", type=int, default=0, help="seed of all chance")
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     parser.add_argument("--csv", type=Path, metavar="FILE.csv")
@@ -264,10 +243,18 @@ def main() -> None:
     sizes = [8] if options.quick else [int(s) for s in options.sizes.split(",")]
     groups, began = options.groups or (QUICK if options.quick else FULL), time.monotonic()
     shown = partial(print, end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else str
-    rows = simulate(sizes, groups, options.rng, shown)
+    pools = (ALL,) if options.quick else POOLS
+    tasks = [
+        Task(judge, at, n, groups, options.rng, pools)
+        for n in sizes
+        for at in _chosen(n, options.designs)
+        for judge in JUDGES
+    ]
+    rows = simulate(tasks, options.processes, shown)
     print(f"{groups:,} groups a cell, rng {options.rng}, {time.monotonic() - began:.0f} s\n{ASSUMPTION}")
     for n in sizes:
-        print_table(rows, n)
+        print_table(rows, n, JUDGES[: len(REGIMES)])
+        print_table(rows, n, JUDGES[len(REGIMES) :])
     print_check(rows)
     if options.csv:
         with options.csv.open("w", newline="") as file:

@@ -37,6 +37,8 @@ REGIMES = (
     Regime("noisy", 1.5, 0.75, 1.20, 1.55, 0.6, 1.5),
     Regime("relative", 1.5, 0.0, 1.20, 1.55, 0.6, 1.5),
 )
+DIFFERING = ", differing"
+"""After the name of a judge: queries differ in level, spread and noise."""
 MARK_SD = 0.4
 RULER_STEP = 0.05
 """What a listwise judge's scores are rounded to."""
@@ -53,25 +55,50 @@ class Groups:
     calls: Array
 
 
+@dataclass(frozen=True)
+class Queries:
+    """How queries differ, [G, 1] each: the level of their marks, how far qualities and noise are spread."""
+
+    level: Array
+    spread: Array
+    noise: Array
+
+
+def draw_queries(groups: int, rng: np.random.Generator) -> Queries:
+    """Return queries whose level is N(0, 1.5^2), with qualities e^(z/2) as wide and noise e^(0.3 z) as wide."""
+    level, spread, noise = rng.standard_normal((3, groups, 1))
+    return Queries(1.5 * level, np.exp(0.5 * spread), np.exp(0.3 * noise))
+
+
 def draw(
-    regime: Regime, groups: int, n: int, rng: np.random.Generator, *, times: int = 2, quality: Array | None = None
+    regime: Regime,
+    groups: int,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    times: int = 2,
+    quality: Array | None = None,
+    queries: Queries | None = None,
 ) -> Groups:
     """Draw groups of `n` with every call that could be made, `times` over (a pair judged again is judged afresh).
 
-    `quality` [groups, n]: in place of a drawn one.
+    `quality` [groups, n]: in place of a drawn one. `queries`: the groups' queries, if they differ.
     """
-    q = rng.standard_normal((groups, n)) if quality is None else quality
+    ones = np.ones((groups, 1))
+    of = queries or Queries(0 * ones, ones, ones)
+    q = rng.standard_normal((groups, n)) * of.spread if quality is None else quality
     pair = rng.standard_normal((groups, n, n)) * regime.u
     u = np.triu(pair, 1) - np.swapaxes(np.triu(pair, 1), 1, 2)
     of_pair = np.triu(rng.standard_normal((groups, n, n)) * regime.b / 2, 1)
     bias = regime.b * (1 + 0.5 * rng.standard_normal((groups, 1, 1))) + of_pair + np.swapaxes(of_pair, 1, 2)
     first, second = q[:, :, None], q[:, None, :]
-    level = 6 + regime.alpha * (first + second) / 2
+    level = 6 + of.level[..., None] + regime.alpha * (first + second) / 2
     lead = (regime.gamma * (first - second) + bias + u) / 2
     shape = (groups, times, n, n)
-    c = rng.standard_normal(shape) * regime.c
+    noise = of.noise[..., None, None]
+    c = noise * rng.standard_normal(shape) * regime.c
     sides = np.stack([level + lead, level - lead], axis=-1)[:, None] + c[..., None]
-    sides = sides + rng.standard_normal((*shape, 2)) * regime.e
+    sides = sides + noise[..., None] * rng.standard_normal((*shape, 2)) * regime.e
     return Groups(q, _marked(sides, rng))
 
 

@@ -16,7 +16,7 @@ def share_at_ends(groups: Sequence[Comparisons]) -> float:
     """Return the share of all scores that lie at an end of the scale, 0 or 10."""
     scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
     every = np.concatenate(scores) if scores else np.zeros(0)
-    return float(((every <= _LOWEST) | (every >= _HIGHEST)).mean()) if every.size else 0.0
+    return float((np.isclose(every, _LOWEST) | np.isclose(every, _HIGHEST)).mean()) if every.size else 0.0
 
 
 def ceiling_note(at_ends: float) -> str | None:

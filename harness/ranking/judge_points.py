@@ -44,7 +44,7 @@ def judge_points(mode: Floats, covariance: Floats, log_probabilities: Callable[[
         is_known_well=bool(np.sqrt(rest.diagonal()[[_QUALITY, _PREFERENCE, _LEVEL_NOISE]]).max() <= _KNOWN_WELL)
     )
     moves = steps @ np.linalg.cholesky(rest).T
-    at = np.array([_parameters(point) for point in _total_and_ratio(mode) + np.hstack([moves, moves @ follows.T])])
+    at = _parameters(_total_and_ratio(mode) + np.hstack([moves, moves @ follows.T]))
     if len(steps) < _DRAWN:
         return JudgePoints(at, np.full(len(at), 1 / len(at)), linear)
     squares = (steps * steps).sum(axis=1)
@@ -66,9 +66,10 @@ def _total_and_ratio(at: Floats) -> Floats:
 
 
 def _parameters(turned: Floats) -> Floats:
-    at = turned.copy()
-    at[_PREFERENCE] = turned[_PREFERENCE] - np.logaddexp(0, -turned[_POSITION])
-    at[_POSITION] = turned[_PREFERENCE] - np.logaddexp(0, turned[_POSITION])
+    """Return the parameters (K, 9) of points that `_total_and_ratio` would turn so."""
+    at, total, ratio = turned.copy(), turned[:, _PREFERENCE], turned[:, _POSITION]
+    at[:, _PREFERENCE] = total - np.logaddexp(0, -ratio)
+    at[:, _POSITION] = total - np.logaddexp(0, ratio)
     return at
 
 

@@ -55,13 +55,14 @@ PRIOR_MEAN = Parameters(
     log_side_var=math.log(0.25),
     log_preference_noise=math.log(4),
     log_position_noise=math.log(0.7),
-    log_level_noise=math.log(0.5),
-    level_share=0.5,
+    log_level_noise=math.log(1),
+    level_share=0.25,
     level=5.0,
     first_side=0.0,
 )
-"""Weak: eight groups outweigh it. It is what a group alone goes by."""
-PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.4, 3.0, 1.0)
+"""Weak: eight groups outweigh it. It is what a group alone goes by, which cannot tell how much of a level is real: with
+more belief in levels, the rollouts of a judge without any are ranked worse than by `margins` (benchmarks/pooled.py)."""
+PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.3, 3.0, 1.0)
 _NAMES = Parameters._fields
 _NUMBERS_AT_ONCE = 500_000
 _LEAST_NOISE = 0.1**2 / 12
@@ -122,6 +123,11 @@ def _terms(sums: PoolSums, at: Parameters[Amount]) -> tuple[_Term, ...]:
     )
 
 
+def _observed(terms: Sequence[_Term]) -> Iterator[_Term]:
+    """Yield the terms with an observation: where no pair was judged in both orders, two have none."""
+    return (term for term in terms if term.block.number.any())
+
+
 def _noise(log_noise: Amount) -> Any:
     """Return a variance of the noise: that of the parameter, except that it ends at the least one, smoothly."""
     return np.hypot(np.exp(log_noise), _LEAST_NOISE)
@@ -143,7 +149,7 @@ def posterior(sums: PoolSums, at: Parameters[Amount]) -> Posterior:
     precision = np.zeros((*judges, len(sums.single.number), n + 2, n + 2))
     precision[..., range(n + 2), range(n + 2)] = 1 / _prior_vars(at, n)[..., None, :]
     collected = np.zeros((*judges, groups, n + 2))
-    for block, noise, gain, offset, latent in _terms(sums, at):
+    for block, noise, gain, offset, latent in _observed(_terms(sums, at)):
         place, scaled = n + latent, _across(gain / noise, 2)
         precision[..., :n, :n] += block.information * _across(gain * gain / noise, 3)
         precision[..., :n, place] += block.shift * scaled
@@ -226,7 +232,7 @@ def _log_likelihood(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior
     misfit = (of_groups.collected * of_groups.mean).sum(axis=(-1, -2))
     logs = len(sums.design) * np.log(_prior_vars(at, sums.n)).sum(axis=-1)
     logs = logs + np.linalg.slogdet(of_groups.precision)[1] @ per_design
-    for block, noise, _, offset, _ in _terms(sums, at):
+    for block, noise, _, offset, _ in _observed(_terms(sums, at)):
         square = block.square.sum() - 2 * offset * block.total.sum() + offset**2 * (per_design @ block.shifts)
         misfit = misfit - square / noise
         logs = logs + float(per_design @ block.number) * np.log(noise)
@@ -261,6 +267,8 @@ class _TermSlopes(NamedTuple):
 
 def _term_slopes(term: _Term, sums: PoolSums, of_groups: Posterior, per_design: Floats) -> _TermSlopes:
     (block, noise, gain, offset, latent), n = term, sums.n
+    if not block.number.any():
+        return _TermSlopes(0.0, 0.0, 0.0)
     place, of = n + latent, sums.design
     theta, extra = of_groups.mean[..., :n], of_groups.mean[..., place] + _across(offset)
     covariance = of_groups.covariance * per_design[:, None, None]
