@@ -1,9 +1,10 @@
 """What stopping early costs and saves when only the best rollout is wanted.
 
-    python benchmarks/best_of.py [GROUPS]
+    python benchmarks/best_of.py [GROUPS] [SURE ...]
 
 N = 8, `cyclic`, the simulated judge: how often the best rollout wins, how many calls that took, and how often a stop
 before the last call names the best rollout. `pooled` on each group alone picks and stops; if `sure` is 1, `margins`.
+SURE: the values of `sure` that are tried (1, .99, .95 and .9).
 """
 
 import sys
@@ -23,12 +24,13 @@ N = 8
 def main() -> None:
     """Print the table."""
     groups = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    values = tuple(map(float, sys.argv[2:])) or (1.0, 0.99, 0.95, 0.9)
     print(
         f"{groups:,} groups of {N}, rng 1\n{'regime':10}{'sure':>8}{'top-1':>8}{'calls':>8}{'stopped':>9}{'right':>8}"
     )
     for regime in REGIMES:
         drawn = draw(regime, groups, N, np.random.default_rng(1))
-        for sure in (None, 1.0, 0.99, 0.95, 0.9):
+        for sure in (None, *values):
             hits = calls = stopped = right = 0
             for g in range(groups):
                 cyclic, table = Cyclic(range(N)), Table(drawn.calls[g])

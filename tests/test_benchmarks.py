@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from reliability import Stated, is_beyond_chance
 from simulated_judge import REGIMES, Regime, draw, mean_spearman, top_hits
 
 
@@ -48,3 +49,13 @@ def test_the_measures_of_a_ranking_know_the_truth_and_its_reverse():
     assert mean_spearman(-quality, quality)[0] == pytest.approx(-1)
     assert mean_spearman(np.zeros((50, 8)), quality)[0] == 0
     assert (top_hits(quality, quality), top_hits(np.zeros((50, 8)), quality)) == (1, pytest.approx(1 / 8))
+
+
+@pytest.mark.parametrize(
+    ("right", "claims", "beyond"), [(0, 0, False), (0, 1, False), (8, 10, False), (20, 20, False), (15, 25, True)]
+)
+def test_few_claims_of_certainty_fail_the_reliability_benchmark_only_where_chance_does_not_allow_it(
+    right: int, claims: int, beyond: bool
+):
+    cell = Stated(np.full(claims, 0.97), np.arange(claims) < right, at_ends=0)
+    assert is_beyond_chance(cell, cells=27) is beyond

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from scipy import optimize, stats
 import harness
 from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.margins import fit_margins
 from harness.ranking.maximum import maximum
-from harness.ranking.pooled import fit_pooled, learn_judge
+from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from
 from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.student import probability_above_zero
@@ -200,6 +202,29 @@ def test_what_is_said_with_certainty_is_right_as_often_as_it_says() -> None:
         claims = (stated >= low) & (stated < high)
         chance = 3 * math.sqrt(0.25 / claims.sum())
         assert best[claims].mean() == pytest.approx(stated[claims].mean(), abs=chance)
+
+
+def test_scores_at_the_ends_of_the_scale_widen_the_intervals_by_twice_their_share() -> None:
+    _, groups = noisy_groups(8, 4, 13)
+    judge = learnt_from(groups)
+    (plain,), (cut,) = (fit_by(replace(judge, at_ends=share), groups[:1]) for share in (0.0, 0.25))
+    assert cut.covariance == pytest.approx(1.5 * plain.covariance)
+    assert cut.estimates == pytest.approx(plain.estimates)
+
+
+def test_rollouts_alone_are_told_apart_by_differences_where_the_judge_gives_no_level() -> None:
+    """A group alone cannot tell whether levels are real: without any, it loses little against `margins`."""
+    rng, margins, pooled = np.random.default_rng(3), list[float](), list[float]()
+    pairs = [(i, j) if (i + j) % 2 else (j, i) for i in range(4) for j in range(i)]
+    first, second = np.array(pairs).T
+    for _ in range(150):
+        quality = 1.5 * rng.standard_normal(4)
+        margin = quality[first] - quality[second] + 2.5 * rng.standard_normal(6)
+        level = 6 + rng.standard_normal(6)
+        calls = Comparisons.of(4, first, second, level + margin / 2, level - margin / 2)
+        for shares, fit in ((margins, fit_margins(calls)), (pooled, fit_alone(calls))):
+            shares.append(float(np.corrcoef(fit.estimates, quality)[0, 1]))
+    assert np.mean(pooled) > np.mean(margins) - 0.02
 
 
 def test_a_group_alone_is_less_sure_than_in_a_pool_of_its_judge() -> None:
