@@ -40,6 +40,8 @@ class RankingHead(Record):
     """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
     """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
+    fit_version: Annotated[int, Field(ge=1, le=999)] = 1
+    """Which version of the fits its probabilities come from (harness.ranking); headers of 0.1.0 do not say."""
     rubric_text: str | None = None
     """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
 

@@ -5,6 +5,8 @@ from typing import Literal
 from harness.core.records import Record, Usage
 
 Signal = Literal["ok", "weak", "none"]
+FIT_VERSION = 2
+"""Which version of the fits gives new rankings their probabilities (harness.ranking.fit_versions)."""
 
 
 class Match(Record):

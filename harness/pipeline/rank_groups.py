@@ -15,7 +15,7 @@ from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
 from harness.core.progress import Progress
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import Settings, as_written
 from harness.judging import PairLedger, VerdictCache
@@ -163,6 +163,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings:
         rubric_text=text_to_keep(plan.rubric, store.redact),
         free=cache.free,
         rendering=plan.rendering,
+        fit_version=FIT_VERSION,
     )
 
 

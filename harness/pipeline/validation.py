@@ -16,6 +16,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.recorded_jury import recorded_jury
+from harness.ranking import MARGINS
 from harness.rollouts import parts
 from harness.tournament import METHODS, TournamentRanker, learnt_from_all, rules_of, told_by
 from harness.transcripts import ESTIMATE, is_at_hand, is_rendering
@@ -93,7 +94,10 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if not is_rendering(rendering):
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
-    rules = replace(rules_of(settings, counter, rendering), one_of_many=True)
+    if ranking.head.fit_version not in MARGINS:
+        yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
+        return
+    rules = replace(rules_of(settings, counter, rendering), one_of_many=True, fit_version=ranking.head.fit_version)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.provisional else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_calls import sure_calls
     from harness.ranking.early_stop import EarlyStop
+    from harness.ranking.fit_versions import MARGINS
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_stats.agreement import Share, kappa
     from harness.ranking.judge_stats.preferences import Preference, preferences
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.margins import fit_margins
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
     from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from, without_level
     from harness.ranking.pooled_model import Prior
@@ -75,6 +75,7 @@ else:
             "cyclic": "Cyclic",
             "early_calls": "sure_calls",
             "early_stop": "EarlyStop",
+            "fit_versions": "MARGINS",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
             "judge_stats.preferences": "Preference preferences",
@@ -86,7 +87,6 @@ else:
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
             "many_tables": "rank_many",
-            "margins": "fit_margins",
             "profile": "calls_of_judge learn_profile prior_of",
             "pooled_model": "Prior",
             "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from without_level",
@@ -106,6 +106,7 @@ __all__ = [
     "CEILING_FROM",
     "GROUPS_LEARNT_FROM",
     "KEEP",
+    "MARGINS",
     "NEED_ANCHOR",
     "TOPOLOGIES",
     "WITHIN",
@@ -154,7 +155,6 @@ __all__ = [
     "exact",
     "fit_alone",
     "fit_by",
-    "fit_margins",
     "frontier",
     "holds_every_pair",
     "judge_calls",

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.ranking.components import components
-from harness.ranking.student import probability_above_zero
+from harness.ranking.student import probabilities_above_zero
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
@@ -18,6 +18,8 @@ _FEWEST_DOF = 2
 """Up to here a Student t has no standard deviation, and its scale is given."""
 _DRAWS = 4096
 """Monte Carlo draws for `Fit.p_best`: its standard error is at most 0.008."""
+_DOFS_PER_OCTAVE = 16
+"""Degrees of freedom are rounded to so many steps for the draws, which are then kept: by 2 % at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +99,26 @@ class Fit:
     """Whether the solver reached the mode; always so for `margins`, which is solved directly."""
     dof: float = math.inf
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
+    center: Floats | None = None
+    """(n,) the posterior's mean where that is not the estimates."""
+
+    @property
+    def mean(self) -> Floats:
+        """The posterior's mean, (n,): probabilities are about it."""
+        return self.estimates if self.center is None else self.center
 
     @property
     def sds(self) -> Floats:
-        """Posterior standard deviations, (n,), of each entrant's quality relative to the group's mean."""
+        """How far each entrant's quality relative to the group's mean lies from the estimate, (n,).
+
+        The root of the posterior's mean square: its standard deviation, where its mean is the estimate.
+        """
+        return np.sqrt(self._variances + (self.mean - self.estimates) ** 2)
+
+    @property
+    def _variances(self) -> Floats:
         widening = self.dof / (self.dof - 2) if _FEWEST_DOF < self.dof < math.inf else 1.0
-        return np.sqrt(np.maximum(self.covariance.diagonal() * widening, 0))
+        return np.maximum(self.covariance.diagonal() * widening, 0)
 
     @property
     def connected(self) -> bool:
@@ -111,15 +127,14 @@ class Fit:
 
     @property
     def reliability(self) -> float:
-        """1 - mean posterior variance / variance of the estimates; 0 where that is negative or nothing differs."""
-        spread, unsure = float(self.estimates @ self.estimates), float(self.covariance.trace())
+        """1 - mean posterior variance / variance of the means; 0 where that is negative or nothing differs."""
+        spread, unsure = float(self.mean @ self.mean), float(self._variances.sum())
         return max(0.0, 1 - unsure / spread) if spread > 0 else 0.0
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
         scales = np.sqrt(np.maximum(self.covariance.diagonal(), 0))
-        ratios = self.estimates / np.where(scales > 0, scales, 1.0)
-        return np.array([probability_above_zero(z, self.dof) for z in ratios.tolist()])
+        return probabilities_above_zero(self.mean / np.where(scales > 0, scales, 1.0), self.dof)
 
     def p_best(self) -> Floats:
         """Return each entrant's probability of being best, (n,), sum 1, under the joint posterior.
@@ -131,7 +146,7 @@ class Fit:
         drawn = root.astype(np.float32) @ _normals(len(self.estimates))
         if not math.isinf(self.dof):
             drawn *= _stretches(self.dof)
-        drawn += self.estimates[:, None].astype(np.float32)
+        drawn += self.mean[:, None].astype(np.float32)
         best = np.count_nonzero(drawn == drawn.max(axis=0), axis=1)  # many times faster than argmax
         return best / best.sum()
 
@@ -149,4 +164,10 @@ def _normals(n: int) -> NDArray[np.float32]:
 
 def _stretches(dof: float) -> NDArray[np.float32]:
     """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
+    return _stretches_of(round(_DOFS_PER_OCTAVE * math.log2(dof)))
+
+
+@lru_cache(maxsize=256)
+def _stretches_of(step: int) -> NDArray[np.float32]:
+    dof = 2 ** (step / _DOFS_PER_OCTAVE)
     return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)

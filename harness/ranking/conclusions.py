@@ -18,9 +18,9 @@ from harness.ranking.topology import Standing
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
 
-Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups whose rollouts are all equally good 89 to
-93 % fall below; of groups that differ, 0.1 % under a sharp judge and 26 % under a noisy one, and those are ranked worse
-(mean Spearman .67 against .80).
+Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups whose rollouts are all equally good 98 to
+99 % fall below; of groups that differ, 0.8 % under a sharp judge and 50 % under a noisy one, and those are ranked worse
+(mean Spearman .71 against .82).
 """
 
 _WEAK_BELOW_OF_FEW = {3: 0.65, 4: 0.6, 5: 0.6}

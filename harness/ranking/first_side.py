@@ -1,4 +1,4 @@
-"""The first-side effect of the `margins` fit alone, without numpy; margins.py has the model and its sources."""
+"""The first-side effect of a group's calls, without numpy: a ridge fit (Bayesian Data Analysis, 14.8)."""
 
 import math
 from collections.abc import Sequence

@@ -1,42 +1,135 @@
-"""`margins`: maximum a posteriori qualities from score margins, with a first-side effect."""
+"""`margins`: a group's qualities from its score margins alone, with a first-side effect.
+
+The estimates are a ridge fit, linear in the margins, so that an archive's scores are what they were, and that it can be
+proved when no missing reply changes the winner (early_stop.py). The probabilities come from a posterior in which the
+noise and the width of the qualities are both unknown.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
-from harness.ranking.first_side import PRIOR_DOF, PRIOR_FIRST_SIDE, PRIOR_QUALITY, PRIOR_SIGMA
+from harness.ranking.first_side import PRIOR_FIRST_SIDE, PRIOR_QUALITY
+
+NOISE_DOF, NOISE_VAR = 3.0, 4.0
+"""nu0 and s0^2: the noise of a call's margin is believed to be s0 score points with the weight of nu0 observations."""
+QUALITY_DOF, QUALITY_VAR = 4.0, 2.0
+"""nu1 and s1^2: the qualities are believed to lie s1 score points apart with the weight of nu1 rollouts."""
+CROWDING: Floats = np.array([[1.0], [0.25], [0.0625]])
+"""Both variances are believed to be so much smaller where a judge's marks stand close together."""
+CROWDED: Floats = np.array([[0.6], [0.25], [0.15]])
+"""How probable each is."""
+RATIOS: Floats = np.geomspace(1 / 256, 256, 25)
+"""lambda = sigma^2 / tau^2, noise over quality variance: the values over which the fit is averaged."""
+_PRIOR_SUMS: Floats = CROWDING * (NOISE_DOF * NOISE_VAR + QUALITY_DOF * QUALITY_VAR * RATIOS)
+_PRIOR_LOGS: Floats = QUALITY_DOF * np.log(RATIOS) + (NOISE_DOF + QUALITY_DOF) * np.log(CROWDING) + 2 * np.log(CROWDED)
+_FEWEST_DOF = 3.0
+
+
+class _Design(NamedTuple):
+    """What follows from who met whom, for n entrants and R ratios. Groups of a run share few designs."""
+
+    ridge: Floats
+    """(n + 1, n + 1), (X'X + Lambda)^-1."""
+    basis: Floats
+    """B, (n + 1, n + 1), with (X'X + lambda Lambda)^-1 = B diag(shrunk) B' for every lambda."""
+    shrunk: Floats
+    """(R, n + 1)."""
+    log_scale: Floats
+    """(R,), log of the sum of `shrunk`."""
+    log_odds: Floats
+    """(R,), twice the log of what the determinants and the priors say of a ratio, up to a constant."""
+    components: tuple[tuple[int, ...], ...]
+
+
+class _Average(NamedTuple):
+    """The average over ratios and crowdings, in the basis of the design."""
+
+    mean: Floats
+    variance: Floats
+    dof: float
+    noise_var: float
 
 
 def fit_margins(calls: Comparisons) -> Fit:
-    """Fit m_k = score_first - score_second = theta_first - theta_second + beta + noise by ridge regression.
+    """Fit m_k = score_first - score_second = theta_first - theta_second + beta + noise, all variances unknown.
 
-    Gaussian priors of precision Lambda = (1 on theta, 0.5 on beta), relative to the noise, give the mode
-    (X'X + Lambda)^-1 X'm and Sigma = sigma^2 (X'X + Lambda)^-1, where
-    sigma^2 = (RSS + nu0 s0^2) / (max(0, K - (n-1) - 1) + nu0), nu0 = 2, s0 = 1. The priors hold whatever the
-    design: knockouts, perfect records and parts that never met give finite estimates, with the prior's own
-    uncertainty where no call speaks. beta is always fitted: left out, it would inflate sigma where both orders are
-    judged. Source: least squares rating (Massey 1997) with a Gaussian prior, that is Bayesian linear regression
-    (Gelman et al., Bayesian Data Analysis, 14.2 and 14.8).
+    The estimates are (X'X + Lambda)^-1 X'm, Lambda = (1 on theta, 0.5 on beta), finite whatever the design: knockouts,
+    perfect records, parts that never met. beta is always fitted: left out, it would inflate the noise where both orders
+    are judged. The posterior has theta ~ N(0, tau^2), beta ~ N(0, 2 tau^2), noise ~ N(0, sigma^2), and scaled inverse
+    chi-square priors on sigma^2 and tau^2, each its own: how far rollouts are believed to differ does not grow with the
+    noise. Given lambda = sigma^2 / tau^2 it is a Student t with nu0 + nu1 + K degrees of freedom about
+    (X'X + lambda Lambda)^-1 X'm (Bayesian linear regression with conjugate priors: Gelman et al., Bayesian Data
+    Analysis, 14.2 and 14.8). The fit's is the average over lambda, as a Student t of the same mean and covariance, with
+    the degrees of freedom that the spread of the scales leaves.
     """
-    n, margin = calls.n, calls.score_first - calls.score_second
-    inverse = ridge(calls)
-    mode = inverse @ calls.collect(margin)
-    residual = margin - calls.predict(mode)
-    dof = max(0, len(margin) - (n - 1) - 1) + PRIOR_DOF
-    variance = float(residual @ residual + PRIOR_DOF * PRIOR_SIGMA**2) / dof
+    margin = calls.score_first - calls.score_second
+    design, collected = _design_of(calls), calls.collect(margin)
+    mode = design.ridge @ collected
+    at = _average(design, design.basis.T @ collected, float(margin @ margin), len(margin))
+    center, variance = design.basis @ at.mean, design.basis @ at.variance @ design.basis.T
     return Fit(
         estimates=mode[:-1] - mode[:-1].mean(),
-        covariance=projected(variance * inverse[:-1, :-1]),
+        covariance=projected(variance[:-1, :-1] * ((at.dof - 2) / at.dof)),
         first_side=float(mode[-1]),
-        first_side_sd=float(np.sqrt(variance * inverse[-1, -1])),
-        sigma=float(np.sqrt(variance)),
-        components=calls.components(),
-        calls=len(calls.first),
+        first_side_sd=math.hypot(math.sqrt(variance[-1, -1]), center[-1] - mode[-1]),
+        sigma=math.sqrt(at.noise_var),
+        components=design.components,
+        calls=len(margin),
         converged=True,
+        dof=at.dof,
+        center=center[:-1] - center[:-1].mean(),
     )
 
 
 def ridge(calls: Comparisons) -> Floats:
     """Return (X'X + Lambda)^-1, (n+1, n+1): it depends on who met whom, not on what came of it."""
-    prior = np.full(calls.n + 1, PRIOR_QUALITY)
+    return _design_of(calls).ridge
+
+
+def _design_of(calls: Comparisons) -> _Design:
+    return _design(calls.n, calls.first.tobytes(), calls.second.tobytes())
+
+
+@lru_cache(maxsize=256)
+def _design(n: int, first: bytes, second: bytes) -> _Design:
+    calls = Comparisons.of(
+        n, *(np.frombuffer(side, np.int64) for side in (first, second)), *np.zeros((2, len(first) // 8))
+    )
+    information, prior = calls.information(), np.full(n + 1, PRIOR_QUALITY)
     prior[-1] = PRIOR_FIRST_SIDE
-    return np.linalg.inv(calls.information() + np.diag(prior))
+    values, vectors = np.linalg.eigh(information / np.sqrt(np.outer(prior, prior)))
+    shrunk = 1 / (np.maximum(values, 0) + RATIOS[:, None])
+    return _Design(
+        ridge=np.linalg.inv(information + np.diag(prior)),
+        basis=vectors / np.sqrt(prior)[:, None],
+        shrunk=shrunk,
+        log_scale=np.log(shrunk.sum(axis=1)),
+        log_odds=np.log(RATIOS[:, None] * shrunk).sum(axis=1),
+        components=calls.components(),
+    )
+
+
+def _average(design: _Design, collected: Floats, square: float, calls: int) -> _Average:
+    """Average over ratios and crowdings: each has its ridge estimate, its noise, and odds by the margins."""
+    dof = NOISE_DOF + QUALITY_DOF + calls
+    means = collected * design.shrunk
+    sums = _PRIOR_SUMS + np.maximum(square - means @ collected, 0)
+    log_sums = np.log(sums)
+    odds = _PRIOR_LOGS + design.log_odds - dof * log_sums
+    weights = np.exp((odds - odds.max()) / 2)
+    weights /= weights.sum()
+    of_ratio, noise_vars = weights.sum(axis=0), (weights * sums).sum(axis=0) / (dof - 2)
+    log_scales = log_sums + design.log_scale
+    log_scales -= (weights * log_scales).sum()
+    mean = of_ratio @ means
+    apart = (means - mean) * np.sqrt(of_ratio)[:, None]
+    return _Average(
+        mean=mean,
+        variance=np.diag(noise_vars @ design.shrunk) + apart.T @ apart,
+        dof=max(_FEWEST_DOF, 1 / (1 / dof + float((weights * log_scales**2).sum()) / 2)),
+        noise_var=float(noise_vars.sum()),
+    )

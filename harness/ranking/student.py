@@ -2,26 +2,33 @@
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss  # named, so that it is loaded with this module
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.floating[Any]]
 _NODES = 96
 
 
 def probability_above_zero(z: float, dof: float) -> float:
-    """Return the probability that a Student t about `z`, of scale 1, is above 0; a normal where `dof` is infinite.
+    """Return the probability that a Student t about `z`, of scale 1, is above 0; a normal where `dof` is infinite."""
+    return float(probabilities_above_zero(np.array([z]), dof)[0])
+
+
+def probabilities_above_zero(z: _Floats, dof: float) -> _Floats:
+    """Return the same for many at once, (n,).
 
     Gauss-Legendre quadrature of the density in the angle atan(t / sqrt(dof)), in which it is a power of the cosine.
     """
     if math.isinf(dof):
-        return math.erfc(-z / math.sqrt(2)) / 2
+        return np.array([math.erfc(-at / math.sqrt(2)) / 2 for at in z.tolist()])
     nodes, weights = _legendre()
-    half = math.atan(abs(z) / math.sqrt(dof)) / 2
+    half = np.arctan(np.abs(z) / math.sqrt(dof)) / 2
     logs = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - math.log(math.pi) / 2
-    inside = math.exp(logs) * half * float(weights @ np.cos(half * (nodes + 1)) ** (dof - 1))
-    return min(1.0, max(0.0, 0.5 + math.copysign(inside, z)))
+    inside = math.exp(logs) * half * (np.exp((dof - 1) * np.log(np.cos(half[:, None] * (nodes + 1)))) @ weights)
+    return np.clip(0.5 + np.copysign(inside, z), 0, 1)
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.core.judge_profile import JudgeProfile, profile_in
+from harness.core.rankings import FIT_VERSION
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
@@ -41,6 +42,8 @@ class Rules:
     """What `pooled` knows of the judge from elsewhere."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
+    fit_version: int = FIT_VERSION
+    """Which version of the fit stops early."""
     one_of_many: bool = False
     """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
 

@@ -25,6 +25,7 @@ from harness.judging import (
     parse_rubric,
 )
 from harness.ranking import (
+    MARGINS,
     NEED_ANCHOR,
     Conclusion,
     Cyclic,
@@ -39,7 +40,6 @@ from harness.ranking import (
     conclude,
     describe_design,
     fit_alone,
-    fit_margins,
     make_topology,
     match_margins,
     prior_of,
@@ -222,7 +222,8 @@ def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng:
     topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
         by_pooled = partial(fit_alone, prior=prior_of(rules.profile))
-        return EarlyStop(topology, members, rules.sure, by_pooled if rules.estimator == "pooled" else fit_margins)
+        fit = by_pooled if rules.estimator == "pooled" else MARGINS[rules.fit_version]
+        return EarlyStop(topology, members, rules.sure, fit)
     return topology
 
 

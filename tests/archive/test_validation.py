@@ -136,6 +136,16 @@ def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
     assert "do not follow" in checked.findings[0].reason
 
 
+def test_ranks_by_a_later_version_of_the_fit_are_not_compared(tmp_path: Path):
+    folder = copied(tmp_path)
+    (path,) = (folder / "rankings").glob("*.jsonl")
+    head, *others = lines_of(path)
+    body = {k: v for k, v in json.loads(head).items() if k not in {"crc", "schema_version", "kind"}}
+    path.write_bytes(b"".join([encode("header", json.dumps(body | {"fit_version": 99})), *others]))
+    checked = pipeline.validate_run(folder, now)
+    assert [(f.kind, "only a later version fits" in f.reason) for f in checked.findings] == [("notice", True)]
+
+
 def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
     folder = copied(tmp_path)
     (path,) = (folder / "verdicts").glob("*.jsonl")

@@ -1,13 +1,11 @@
-"""The first-side effect without numpy is that of the `margins` fit; small systems are solved as by numpy."""
+"""The first-side effect without numpy is that of a ridge fit with numpy; small systems are solved as by numpy."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking.comparisons import Comparisons
 from harness.ranking.first_side import first_side
-from harness.ranking.margins import fit_margins
 from harness.ranking.small_systems import solve
 
 scores = st.floats(0, 10)
@@ -21,13 +19,18 @@ def some_calls(draw: st.DrawFn):
 
 
 @given(some_calls())
-def test_the_first_side_effect_is_that_of_the_fit(drawn):
+def test_the_first_side_effect_is_that_of_the_ridge_fit(drawn):
     n, calls = drawn
-    columns = zip(*[(i, j, a, b) for (i, j), a, b in calls], strict=True) if calls else ((), (), (), ())
-    fit = fit_margins(Comparisons.of(n, *columns))
+    margins = np.array([a - b for _, a, b in calls])
+    rows = np.zeros((len(calls), n + 1))
+    for row, ((i, j), *_) in zip(rows, calls, strict=True):
+        row[i], row[j], row[n] = 1, -1, 1
+    inverse = np.linalg.inv(rows.T @ rows + np.diag([1.0] * n + [0.5]))
+    at = inverse @ rows.T @ margins
+    variance = (((margins - rows @ at) ** 2).sum() + 2) / (max(0, len(calls) - n) + 2)
     effect, sd = first_side(n, [(i, j, a - b) for (i, j), a, b in calls])
-    assert effect == pytest.approx(fit.first_side, abs=1e-9)
-    assert sd == pytest.approx(fit.first_side_sd, abs=1e-9)
+    assert effect == pytest.approx(at[n], abs=1e-9)
+    assert sd == pytest.approx(np.sqrt(variance * inverse[n, n]), abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 64, 65])

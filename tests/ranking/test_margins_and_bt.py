@@ -12,7 +12,16 @@ from scipy import optimize, stats
 
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.margins import fit_margins
+from harness.ranking.margins import (
+    CROWDED,
+    CROWDING,
+    NOISE_DOF,
+    NOISE_VAR,
+    QUALITY_DOF,
+    QUALITY_VAR,
+    RATIOS,
+    fit_margins,
+)
 
 Fitting = Callable[[Comparisons], Fit]
 FITS = pytest.mark.parametrize("fit", [fit_margins, fit_bt])
@@ -48,20 +57,50 @@ def projection(n: int) -> np.ndarray:
 
 
 @given(some_calls())
-def test_margins_agree_with_an_independent_solver_and_the_formulas_of_the_text(calls: Comparisons) -> None:
+def test_the_estimates_of_margins_are_those_of_an_independent_solver(calls: Comparisons) -> None:
     x, m, n = design(calls), calls.score_first - calls.score_second, calls.n
     prior = np.array([1.0] * n + [0.5])
     stacked, target = np.vstack([x, np.diag(np.sqrt(prior))]), np.concatenate([m, np.zeros(n + 1)])
     found = optimize.lsq_linear(stacked, target, tol=1e-14).x
-    rss = ((m - x @ found) ** 2).sum()
-    variance = (rss + 2) / (max(0, len(m) - n) + 2)
-    sigma = variance * np.linalg.inv(x.T @ x + np.diag(prior))
     fit = fit_margins(calls)
     assert fit.estimates == pytest.approx(found[:n] - found[:n].mean(), abs=1e-6)
     assert fit.first_side == pytest.approx(found[n], abs=1e-6)
-    assert fit.sigma == pytest.approx(np.sqrt(variance), abs=1e-6)
-    assert fit.covariance == pytest.approx(projection(n) @ sigma[:n, :n] @ projection(n), abs=1e-6)
-    assert fit.first_side_sd == pytest.approx(np.sqrt(sigma[n, n]), abs=1e-6)
+
+
+@given(some_calls())
+def test_the_posterior_of_margins_is_the_average_over_the_ratios_of_noise_to_quality_written_out_in_full(
+    calls: Comparisons,
+) -> None:
+    x, m, n = design(calls), calls.score_first - calls.score_second, calls.n
+    width = np.diag(1 / np.array([1.0] * n + [0.5]))
+    believed, logs, means, covariances = NOISE_DOF + QUALITY_DOF, [], [], []
+    crowdings = zip(CROWDING.ravel(), CROWDED.ravel(), strict=True)
+    for ratio, (crowding, probability) in itertools.product(RATIOS, list(crowdings)):
+        sums = crowding * (NOISE_DOF * NOISE_VAR + QUALITY_DOF * QUALITY_VAR * ratio)
+        spread = np.eye(len(m)) + x @ width @ x.T / ratio
+        likely = (
+            stats.multivariate_t(np.zeros(len(m)), spread * sums / believed, df=int(believed)).logpdf(m)
+            if len(m)
+            else 0
+        )
+        wide = QUALITY_DOF / 2 * np.log(ratio) + believed / 2 * np.log(crowding / sums)
+        logs.append(likely + wide + np.log(probability))
+        gain = np.linalg.solve(spread, x @ width / ratio).T
+        means.append(gain @ m)
+        scale = (sums + m @ np.linalg.solve(spread, m)) / (believed + len(m) - 2)
+        covariances.append(scale * (width / ratio - gain @ x @ width / ratio))
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    away = np.array(means) - mean
+    covariance = np.tensordot(weights, np.array(covariances) + away[:, :, None] * away[:, None, :], 1)
+    found, p = fit_margins(calls), projection(n)
+    assert found.mean == pytest.approx(mean[:n] - mean[:n].mean(), abs=1e-6)
+    of_side = np.sqrt(covariance[n, n] + (mean[n] - found.first_side) ** 2)
+    assert found.first_side_sd == pytest.approx(of_side, abs=1e-6)
+    variances = np.diag(p @ covariance[:n, :n] @ p)
+    assert found.sds == pytest.approx(np.sqrt(variances + (found.mean - found.estimates) ** 2), abs=1e-6)
+    assert 3 <= found.dof <= believed + len(m) + 1e-9
 
 
 @given(some_calls())
@@ -85,29 +124,25 @@ def test_bt_agrees_with_an_independent_solver_and_converges(calls: Comparisons) 
     assert fit.covariance == pytest.approx(projection(n) @ sigma[:n, :n] @ projection(n), abs=1e-6)
 
 
-def log_posterior(fit: str, calls: Comparisons, at: np.ndarray) -> np.ndarray:
-    """Of many candidates at once, (..., n+1), up to a constant; written out call by call."""
-    total = -np.array([1.0] * calls.n + [0.5] if fit == "margins" else [0.4] * calls.n + [0.2]) @ (at.T**2) / 2
+def log_posterior(calls: Comparisons, at: np.ndarray) -> np.ndarray:
+    """Return the log posterior of `bt` of many candidates at once, (..., n+1), up to a constant, call by call."""
+    total = -np.array([0.4] * calls.n + [0.2]) @ (at.T**2) / 2
     for f, s, a, b in zip(calls.first, calls.second, calls.score_first, calls.score_second, strict=True):
         ahead = at[:, f] - at[:, s] + at[:, -1]
-        if fit == "margins":
-            total -= (a - b - ahead) ** 2 / 2
-        else:
-            won = 1.0 if a > b else 0.0 if a < b else 0.5
-            total += won * np.log(stats.logistic.cdf(ahead)) + (1 - won) * np.log(stats.logistic.sf(ahead))
+        won = 1.0 if a > b else 0.0 if a < b else 0.5
+        total += won * np.log(stats.logistic.cdf(ahead)) + (1 - won) * np.log(stats.logistic.sf(ahead))
     return total
 
 
-@pytest.mark.parametrize("fit", ["margins", "bt"])
 @pytest.mark.parametrize("scores", list(itertools.product([4.0, 5.0, 6.5], repeat=2)))
-def test_no_point_of_a_grid_is_more_probable_than_the_estimate(fit: str, scores: tuple[float, float]) -> None:
+def test_no_point_of_a_grid_is_more_probable_than_the_estimate(scores: tuple[float, float]) -> None:
     calls = Comparisons.of(3, [0, 1], [1, 2], scores, [5.0, 5.0])
-    found = (fit_margins if fit == "margins" else fit_bt)(calls)
+    found = fit_bt(calls)
     mode = np.append(found.estimates, found.first_side)
     steps = np.array(list(itertools.product([-0.3, -0.01, 0, 0.01, 0.3], repeat=4)))
     around, wide = mode + steps, np.array(list(itertools.product(np.linspace(-2, 2, 9), repeat=4)))
-    best = log_posterior(fit, calls, mode[None, :])[0]
-    assert best >= log_posterior(fit, calls, np.vstack([around, wide])).max() - 1e-12
+    best = log_posterior(calls, mode[None, :])[0]
+    assert best >= log_posterior(calls, np.vstack([around, wide])).max() - 1e-12
 
 
 @given(some_calls())
@@ -164,8 +199,9 @@ def test_parts_that_never_met_are_named_and_the_uncertainty_between_them_stays_t
     within, between = np.array([1, -1, 0, 0, 0]), np.array([1, 1, -1, -1, 0]) / 2
     sd_within, sd_between = (np.sqrt(c @ apart.covariance @ c) for c in (within, between))
     bridged = fit(Comparisons.of(5, [*first, *[0, 2] * 50], [*second, *[2, 0] * 50], [5.0] * 300, [5.0] * 300))
-    prior = (apart.sigma or 1) * 1.0 if apart.sigma else 0.4**-0.5
+    prior = 0.4**-0.5 if fit is fit_bt else sd_between
     assert sd_between == pytest.approx(prior, rel=1e-6)  # the mean of two on either side: 4 quarters of a variance
+    assert 0.2 < prior < QUALITY_VAR, "with margins the width is learnt: pairs that are equal narrow it"
     assert sd_within < prior / 4
     assert bridged.components == ((0, 1, 2, 3), (4,))
     assert np.sqrt(between @ bridged.covariance @ between) < sd_between / 2
@@ -213,7 +249,9 @@ def test_a_position_effect_goes_to_the_first_side_not_to_the_noise() -> None:
 
 def test_the_probability_of_being_best_agrees_with_sampling_the_posterior() -> None:
     found = fit_margins(Comparisons.of(3, [0, 1, 0], [1, 2, 2], [7.0, 5.0, 6.0], [5.0, 6.0, 6.5]))
-    drawn = np.random.default_rng(1).multivariate_normal(found.estimates, found.covariance, 200_000, method="svd")
+    rng = np.random.default_rng(1)
+    drawn = rng.multivariate_normal(np.zeros(3), found.covariance, 200_000, method="svd")
+    drawn = found.mean + drawn * np.sqrt(found.dof / rng.chisquare(found.dof, (200_000, 1)))
     often = np.bincount(drawn.argmax(axis=1), minlength=3) / 200_000
     assert found.p_best() == pytest.approx(often, abs=0.015)
     above = (drawn > 0).mean(axis=0)
@@ -264,11 +302,16 @@ def _covered(fit: str, shape: str) -> float:
     rng, held = np.random.default_rng(2026), 0
     for _ in range(GROUPS):
         first, second = _arena_like(rng) if shape == "arena" else _one_order_each(rng)
-        prior = (1.0, 0.5) if fit == "margins" else (0.4, 0.2)
+        prior, noise = (0.4, 0.2), 1.0
+        if fit == "margins":  # the variances, too, are drawn from what is believed of them
+            quality_var = QUALITY_DOF * QUALITY_VAR / rng.chisquare(QUALITY_DOF)
+            prior = (1 / quality_var, 0.5 / quality_var)
+            noise = (NOISE_DOF * NOISE_VAR / rng.chisquare(NOISE_DOF)) ** 0.5
         quality, bias = rng.normal(size=N) * prior[0] ** -0.5, rng.normal() * prior[1] ** -0.5
         ahead = quality[first] - quality[second] + bias
         if fit == "margins":
-            found = fit_margins(Comparisons.of(N, first, second, ahead + rng.normal(size=len(first)), 0 * ahead))
+            margin = ahead + noise * rng.normal(size=len(first))
+            found = fit_margins(Comparisons.of(N, first, second, margin, 0 * ahead))
         else:
             won = rng.random(len(first)) < stats.logistic.cdf(ahead)
             found = fit_bt(Comparisons.of(N, first, second, won, 1 - won))

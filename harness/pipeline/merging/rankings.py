@@ -100,5 +100,5 @@ def _ids(folder: Path) -> list[str]:
 
 
 def _kind(head: RankingHead) -> str:
-    decides: list[Any] = [counting(head.settings), head.judge, head.rubric, head.rendering, head.free]
+    decides: list[Any] = [counting(head.settings), head.judge, head.rubric, head.rendering, head.fit_version, head.free]
     return json.dumps(decides, sort_keys=True)
