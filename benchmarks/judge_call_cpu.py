@@ -5,9 +5,8 @@
 One side judges a run of 40 groups of 8 with `arena` through the pipeline: it reads the rollouts, builds the prompts,
 asks, reads the replies, keeps every verdict on disk before it counts, ranks the groups and writes the ranking. The
 other side sends the bodies that the first one sent by `chat.completions.create` of an `openai.AsyncOpenAI`, and
-forgets the replies. Both ask the same server in another process, with the same concurrency, by clients that are made
-alike. They take turns (bare, judged, judged, bare), and the ratio is taken pair by pair. CPU is this process's own,
-user and system.
+forgets the replies. Both ask the same server in another process, with the same concurrency. They take turns (bare,
+judged, judged, bare), and the ratio is taken pair by pair. CPU is this process's own, user and system.
 """
 
 import json
@@ -23,15 +22,12 @@ from typing import Any
 
 import anyio
 from archive_scale import AT, WORDS, N
-from overhead import CONCURRENCY, cpu, interleaved
-from pydantic import SecretStr
+from overhead import CONCURRENCY, bare_client, cpu, interleaved
 
 from harness.archive import RunInfo, RunStore
 from harness.core.clock import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written
-from harness.endpoints import Endpoint
-from harness.endpoints.client import openai_client
 from harness.pipeline import Surroundings, rescore_run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -128,7 +124,7 @@ async def judged(base_url: str, run: Path, model: str = "m") -> None:
 async def bare(base_url: str, bodies: Sequence[dict[str, Any]]) -> None:
     """Send the bodies, with nothing around them."""
     limiter = anyio.CapacityLimiter(CONCURRENCY)
-    async with openai_client(Endpoint(base_url=base_url, api="chat", key=SecretStr("sk-benchmark"))) as client:
+    async with bare_client(base_url) as client:
 
         async def send(body: dict[str, Any]) -> None:
             async with limiter:

@@ -7,31 +7,35 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from agents import Usage as SdkUsage
-from openai.types import CompletionUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
 
 
-def usage_of(counts: CompletionUsage | ResponseUsage | None) -> Usage:
-    """Return the usage of one reply of the openai client, by either API."""
-    if counts is None:
+def usage_of(counts: object) -> Usage:
+    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not told."""
+    if not isinstance(counts, Mapping):
         return Usage(requests=1)
-    if isinstance(counts, CompletionUsage):
-        return Usage(
-            requests=1,
-            input=counts.prompt_tokens,
-            output=counts.completion_tokens,
-            cached=getattr(counts.prompt_tokens_details, "cached_tokens", None),
-            reasoning=getattr(counts.completion_tokens_details, "reasoning_tokens", None),
-        )
+    counts = cast("Mapping[str, Any]", counts)
+    of_chat = "prompt_tokens" in counts
+    into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
     return Usage(
         requests=1,
-        input=counts.input_tokens,
-        output=counts.output_tokens,
-        cached=getattr(counts.input_tokens_details, "cached_tokens", None),
-        reasoning=getattr(counts.output_tokens_details, "reasoning_tokens", None),
+        input=_count(counts, into),
+        output=_count(counts, out),
+        cached=_count(_details(counts, into), "cached_tokens"),
+        reasoning=_count(_details(counts, out), "reasoning_tokens"),
     )
+
+
+def _details(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    details = counts.get(f"{name}_details")
+    return cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+
+
+def _count(counts: Mapping[str, Any], name: str) -> int | None:
+    count = counts.get(name)
+    return count if isinstance(count, int) and not isinstance(count, bool) else None
 
 
 def usage_of_sdk(counts: SdkUsage) -> Usage:

@@ -29,12 +29,14 @@ from harness.endpoints import (
 )
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.places import Places
-from harness.judging.request_bodies import FORMS, Form, body_of, reply_of
+from harness.judging.request_bodies import FORMS, Form, body_in, body_of, path_of, reply_of
 from harness.judging.tiers import TierChoice, tier_refusal
 
 _SAMPLING = {"temperature": 0.0}
 _CACHE_KEY = "prompt_cache_key"
 """Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""
+_BY_THE_KEY: Any = {"security": {"bearer_auth": True}}
+"""The endpoint's key is sent, and no other of the environment's."""
 
 
 class EndpointAsk:
@@ -57,7 +59,7 @@ class EndpointAsk:
         `extra` are parameters added to every request's body; `tier` is the service tier to ask for.
         """
         self._tier: JudgeTier = tier
-        self._extra = {"extra_body": dict(extra)} if extra else {}
+        self._extra = dict(extra or {})
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
         self._places = Places(limit)
@@ -112,7 +114,7 @@ class EndpointAsk:
         while True:
             options = self._options(prompt)
             try:
-                return await self._send_retrying(prompt, FORMS[self._form], self._extra | options, clock)
+                return await self._send_retrying(prompt, FORMS[self._form], options, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
@@ -174,6 +176,6 @@ class EndpointAsk:
 
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
-        resource: Any = self._client.responses if api == "responses" else self._client.chat.completions
-        answer = await resource.create(**body_of(api, self._model, prompt, form, options))
-        return reply_of(answer, form, tiered=self._tier != "default")
+        body = {**body_of(api, self._model, prompt, form, options), **self._extra}
+        text = await self._client.post(path_of(api), cast_to=str, body=body, options=_BY_THE_KEY)
+        return reply_of(body_in(text), form, tiered=self._tier != "default")

@@ -1,11 +1,8 @@
 """How a question stands in a request's body, and what a reply says: for calls and for batch files alike."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
-
-from openai.types.chat import ChatCompletion
-from openai.types.responses import Response
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
 
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
@@ -16,6 +13,11 @@ from harness.judging.judge import ModelReply, Question
 Form = Literal["json_schema", "json_object", "text"]
 FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
 """How a reply's form is asked for, the strictest first."""
+
+
+def path_of(api: Api) -> str:
+    """Return where an API takes its requests, below an endpoint's address."""
+    return "/responses" if api == "responses" else "/chat/completions"
 
 
 def body_of(api: Api, model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,47 +49,60 @@ def _schema(prompt: Question) -> dict[str, Any]:
     return {"schema": prompt.schema()}
 
 
-def reply_of(answer: Any, form: Form, *, tiered: bool) -> ModelReply:
-    """Return what an answer of either API says; with `tiered` also the service tier that it names."""
-    tier = getattr(answer, "service_tier", None) if tiered else None
-    tier = tier and valid_unicode(str(tier))
-    if hasattr(answer, "output"):
-        return ModelReply(answer.output_text, usage_of(answer.usage), form, _raw(answer), tier=tier)
-    if not hasattr(answer, "choices"):
-        return _no_reply(answer, form)
-    usage, raw = usage_of(answer.usage), _raw(answer)
-    if not answer.choices:
+def body_in(text: str) -> Any:
+    """Return the JSON of a response; a text that is none, as a gateway's error page with status 200, stays a text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
+    """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
+    answer = _members(body)
+    if "output" not in answer and "choices" not in answer:
+        return _no_reply(body, form)
+    usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
+    tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
+    if "output" in answer:
+        return ModelReply(_output_text(answer), usage, form, raw, tier=tier)
+    choice = next(_each(answer["choices"]), None)
+    if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    choice = answer.choices[0]
-    return ModelReply(choice.message.content or "", usage, form, raw, _withheld(choice), tier)
+    return ModelReply(_text(_members(choice.get("message")), "content"), usage, form, raw, _withheld(choice), tier)
 
 
-def client_answer(api: Api, body: Any) -> Any:
-    """Return a reply's body as the client would give it; what is no reply stays what it is."""
-    if not isinstance(body, dict):
-        return body
-    record: Any = Response if api == "responses" else ChatCompletion
-    members: dict[str, Any] = body  # pyright: ignore[reportUnknownVariableType]
-    return record.model_construct(**members) if ("output" if api == "responses" else "choices") in members else body  # pyright: ignore[reportUnknownVariableType]
+def _output_text(answer: Mapping[str, Any]) -> str:
+    """Return the text of a response of the Responses API: of all parts of all messages."""
+    parts = (p for item in _each(answer["output"]) if item.get("type") == "message" for p in _each(item.get("content")))
+    return "".join(_text(part, "text") for part in parts if part.get("type") == "output_text")
 
 
-def _raw(answer: Any) -> str:
-    """Return a reply as JSON; unlike pydantic's own, this holds lone surrogates, as escapes."""
-    return json.dumps(answer.model_dump(mode="python"), default=str)
-
-
-def _no_reply(answer: Any, form: Form) -> ModelReply:
-    """Return the reply for what is none: the client gives a gateway's error page with status 200 as a text or None."""
-    shown = " ".join(str(answer).split())[:100]
+def _no_reply(body: Any, form: Form) -> ModelReply:
+    text = body if isinstance(body, str) else json.dumps(body)
+    shown = " ".join(text.split())[:100]
     failure = Failure(kind="api", type="NoReply", message=f"the endpoint's answer is no model reply: {shown!r}")
-    return ModelReply("", Usage(requests=1), form, str(answer), failure)
+    return ModelReply("", Usage(requests=1), form, text, failure)
 
 
-def _withheld(choice: Any) -> Failure | None:
+def _withheld(choice: Mapping[str, Any]) -> Failure | None:
     """Return why a chat reply says nothing, where the endpoint tells."""
-    if choice.message.refusal:
-        return Failure(kind="refusal", type="refusal", message=choice.message.refusal)
-    if choice.finish_reason == "content_filter":
+    if refusal := _text(_members(choice.get("message")), "refusal"):
+        return Failure(kind="refusal", type="refusal", message=refusal)
+    if choice.get("finish_reason") == "content_filter":
         return Failure(kind="content_filter", type="content_filter", message="stopped by the endpoint's filter")
     return None
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _each(value: Any) -> Iterator[Mapping[str, Any]]:
+    return map(_members, cast("list[Any]", value) if isinstance(value, list) else ())
+
+
+def _text(members: Mapping[str, Any], name: str) -> str:
+    value = members.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,7 +1,7 @@
 """Token counts of every form are read alike, and what was not told is None."""
 
+import pytest
 from agents import Usage as SdkUsage
-from openai.types import CompletionUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
@@ -13,19 +13,20 @@ NOT_TOLD = Usage(requests=1)
 
 
 def test_both_apis_replies_are_read_alike() -> None:
-    chat = CompletionUsage.model_validate(
-        {
-            "prompt_tokens": 7,
-            "completion_tokens": 5,
-            "total_tokens": 12,
-            "prompt_tokens_details": {"cached_tokens": 3},
-            "completion_tokens_details": {"reasoning_tokens": 2},
-        }
-    )
-    assert usage_of(chat) == usage_of(responses()) == TOLD
-    assert usage_of(None) == NOT_TOLD
-    bare = CompletionUsage(prompt_tokens=7, completion_tokens=5, total_tokens=12)
-    assert usage_of(bare) == Usage(requests=1, input=7, output=5)
+    chat = {
+        "prompt_tokens": 7,
+        "completion_tokens": 5,
+        "total_tokens": 12,
+        "prompt_tokens_details": {"cached_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    assert usage_of(chat) == usage_of(responses().model_dump()) == TOLD
+    assert usage_of({"prompt_tokens": 7, "completion_tokens": 5}) == Usage(requests=1, input=7, output=5)
+
+
+@pytest.mark.parametrize("counts", [None, "many", [7], {}, {"prompt_tokens": "seven", "prompt_tokens_details": [3]}])
+def test_what_is_no_count_was_not_told(counts: object) -> None:
+    assert usage_of(counts) == NOT_TOLD
 
 
 def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:

@@ -1,5 +1,8 @@
 """What comes back from an endpoint reaches the verdict whole, whatever is in it."""
 
+import json
+from typing import Any
+
 import anyio
 import pytest
 from pydantic import SecretStr
@@ -11,7 +14,7 @@ from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
-from tests.fake_endpoint import FakeEndpoint, Refuse, Say, verdict
+from tests.fake_endpoint import FakeEndpoint, Page, Raw, Refuse, Say, chat_reply, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
 
@@ -61,3 +64,30 @@ def test_an_endpoint_that_refuses_the_key_is_asked_without_it(endpoint: FakeEndp
     assert isinstance(found, Judged)
     assert len(endpoint.of_judge) == 2
     assert endpoint.of_judge[-1].body["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>Bad gateway</html>",
+        '{"choices": ',
+        "[1]",
+        "null",
+        {"choices": []},
+        {"choices": [7]},
+        {"choices": [{"message": None, "finish_reason": 3}], "usage": "much"},
+        {"output": [None, {"type": "message", "content": [{"type": "output_text", "text": 5}]}]},
+    ],
+)
+def test_a_reply_of_any_shape_is_kept_and_fails_the_verdict_alone(endpoint: FakeEndpoint, body: Any) -> None:
+    endpoint.judge = lambda _: Page(body) if isinstance(body, str) else Raw(body)
+    unjudged, store = ask(endpoint)
+    assert isinstance(unjudged, Unjudged)
+    assert unjudged.failure.kind in {"api", "output"}
+    assert set(unjudged.raw_replies) == set(store.blobs) != set()
+
+
+def test_a_reply_that_is_not_called_json_is_read_all_the_same(endpoint: FakeEndpoint) -> None:
+    endpoint.judge = lambda seen: Page(json.dumps(chat_reply(Say(verdict(7, 5)), seen.body, 1)))
+    judged, _ = ask(endpoint)
+    assert isinstance(judged, Judged)

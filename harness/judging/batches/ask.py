@@ -9,7 +9,7 @@ from harness.endpoints import NO_LIMIT, Stoppable
 from harness.judging.batches.desk import TIER, BatchDesk, form_of, taught_by
 from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.judge_model import SAMPLING
-from harness.judging.request_bodies import FORMS, Form, body_of, client_answer, reply_of
+from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
 
 
 class BatchAsk:
@@ -34,7 +34,7 @@ class BatchAsk:
         if turn < len(question.replies) and desk.may_ask(key):
             self._turns[key] = turn + 1
             form, body = desk.reply(key, turn)
-            answer = reply_of(client_answer(self._api, body), form, tiered=False)
+            answer = reply_of(body, form, tiered=False)
             return ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
         if question.under_way:
             raise AskFailed(WITH_PROVIDER)
@@ -44,9 +44,8 @@ class BatchAsk:
         raise AskFailed(IN_BATCH)
 
     def _line(self, prompt: Question) -> bytes:
-        path = "/v1/responses" if self._api == "responses" else "/v1/chat/completions"
         body = body_of(self._api, self._model, prompt, self._form, {**self._extra, **self._sampling})
-        request = {"custom_id": prompt.key, "method": "POST", "url": path, "body": body}
+        request = {"custom_id": prompt.key, "method": "POST", "url": f"/v1{path_of(self._api)}", "body": body}
         return json.dumps(request).encode() + b"\n"
 
 
