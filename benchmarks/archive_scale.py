@@ -77,7 +77,7 @@ async def generate(
     settings = as_written(Settings(judge_budget=0))
     info = RunInfo(
         schema_version=1,
-        id="20260101T000000-large-000000",
+        id=f"20260101T000000-large-{first:06x}",
         created_at=AT,
         agent="large",
         settings=settings,
@@ -88,12 +88,13 @@ async def generate(
     rubric = load_rubric("writing")
     with RunStore.create(folder, info) as store:
         os.fsync = lambda _: None  # type: ignore[assignment] - the generator's own; the commands timed below are real
+        reply = store.put_blob("The judge's reply.")
         model = JudgeModel(
             ask or EmbeddedAsk(),
             identity=f"{OFFLINE_JUDGE}@offline",
             clock=lambda: AT,
             pricing=Priced(OFFLINE_JUDGE, None, free=True),
-            keep=lambda _: "0" * 64,
+            keep=lambda _: reply,
         )
         jury = PairJury([CachedPairJudge(PairwiseJudge(model, rubric), VerdictCache(store))])
         for g in range(first, first + groups):

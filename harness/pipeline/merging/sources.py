@@ -1,8 +1,13 @@
 """The runs that are merged: each is compared with the first and with what the others hold, and then copied."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.archive import RunReader, at_rest, copy_records
 from harness.core.errors import ArchiveDamaged, UsageError, on_a_line, quoted
@@ -36,7 +41,8 @@ class Copying:
     """Which file is a copy of which."""
     queries: dict[str, int] = field(default_factory=dict[str, int])
     """Of each query, in which of the runs it is."""
-    verdicts: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    verdicts: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
+    """Of each run its verdicts' keys, shortened and sorted: there are many, and few runs share any."""
     rollouts: int = 0
     labels: list[str] = field(default_factory=list[str])
     folders: list[Path] = field(default_factory=list[Path])
@@ -68,16 +74,25 @@ class Copying:
             self.rollouts += len(places)
 
     def _note_verdicts(self, reader: RunReader) -> None:
-        number = len(self.folders) - 1
-        for key, _place in reader.index.verdicts.items():  # noqa: PERF102 - of a VerdictIndex, which has no keys()
-            before = self.verdicts.setdefault(key.encode(), number)
-            if before != number and not self._is_in(self.folders[before], reader, key):
+        keys = np.fromiter((_short(key) for key, _ in reader.index.verdicts.items()), np.int64)
+        keys.sort()
+        for folder, earlier in zip(self.folders, self.verdicts, strict=False):
+            if len(shared := np.intersect1d(earlier, keys)):
+                self._compare(folder, reader, set(shared.tolist()))
+        self.verdicts.append(keys)
+
+    def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
+        """Take note if a run holds another verdict than the earlier one in `folder`, under keys that are so in short."""
+        keys = [key for key, _ in reader.index.verdicts.items() if _short(key) in shared]
+        with RunReader(folder) as before:
+            both = (key for key in keys if key in before.index.verdicts)
+            if any(_scores(_verdict(before, key)) != _scores(_verdict(reader, key)) for key in both):
                 self.contradicted = reader.id
 
-    def _is_in(self, folder: Path, reader: RunReader, key: str) -> bool:
-        """Tell whether the run in `folder` holds under a key what `reader` holds."""
-        with RunReader(folder) as before:
-            return _scores(_verdict(before, key)) == _scores(_verdict(reader, key))
+
+def _short(key: str) -> int:
+    """Return 64 bits of a key's hash."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
 
 
 def _verdict(reader: RunReader, key: str) -> AnyVerdict | None:
