@@ -33,6 +33,8 @@ from harness.pipeline import (
     import_trajectories,
     prepare,
     quote_rescoring,
+    refuse_idle_wait,
+    refuse_idle_wait_for,
     replay_run,
     rescore_run,
     resume_run,
@@ -87,6 +89,8 @@ async def run(
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
     chosen, surroundings = load(settings), surroundings_of(progress, clock)
+    if wait:
+        refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent)
     prepared = await prepare(loaded, chosen, surroundings.environ)
     _note_limits(prepared, surroundings)
@@ -149,6 +153,8 @@ async def resume(
     folder = unfinished.folder if unfinished else folder_of(run or "last", runs_dir)
     surroundings = surroundings_of(progress, clock)
     check_names(settings, ResumeSettings.__annotations__)
+    if wait:
+        refuse_idle_wait_for(folder, settings, resuming=True)
 
     def load_now() -> LoadedAgent:
         if agent is not None:
@@ -200,7 +206,10 @@ async def rescore(
     lenders = [folder_of(lender, runs_dir) for lender in reuse]
     options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
     surroundings = surroundings_of(progress, clock)
-    result = await rescore_run(folder_of(run, runs_dir), settings, surroundings, options)
+    folder = folder_of(run, runs_dir)
+    if wait:
+        refuse_idle_wait_for(folder, settings)
+    result = await rescore_run(folder, settings, surroundings, options)
     if wait:
         result = await stay_until_judged(result, None, surroundings)
     return _delivered(result, report=report)

@@ -139,7 +139,11 @@ class ProgressTally:
 
     def spent(self) -> list[str]:
         """Return what waits, what it cost, what was tried again, and the tokens, the most important first."""
-        waits = [f"{calls:,} calls wait for {place}" for place, calls in [*self._waiting.items()] if calls]
+        waits = [
+            f"{calls:,} {'call waits' if calls == 1 else 'calls wait'} for {place}"
+            for place, calls in [*self._waiting.items()]
+            if calls
+        ]
         more = " and more (a price is unknown)" if self._unpriced else ""
         money = f"${self._usd:.4f}{more}" if self._usd or not more else "cost unknown"
         retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []

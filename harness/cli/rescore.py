@@ -104,6 +104,8 @@ def rescore(
     max_failures: dict[Path, int] = {}
     grace: dict[Path, float] = {}
     for folder in folders:
+        if wait:
+            pipeline.refuse_idle_wait_for(folder, job.changes)
         settings = _announce(console, folder, job)
         max_failures[folder], grace[folder] = settings.max_failures, settings.grace
         if dry_run:

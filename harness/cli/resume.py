@@ -92,11 +92,9 @@ def resume(
 ) -> ExitCode:
     """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking; or of a comparison.
 
-    What is there is kept.
-
-    The run's own settings hold; keys come from the environment. On a finished run it says so and costs nothing. A run
-    that came from elsewhere gets keys only with its addresses named here, or with --trust-archive; a path or a module
-    that it names as its agent is loaded only with --agent.
+    What is there is kept. The run's own settings hold; keys come from the environment. On a finished run it says so and
+    costs nothing. A run that came from elsewhere gets keys only with its addresses named here, or with --trust-archive;
+    a path or a module that it names as its agent is loaded only with --agent.
     """
     from harness.archive import find_archived, last_unfinished, missing_of
     from harness.cli.archived_run import open_folder, runs_folder
@@ -123,6 +121,8 @@ def resume(
     from harness.cli.run_result import deliver
 
     process.silence_logs(verbose=verbose)
+    if wait:
+        pipeline.refuse_idle_wait_for(folder, flags, resuming=True)
     _say_what_is_missing(console := stderr(quiet=quiet), reader, missing)
     with ProgressBars(console, quiet=quiet) as bars:
         around = pipeline.Surroundings(environ, progress=bars)

@@ -86,6 +86,8 @@ def run(
         from harness.formats import in_shard
 
         process.silence_logs(verbose=verbose)
+        if wait:
+            pipeline.refuse_idle_wait(by_batch=settings.judge_batch)
         asked, prepared = prepare_run(agent, query, queries, settings, environ)
     asked = list(in_shard(asked, settings.shard))
     if not asked:

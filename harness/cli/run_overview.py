@@ -42,12 +42,13 @@ def print_run(
     console.print(overview(reader, ranking, summary, console.width, table))
     console.print(parts_line(reader.info, ranking, summary))
     if not ranking.finished:
+        resume = command(f"resume {shlex.quote(reader.typed_name)}")
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
         stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
         console.print(
             f"this ranking has {ranked} of {queries} in full{', places provisional' if ranking.provisional else ''}: "
-            f"{stopped or 'it was cut short, or is under way'}; `{command('resume')}` does the rest"
+            f"{stopped or 'it was cut short, or is under way'}; `{resume}` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")

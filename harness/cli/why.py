@@ -58,7 +58,7 @@ def why(
     from harness.cli.console import stdout
     from harness.cli.new_files import check_writable, write_new
     from harness.cli.output import print_json, say
-    from harness.report import explain_pair, find_pair, judged_ranking, pair_lines
+    from harness.report import explain_pair, find_pair, is_offline, judged_ranking, pair_lines
 
     check_writable(html)
     run, numbers = _run_and_numbers(run, a, b)
@@ -75,6 +75,8 @@ def why(
         print_json(explanation.as_json())
     else:
         console = stdout()
+        if is_offline(reader, chosen):
+            console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
         console.print(pair_lines(explanation, console.width))
 
 

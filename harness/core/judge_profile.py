@@ -104,13 +104,29 @@ def profile_in(text: str, name: str) -> JudgeProfile:
         members: Any = json.loads(text)
         return JudgeProfile.model_validate_json(json.dumps(_record_in(members), allow_nan=False))
     except ValidationError as exc:
-        first = exc.errors(include_input=False, include_url=False)[0]
-        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        reason = _first_fault(exc)
+    except json.JSONDecodeError as exc:
+        reason = f"it is no JSON (line {exc.lineno}, column {exc.colno})"
     except RecursionError:
         reason = "nested too deep"
     except ValueError as exc:
         reason = str(exc)
     raise UsageError(f"{name}: is no judge's profile: {on_a_line(reason)[:_REASON]}")
+
+
+def _first_fault(exc: ValidationError) -> str:
+    """Return what is wrong first with a record, and where."""
+    first = exc.errors(include_input=False, include_url=False)[0]
+    place, fault = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    match first["type"]:
+        case "missing":
+            return f"it has no {place}"
+        case "extra_forbidden":
+            return f"{place} belongs to no profile"
+        case "model_type":
+            return f"{place or 'it'} is no JSON object"
+        case _:
+            return f"{place}: {fault[:1].lower()}{fault[1:]}" if place else fault
 
 
 def _record_in(members: Any) -> Any:

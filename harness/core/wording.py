@@ -28,6 +28,7 @@ _SWITCHES = {
     "mixed",
     "retry_failed",
     "trust_archive",
+    "wait",
 }
 _ARGUMENTS = _SWITCHES | {
     "agent",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from harness.pipeline.surroundings import Surroundings
     from harness.pipeline.trust import agent_of_run
     from harness.pipeline.validation import Validation, validate_run
-    from harness.pipeline.waiting import stay_until_judged
+    from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -82,7 +82,7 @@ else:
             "resolve": "AgentSpec JudgeSpec member_keys redactor_of resolve_agent resolve_judge",
             "rubrics": "rubric_of rubric_of_run",
             "runs": "RunResult rescore_run resume_run run_queries",
-            "waiting": "stay_until_judged",
+            "waiting": "refuse_idle_wait refuse_idle_wait_for stay_until_judged",
             "batches": "describe_batches",
             "stages": "open_engine open_judge open_judge_models open_ranker",
             "surroundings": "Surroundings",
@@ -142,6 +142,8 @@ __all__ = [
     "rank_alone",
     "rank_part",
     "redactor_of",
+    "refuse_idle_wait",
+    "refuse_idle_wait_for",
     "refuse_profile",
     "replay_run",
     "rescore_run",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from harness.archive import RunInfo
+from harness.archive import RunReader
 from harness.core.errors import UsageError, on_a_line
 from harness.core.settings import Settings
 from harness.core.user_files import read_text
@@ -23,11 +23,12 @@ def with_instructions(loaded: LoadedAgent, settings: Settings) -> LoadedAgent:
     return replace(loaded, instructions=text)
 
 
-def with_recorded_instructions(loaded: LoadedAgent, info: RunInfo, settings: Settings) -> LoadedAgent:
+def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
     """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
+    info = run.info
     if settings.instructions is not None and info.instructions is None:
         raise UsageError(
             f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is not "
-            f"read: name the file with {call('resume', info.id, instructions='FILE')}"
+            f"read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
         )
     return replace(loaded, instructions=info.instructions)

@@ -100,7 +100,7 @@ def rubric_as_begun(
     if word is None and not method.is_packaged(named_rubric(settings)):
         raise UsageError(
             f"run {_id(info)} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a run "
-            f"names is not read: name the file with {call('resume', _id(info), rubric='FILE')}"
+            f"names is not read: name the file with {call('resume', 'RUN', rubric='FILE')}"
         )
     rubric = method.load_rubric(word if word is not None else named_rubric(settings))
     if label not in (None, rubric.label):

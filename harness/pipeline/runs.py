@@ -157,7 +157,7 @@ async def resume_run(
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
             if at_work and not (changes or {}).get("instructions"):
-                at_work = with_recorded_instructions(at_work, info, plan.settings)
+                at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
             spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)

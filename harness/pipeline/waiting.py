@@ -1,18 +1,39 @@
 """Staying until batches are over, in place of coming back for them later."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import anyio
 
+from harness.archive import RunReader
 from harness.core.errors import UsageError
-from harness.core.wording import call
+from harness.core.wording import call, switch
 from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.surroundings import Surroundings
 from harness.rollouts import LoadedAgent
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
+
+
+def refuse_idle_wait(*, by_batch: object) -> None:
+    """Raise UsageError where the user asks to wait and no judge is asked `by_batch`."""
+    if not by_batch:
+        raise UsageError(f"{switch('wait')} is for a judging by batch: add {switch('judge_batch')}, or leave it out")
+
+
+def refuse_idle_wait_for(folder: Path, changes: Mapping[str, Any], *, resuming: bool = False) -> None:
+    """Raise UsageError where the user asks to wait, and neither an archived run nor `changes` judge by batch.
+
+    A ranking of the run that was made by batch counts where it may be gone on with (`resuming`).
+    """
+    with RunReader(folder) as reader:
+        heads = reader.heads() if resuming else []
+        of_run = [reader.info.settings.get("judge_batch"), *(head.settings.get("judge_batch") for head in heads)]
+    asked = changes.get("judge_batch")
+    refuse_idle_wait(by_batch=any(of_run) if asked is None else asked)
 
 
 async def stay_until_judged(

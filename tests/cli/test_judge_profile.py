@@ -88,10 +88,10 @@ def test_a_profile_of_another_judge_or_rubric_or_without_use_is_refused_naming_b
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "Expecting value"),
-        ("[]", "should be an object"),
-        ("{}", "judge: Field required"),
-        ('{"record": 3}', "should be an object"),
+        ("", "it is no JSON (line 1, column 1)"),
+        ("[]", "it is no JSON object"),
+        ("{}", "it has no judge"),
+        ('{"record": 3}', "it is no JSON object"),
         ('{"judge": NaN}', "JSON"),
         ('{"judge": ' + "9" * 5000 + "}", "digits"),
         ("[" * 100_000, "nested too deep"),

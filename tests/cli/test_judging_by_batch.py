@@ -1,12 +1,14 @@
 """A run judged by batch, as its user sees it: while the provider has the questions, and when all is judged."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.cli.app import app
+from harness.core.errors import UsageError
 from harness.pipeline import waiting
 from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
@@ -56,6 +58,21 @@ def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider:
     (listed,) = json.loads(harness("ls --json")[0])
     assert listed["state"] == "done"
     assert "waiting" not in harness("show")[0]
+
+
+@pytest.mark.parametrize(
+    "line", [RUN.replace("--judge-batch", "--wait"), "rescore --wait", "rescore --wait --judge-now", "resume --wait"]
+)
+def test_to_wait_for_batches_where_there_are_none_to_come_is_refused(
+    provider: BatchEndpoint, harness: Command, line: str
+):
+    harness(RUN.replace("--judge-batch", "--topology none -q"))
+    (run,) = Path("runs").iterdir()
+    shutil.rmtree(run / "rankings")  # so that there is something to resume
+    asked = len(provider.requests)
+    with pytest.raises(UsageError, match="--wait is for a judging by batch: add --judge-batch, or leave it out"):
+        harness(line)
+    assert (len(provider.requests), [*Path("runs").iterdir()]) == (asked, [run])
 
 
 @pytest.mark.process

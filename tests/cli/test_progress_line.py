@@ -49,6 +49,8 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
         "progress after 2:05: 10 of 24 rollouts (1 failed), 4.8/min; 3 of at most 12 verdicts, 7.2/min; "
         "about 2:55 left; 5 calls wait for api.example.com; $0.7500; 1,800 tokens; 1 retry"
     )
+    tally.waiting("api.example.com", 1)
+    assert "; 1 call waits for api.example.com;" in tally.line()
     tally.waiting("api.example.com", 0)
     tally.kept("judging", Usage(requests=1), None, failed=False)
     assert "wait" not in tally.line()

@@ -1,6 +1,7 @@
 """What a reader of a comparison must know of its runs and its judge, in sentences."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.archive import RunReader
@@ -68,7 +69,8 @@ def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> 
         missing = (wanted * len(queries) if reader.info.judge and isinstance(wanted, int) else 0) - ended
         if missing > 0:
             rollouts = "1 rollout" if missing == 1 else f"{missing} rollouts"
-            yield f"{rollouts} of {side.label} never ended; `harness resume {side.run}` runs what is missing"
+            run = shlex.quote(reader.typed_name)
+            yield f"{rollouts} of {side.label} never ended; `harness resume {run}` runs what is missing"
 
 
 def _only_here(side: ComparedSide) -> str:
