@@ -3,7 +3,7 @@
     python benchmarks/merge_scale.py [QUERIES]
 
 Generates PARTS (8) ranked runs of QUERIES (10,000) queries of 8 rollouts together, with `arena` verdicts, and as many
-of 96 queries. Merges both, then shows, ranks again and lists each merged run, each command in a process of its own:
+of 96 queries. Merges both without their pages, then shows, ranks again and lists each merged run, each command in a process of its own:
 seconds, CPU time, and the most memory that the process held (resident), beside that of the small run.
 """
 
@@ -48,7 +48,7 @@ def measured(folder: Path, queries: int) -> dict[str, Used]:
     print(f"{PARTS} runs of {each:,} queries x {N}: {size:,.0f} MB", flush=True)
     whole = str(folder / "all" / "whole")
     commands = {
-        "merge": ("merge", *parts, "-o", whole, "-q"),
+        "merge": ("merge", *parts, "-o", whole, "-q", "--no-report"),
         "show": ("show", whole),
         "rescore --free": ("rescore", whole, "--free", "-q", "--no-report"),
         "ls": ("ls", "--runs-dir", str(folder / "all")),

@@ -22,6 +22,7 @@ from harness.cli import completion, options
 @options.setting_option("runs_dir")
 @options.json_option
 @options.quiet_option
+@options.report_option
 @click.pass_obj
 def merge(
     environ: Mapping[str, str], runs: tuple[str, ...], output: str | None, runs_dir: Path | None, **flags: Any
@@ -53,7 +54,7 @@ def merge(
         sizes = f"{counted(merged.queries, 'query', 'queries')} and {counted(merged.rollouts, 'rollout')}"
         say(f"{counted(len(runs), 'run')} merged, {sizes}: {merged.path}")
         say(f"\nnext: {program()} show {shlex.quote(str(merged.path))}")
-    if merged.rankings:
+    if merged.rankings and flags["report"]:
         with RunReader(merged.path) as reader:
             ranking = reader.ranking()
             draw_pages(reader, ranking, summarize(reader, ranking), quiet=quiet)

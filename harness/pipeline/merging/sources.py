@@ -82,7 +82,7 @@ class Copying:
         self.verdicts.append(keys)
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
-        """Take note if a run holds another verdict than the earlier one in `folder`, under keys that are so in short."""
+        """Take note if a run holds another verdict than the one in `folder`, under keys that are so in short."""
         keys = [key for key, _ in reader.index.verdicts.items() if _short(key) in shared]
         with RunReader(folder) as before:
             both = (key for key in keys if key in before.index.verdicts)
