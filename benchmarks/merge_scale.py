@@ -3,8 +3,8 @@
     python benchmarks/merge_scale.py [QUERIES]
 
 Generates PARTS (8) ranked runs of QUERIES (10,000) queries of 8 rollouts together, with `arena` verdicts, and as many
-of 96 queries. Merges both without their pages, then shows, ranks again and lists each merged run, each command in a process of its own:
-seconds, CPU time, and the most memory that the process held (resident), beside that of the small run.
+of 96 queries. Merges both without pages, then shows, ranks again and lists each merged run, each command in a process
+of its own: seconds, CPU time, and the most memory that the process held (resident), beside that of the small run.
 """
 
 import asyncio
