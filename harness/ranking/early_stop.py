@@ -35,6 +35,7 @@ class EarlyStop:
         self._plan = tuple(inner.pairings())
         self._scores: dict[Pairing, tuple[float, float]] = {}
         self._over = False
+        self._last_fit: Fit | None = None
 
     @property
     def name(self) -> str:
@@ -50,6 +51,11 @@ class EarlyStop:
     def spared(self) -> int:
         """The planned calls that need not be made any more; 0 until it is decided."""
         return len(self._plan) - len(self._scores) if self._over else 0
+
+    @property
+    def last_fit(self) -> Fit | None:
+        """The fit that was looked at last, of the calls up to then; None with `sure` 1, which needs none."""
+        return self._last_fit
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches of the first round that has any; none once the winner is decided."""
@@ -70,7 +76,8 @@ class EarlyStop:
     def _is_decided(self) -> bool:
         if self._sure < 1:
             played = self._calls([p for p in self._plan if p in self._scores])
-            return bool(self._fit(played).p_best().max() >= self._sure)
+            self._last_fit = self._fit(played)
+            return bool(self._last_fit.p_best().max() >= self._sure)
         return leads_for_certain(self._calls(self._plan), np.array([p in self._scores for p in self._plan]))
 
     def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:

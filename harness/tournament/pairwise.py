@@ -31,6 +31,7 @@ from harness.ranking import (
     Cyclic,
     EarlyStop,
     Entry,
+    Fit,
     Rule,
     Topology,
     agreement,
@@ -240,10 +241,18 @@ def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
             rule=rule,
             failed_last=last if alone else (),
             finished=not played.open_verdicts,
+            fit=_fit_at_hand(topology, played) if rule.estimator == "pooled" else None,
         )
         for topology, played in zip(topologies, tournament.played, strict=True)
     ]
     return conclusions[0] if alone else stack_classes(conclusions, last)
+
+
+def _fit_at_hand(topology: Topology, played: PlayedTournament) -> Fit | None:
+    """Return the fit that ended the judging, where it is of the very calls behind the matches."""
+    fit = topology.last_fit if isinstance(topology, EarlyStop) else None
+    calls = sum(len(match.scores) for match in played.matches)
+    return fit if fit and fit.calls == calls == len(played.matches) else None
 
 
 def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:

@@ -1,6 +1,7 @@
-"""A ranking that stopped early by an older version of the fit is played again by that version."""
+"""The fits of rankings that stop early: one for the judging and the places, and an older version for older rankings."""
 
 import random
+from fractions import Fraction
 
 import anyio
 import pytest
@@ -10,11 +11,11 @@ from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
 from harness.judging import PairJury
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking import MARGINS
+from harness.ranking import MARGINS, Cyclic, EarlyStop, Rule, conclude, fit_alone, standings_of
 from harness.ranking.comparisons import Comparisons
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
-from tests.builders import ScriptedJudge, a_group, a_rollout, by_strength
+from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 
 GROUP = a_group([a_rollout(i) for i in range(6)])
@@ -43,3 +44,34 @@ def test_all_versions_give_the_same_scores_and_the_first_one_narrower_intervals(
     assert first.estimates == pytest.approx(now.estimates)
     assert first.first_side == pytest.approx(now.first_side)
     assert (first.sds < now.sds).all()
+
+
+@pytest.mark.parametrize("strengths", [STRENGTHS, by_strength({str(i): 5 + 0.3 * (i % 4) for i in range(6)})])
+def test_the_fit_that_ends_the_judging_says_what_a_fit_of_the_matches_says(strengths: Script):
+    rules = Rules(topology="cyclic", estimator="pooled", sure=0.9)
+    found = anyio.run(rank_group, GROUP, a_jury(ScriptedJudge(strengths)), rules, random.Random(0))
+    afresh = conclude(standings_of(range(6), found.matches), found.matches, rule=Rule("pooled"))
+    assert [r.rank for r in found.rollouts] == [afresh.ranked[i].rank for i in range(6)]
+    for ranked_rollout in found.rollouts:
+        other = afresh.ranked[ranked_rollout.index]
+        assert ranked_rollout.score == pytest.approx(other.score, abs=1e-6)
+        assert ranked_rollout.p_best == pytest.approx(other.p_best, abs=1e-3)
+
+
+def test_the_fit_looked_at_last_is_of_the_calls_made():
+    made = EarlyStop(Cyclic(range(4)), range(4), 0.9, fit_alone)
+    assert made.last_fit is None
+    while pairings := made.pairings():
+        for pairing in pairings:
+            made.record(pairing, Fraction(9 - 2 * pairing.a), Fraction(9 - 2 * pairing.b))
+    matches = list(made.matches)
+    calls = Comparisons.of(
+        4,
+        [m.pairing.a for m in matches],
+        [m.pairing.b for m in matches],
+        [float(m.score_a) for m in matches],
+        [float(m.score_b) for m in matches],
+    )
+    assert made.last_fit
+    assert made.last_fit.calls == len(matches)
+    assert made.last_fit.estimates == pytest.approx(fit_alone(calls).estimates, abs=1e-6)
