@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, help=f"groups a cell ({FULL:,})")
     parser.add_argument("--sizes", default="4,8,16,32", help="numbers of rollouts a group")
     parser.add_argument("--designs", help="names of designs, with commas between them (all)")
+    parser.add_argument("--pools", help=f"sizes of the pools of pooled ({','.join(POOLS)})")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rng", type=int, default=0, help="seed of all chance")
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
@@ -243,7 +244,7 @@ def main() -> None:
     sizes = [8] if options.quick else [int(s) for s in options.sizes.split(",")]
     groups, began = options.groups or (QUICK if options.quick else FULL), time.monotonic()
     shown = partial(print, end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else str
-    pools = (ALL,) if options.quick else POOLS
+    pools = tuple(options.pools.split(",")) if options.pools else (ALL,) if options.quick else POOLS
     tasks = [
         Task(judge, at, n, groups, options.rng, pools)
         for n in sizes
