@@ -44,9 +44,9 @@ def rho(groups: Simulated, fits: Sequence[Fit]) -> float:
 def covered(groups: Simulated, fits: Sequence[Fit]) -> float:
     """Return the share of the true qualities, about their group's mean, that lie in the 90 % intervals."""
     away = groups.quality - groups.quality.mean(axis=1, keepdims=True)
-    estimates: Array = np.array([fit.estimates for fit in fits], np.float64)
+    means: Array = np.array([fit.mean for fit in fits], np.float64)
     reach = np.array([float(stdtrit(fit.dof, 0.95)) * np.sqrt(fit.covariance.diagonal()) for fit in fits])
-    return float((np.abs(estimates - away) <= reach).mean())
+    return float((np.abs(means - away) <= reach).mean())
 
 
 def claims(groups: Simulated, fits: Sequence[Fit]) -> str:
