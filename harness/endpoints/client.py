@@ -28,7 +28,7 @@ def openai_client(
     timeout_s: float | None = None,
     on_response: OnResponse | None = None,
     collector: Callable[[], ReplyTokens | None] | None = None,
-) -> openai.AsyncOpenAI:
+) -> PlainClient:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.

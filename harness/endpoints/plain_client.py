@@ -1,13 +1,16 @@
-"""An openai client that sends what a model reads as it is.
+"""An openai client that sends what a model reads as it is, and whole bodies as they are.
 
 Before each call the openai client looks at every part of every message and tool, type by type, for fields that have
 another name on the wire. There is none among them, and the search takes a fifth of the CPU that a rollout takes.
 """
 
+import ssl
 from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any
 
+import anyio
+import httpx2
 import openai
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
@@ -32,6 +35,43 @@ class PlainClient(openai.AsyncOpenAI):
         responses: Any = super().responses
         responses.create = _plain(responses.create)
         return responses
+
+    async def post_text(self, path: str, body: bytes) -> str:
+        """Send a body of JSON to a path below the address, and return the text of the reply.
+
+        Raises the errors that the client's own calls raise. What is the same for all requests is made once.
+        """
+        template = self._templates.get(path) or self._template(path)
+        request = httpx2.Request(
+            "POST",
+            template.url,
+            headers=template.headers,
+            cookies=self._client.cookies or None,
+            content=body,
+            extensions=template.extensions,
+        )
+        try:
+            response = await self._client.send(request)
+        except httpx2.TimeoutException as exc:
+            raise openai.APITimeoutError(request=request) from exc
+        except (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream) as exc:
+            raise openai.APIConnectionError(request=request) from exc
+        if not response.is_success:
+            raise self._make_status_error_from_response(response)
+        return response.text
+
+    @cached_property
+    def _templates(self) -> dict[str, httpx2.Request]:
+        return {}
+
+    def _template(self, path: str) -> httpx2.Request:
+        """Return a request to a path, as the client makes it, but for its body."""
+        headers = {name: value for name, value in self.default_headers.items() if isinstance(value, str)}
+        url = self._prepare_url(path)
+        template = self._client.build_request("POST", url, headers=headers | self.auth_headers, timeout=self.timeout)
+        del template.headers["content-length"]
+        self._templates[path] = template
+        return template
 
 
 def _plain(create: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ Structured output is tried as a strict JSON schema, then as `json_object`, then 
 takes is found out by the first call, alone, and remembered for the rest.
 """
 
+import json
 import math
 from collections.abc import Awaitable, Mapping
 from typing import Any
@@ -35,8 +36,6 @@ from harness.judging.tiers import TierChoice, tier_refusal
 _SAMPLING = {"temperature": 0.0}
 _CACHE_KEY = "prompt_cache_key"
 """Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""
-_BY_THE_KEY: Any = {"security": {"bearer_auth": True}}
-"""The endpoint's key is sent, and no other of the environment's."""
 
 
 class EndpointAsk:
@@ -177,5 +176,6 @@ class EndpointAsk:
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        text = await self._client.post(path_of(api), cast_to=str, body=body, options=_BY_THE_KEY)
+        sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = await self._client.post_text(path_of(api), sent.encode())
         return reply_of(body_in(text), form, tiered=self._tier != "default")

@@ -1,6 +1,7 @@
 """What the plain client sends is what openai's own client sends, byte for byte."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, get_args, get_type_hints, is_typeddict
 
 import httpx2
@@ -86,3 +87,102 @@ def changed_fields(annotation: Any, seen: set[Any]) -> Any:
             yield from changed_fields(field, seen)
     for argument in get_args(annotation):
         yield from changed_fields(argument, seen)
+
+
+# ---- A body that is sent as it is
+
+
+OF_OPENAI_ALONE = {"x-stainless-retry-count", "x-stainless-read-timeout"}
+
+
+def test_a_body_goes_where_the_openai_clients_own_call_goes_with_the_same_headers() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"\xc3\xa9"}]}'
+    parameters = {"model": "m", "messages": [{"role": "user", "content": "é"}]}
+
+    async def by_text(client: PlainClient) -> None:
+        assert [await client.post_text("/chat/completions", body) for _ in range(2)] == ['{"of": "it"}'] * 2
+
+    async def by_create(client: PlainClient) -> None:
+        await client.chat.completions.create(**parameters)
+
+    ours, again = answered(by_text)
+    (theirs,) = answered(by_create)
+    for request in (ours, again):
+        assert (request.method, request.url, request.content) == (theirs.method, theirs.url, theirs.content) != ""
+        assert sorted(request.headers.items()) == sorted(
+            (name, value) for name, value in theirs.headers.items() if name not in OF_OPENAI_ALONE
+        )
+        assert request.extensions == theirs.extensions
+
+
+def test_what_the_environment_says_of_the_openai_account_goes_only_where_the_client_sends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
+
+    async def send(client: PlainClient) -> None:
+        await client.post_text("/chat/completions", b"{}")
+
+    (request,) = answered(send, default_headers={"OpenAI-Organization": openai.Omit()}, organization="org-of-somebody")
+    assert request.headers["authorization"] == "Bearer sk-key"
+    assert "openai-organization" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (httpx2.Response(400, json={"error": {"message": "no", "code": "c", "param": "p"}}), openai.BadRequestError),
+        (httpx2.Response(404, text="<html>"), openai.NotFoundError),
+        (httpx2.Response(429, headers={"retry-after": "7"}), openai.RateLimitError),
+        (httpx2.Response(503), openai.InternalServerError),
+        (httpx2.Response(304), openai.APIStatusError),
+        (httpx2.ReadTimeout("late"), openai.APITimeoutError),
+        (httpx2.ConnectError("nobody"), openai.APIConnectionError),
+        (httpx2.RemoteProtocolError("gone"), openai.APIConnectionError),
+    ],
+)
+def test_what_goes_wrong_is_the_error_of_the_openai_clients_own_call(
+    answer: httpx2.Response | Exception, error: type[openai.OpenAIError]
+) -> None:
+    async def by_text(client: PlainClient) -> None:
+        await client.post_text("/chat/completions", b"{}")
+
+    async def by_create(client: PlainClient) -> None:
+        await client.chat.completions.create(model="m", messages=[])
+
+    errors = list[Any]()
+    for call in (by_text, by_create):
+        with pytest.raises(error) as raised:
+            answered(call, answer)
+        errors.append(raised.value)
+    ours, theirs = errors
+    assert (type(ours), str(ours), getattr(ours, "body", None)) == (
+        type(theirs),
+        str(theirs),
+        getattr(theirs, "body", None),
+    )
+    assert type(ours.__cause__) is type(theirs.__cause__)
+
+
+def answered(
+    call: Callable[[PlainClient], Awaitable[None]], answer: httpx2.Response | Exception | None = None, **options: Any
+) -> list[httpx2.Request]:
+    """Make calls to a server that always gives `answer`, and return the requests."""
+    requests: list[httpx2.Request] = []
+
+    def server(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer or httpx2.Response(200, text='{"of": "it"}', headers={"content-type": "application/json"})
+
+    async def work() -> None:
+        http_client = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
+        base_url, key = "http://here:8000/v1", "sk-key"
+        async with PlainClient(
+            base_url=base_url, api_key=key, http_client=http_client, max_retries=0, timeout=7.0, **options
+        ) as client:
+            await call(client)
+
+    asyncio.run(work())
+    return requests
