@@ -5,14 +5,18 @@
 Runs an agent of three tool turns and an answer, eight rollouts a query (40 queries), at a server in another process:
 once without judging, once judged by the default design, and once without judging on Ray. CPU is user and system time of
 this process: on Ray it only gives out, writes and counts. Replies take no time at the server, so that CPU is all that
-counts. The last lines scale the figures to a million rollouts.
+counts. Tokens are those of the requests that were sent and of their replies, estimated as four bytes a token; money is
+their list price for MODELS. The judge's replies are those of a rubric's marks without words. The last lines scale the
+figures to a million rollouts.
 """
 
+import json
 import multiprocessing
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +25,19 @@ import ray
 from looking_agent import AGENT
 
 from harness.archive import RunReader
-from harness.core.records import Query
+from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
+from harness.endpoints import OPENAI_URL, Priced
 from harness.pipeline import Surroundings, prepare, run_queries
 from harness.rollouts import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 
 ENVIRON = dict[str, str]()
 ROLLOUTS, TURNS = 8, 3
 MILLION = 1_000_000
+MODELS = ("gpt-5-nano", "gpt-5-mini", "gpt-5")
 
 
 def script(seen: Seen) -> Say:
@@ -42,9 +48,25 @@ def script(seen: Seen) -> Say:
     return Say(calls=(("look_up", {"word": f"word {done}"}),))
 
 
+def estimated(text: str) -> int:
+    """Return how many tokens a text has, at four bytes a token."""
+    return -(-len(text.encode()) // 4)
+
+
+def metered(reply: Callable[[Seen], Any]) -> Callable[[Seen], Say]:
+    """Let replies tell the tokens of what was asked and of what they say."""
+
+    def measured(seen: Seen) -> Say:
+        said: Say = reply(seen)
+        written = (said.text or "") + "".join(name + json.dumps(arguments) for name, arguments in said.calls)
+        return replace(said, usage=(estimated(json.dumps(seen.body)), estimated(written)))
+
+    return measured
+
+
 def serve(pipe: Any) -> None:
     """Run the server until the other side hangs up."""
-    with FakeEndpoint(agent=script).serving() as endpoint:
+    with FakeEndpoint(agent=metered(script), judge=metered(fair_judge())).serving() as endpoint:
         pipe.send(endpoint.base_url)
         pipe.recv()
 
@@ -57,6 +79,10 @@ class Taken:
     bytes: int
     verdicts: int
     rollouts: int
+    agent: Usage
+    """Of all rollouts."""
+    judge: Usage
+    """Of all verdicts."""
 
 
 def taken(base_url: str, queries: int, **more: Any) -> Taken:
@@ -74,8 +100,15 @@ def taken(base_url: str, queries: int, **more: Any) -> Taken:
         path, cpu_s = anyio.run(run, folder)
         size = sum(file.stat().st_size for file in path.rglob("*.jsonl"))
         with RunReader(path) as reader:
-            rollouts = sum(len(places) for places in reader.index.rollouts.values())
-            return Taken(cpu_s, size, len(reader.index.verdicts), rollouts)
+            made = [rollout for query in reader.queries() for rollout in reader.group(query).rollouts]
+            verdicts = list(reader.verdicts())
+            agent, judge = (sum((each.usage for each in of), Usage()) for of in (made, verdicts))
+            return Taken(cpu_s, size, len(verdicts), len(made), agent, judge)
+
+
+def words_of(usage: Usage, pieces: int) -> str:
+    """Return the tokens of one piece of so many, in words."""
+    return f"{(usage.input or 0) / pieces:,.0f} in, {(usage.output or 0) / pieces:,.0f} out"
 
 
 def main() -> None:
@@ -105,6 +138,15 @@ def main() -> None:
     print(f"a million rollouts: {rollout_ms * hours:.1f} core hours, {rollout_kb * gigabytes:.0f} GB")
     print(f"their {calls:.2f} million judge calls: {judging_h:.1f} core hours, {calls * call_kb * gigabytes:.0f} GB")
     print(f"the driver on Ray: {driver_ms * hours:.1f} h of CPU for the rollouts, {judging_h:.1f} h for judging")
+    print(f"tokens of a rollout: {words_of(judged.agent, judged.rollouts)}")
+    print(f"tokens of a judge call: {words_of(judged.judge, judged.verdicts)}")
+    for model in MODELS:
+        price = Priced(model, OPENAI_URL).of
+        agent, judge, batch = (
+            (price(usage, tier) or 0) * MILLION / judged.rollouts
+            for usage, tier in ((judged.agent, None), (judged.judge, None), (judged.judge, "batch"))
+        )
+        print(f"{model}: ${agent:,.0f} for a million rollouts, ${judge:,.0f} for judging, ${batch:,.0f} by batch")
     ours.send("done")
     server.join()
 
