@@ -5,7 +5,6 @@ validates what an archive holds (tests/test_architecture.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
@@ -199,10 +198,12 @@ def read_at_place(files: RecordFiles, place: RecordPlace, record_type: RecordTyp
     check_sum(line, place)
     plain = begins_as_written(line, record_type.kind) and b"NaN" not in line and b"Infinity" not in line
     if plain and record_type.from_json:
-        with suppress(ValueError):
+        try:  # and not `suppress`, which takes longer than the rest
             record = record_type.from_json(line)
             if record_type.faults is None or next(record_type.faults(record), None) is None:
                 return record
+        except ValueError:
+            pass
     return read_record(LocatedRecord(place, place.offset + len(line), decode(line, place)), record_type)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy
@@ -16,8 +16,7 @@ def exact(score: float) -> Fraction:
     return Fraction(repr(float(score)))
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(NamedTuple):
     """A match that may be played now: entrants `a` and `b`, and the orders (first, second) to judge it in."""
 
     a: int
@@ -26,8 +25,7 @@ class Pairing:
     orders: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(NamedTuple):
     """A match with its scores. `repeated`: the pair had met before and those scores were used again."""
 
     pairing: Pairing

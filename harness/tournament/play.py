@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import count, takewhile
 from typing import Protocol, cast
 
 import anyio
@@ -155,7 +154,7 @@ def _counted(by_order: Mapping[Order, Sequence[OrderVerdicts]]) -> _CountedByOrd
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
     """
-    if not any(isinstance(v, Unjudged) for repeats in by_order.values() for verdicts in repeats for v in verdicts):
+    if not _failed(verdicts for repeats in by_order.values() for verdicts in repeats):
         return cast("_CountedByOrder", by_order)  # as nearly always
     by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
     seats = [n for n, verdicts in enumerate(by_juror) if not any(isinstance(v, Unjudged) for v in verdicts)]
@@ -230,10 +229,17 @@ def _rests_on(played: Played, verdicts: _VerdictsByOrder) -> _CountedByOrder:
     by_order = dict[Order, list[OrderVerdicts]]()
     twins = _of_twins(verdicts.get((pairing.orders[0], 0), ()))
     for order in dict.fromkeys((*pairing.orders, *both)) if played.repeated or twins else pairing.orders:
-        repeats = [verdicts[order, k] for k in takewhile(lambda k, o=order: (o, k) in verdicts, count())]
+        repeats = _repeats_of(order, verdicts)
         if any(_counted({order: repeats})[order]):
             by_order[order] = repeats
     return _counted(by_order)
+
+
+def _repeats_of(order: Order, verdicts: _VerdictsByOrder) -> list[OrderVerdicts]:
+    repeats: list[OrderVerdicts] = []
+    while of_repeat := verdicts.get((order, len(repeats))):
+        repeats.append(of_repeat)
+    return repeats
 
 
 def _of_twins(verdicts: OrderVerdicts) -> bool:

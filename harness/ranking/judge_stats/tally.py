@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
+from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import PairJudgment
@@ -21,8 +22,7 @@ _FEW = 8
 """Sides below which a histogram says nothing."""
 
 
-@dataclass(frozen=True)
-class JudgeCall:
+class JudgeCall(NamedTuple):
     """A verdict on two different transcripts, named by their hashes. Lengths are the answers', in words."""
 
     first: str

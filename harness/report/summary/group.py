@@ -1,11 +1,13 @@
 """One query of a ranking, summed up: a line for lists of queries, and the figures that add up over queries."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from operator import itemgetter
 
 from pydantic import JsonValue
 
@@ -131,14 +133,16 @@ def summarize_group(
 def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
     """Yield spans in order; spans that touch or overlap become one."""
     current: TimeSpan | None = None
-    for start, end in sorted(spans):
-        if current is None:
-            current = (start, end)
-        elif start <= current[1]:
-            current = (current[0], max(current[1], end))
+    until = -math.inf
+    seconds = ((start.timestamp(), end.timestamp(), (start, end)) for start, end in spans)  # much faster to compare
+    for begins, ends, span in sorted(seconds, key=itemgetter(0)):
+        if current and begins <= until:
+            current = (current[0], span[1] if ends > until else current[1])
         else:
-            yield current
-            current = (start, end)
+            if current:
+                yield current
+            current, until = span, ends
+        until = max(until, ends)
     if current:
         yield current
 
