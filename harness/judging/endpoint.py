@@ -4,12 +4,12 @@ Structured output is tried as a strict JSON schema, then as `json_object`, then 
 takes is found out by the first call, alone, and remembered for the rest.
 """
 
-import json
 import math
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import openai
+from pydantic_core import to_json
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, digest
@@ -176,6 +176,5 @@ class EndpointAsk:
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        text = await self._client.post_text(path_of(api), sent.encode())
+        text = await self._client.post_text(path_of(api), to_json(body))
         return reply_of(body_in(text), form, tiered=self._tier != "default")

@@ -56,7 +56,13 @@ class Prompt:
 
     def schema(self) -> dict[str, Any]:
         """Return the reply's form as a strict JSON schema."""
-        return schema(self.rubric)
+        return _schema_of(self.rubric)
+
+
+@cache
+def _schema_of(rubric: Rubric) -> dict[str, Any]:
+    """Return the reply's form by a rubric; it is only read."""
+    return schema(rubric)
 
 
 def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[str, str]]:

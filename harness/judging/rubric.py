@@ -131,6 +131,8 @@ class Rubric(BaseModel):
 
     def capped(self, scores: SideScores, flags: tuple[Flag, ...]) -> SideScores:
         """Return scores with their flags, the marks lowered where `caps` say so; a flag lowers only its own block."""
+        if not flags:
+            return scores
         marks, caps = dict(scores.dimensions), list[Cap]()
         for dimension in self.dimensions:
             key, mark = dimension.key, marks[dimension.key]
