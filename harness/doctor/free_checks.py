@@ -12,7 +12,7 @@ from harness.doctor.endpoint_checks import endpoint_check, judge_checks, key_che
 from harness.doctor.local_servers import server_checks
 from harness.doctor.machine_checks import machine_checks, tracing_check
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import agent_endpoint
+from harness.endpoints import agent_servers
 from harness.judging import Rubric, load_rubric
 from harness.pipeline import JudgeSpec
 from harness.rollouts import NoSuchAgent
@@ -36,10 +36,11 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     checks = machine_checks()
     loaded, agent, judge, rubric, endpoint = None, None, None, None, None
     try:
-        endpoint = None if request.settings.offline else agent_endpoint(request.settings, request.credentials)
+        servers = () if request.settings.offline else agent_servers(request.settings, request.credentials)
     except UsageError as exc:
         checks.append(failed_check("endpoint", exc))
     else:
+        endpoint = next(iter(servers), None)
         loaded = find_agent(request, Path.cwd())
         if isinstance(loaded, HarnessError):
             agent, of_agent = None, [failed_check("agent", loaded)]
@@ -47,7 +48,8 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
             agent, of_agent = await check_agent(request, loaded)
         judge, of_judge = judge_checks(request, agent)
         rubric, of_rubric = _check_rubric(request, agent)
-        checks += [*of_agent, tracing_check(), endpoint_check(request, endpoint), key_check(request, endpoint)]
+        checks += [*of_agent, tracing_check()]
+        checks += [*(endpoint_check(request, server) for server in servers or (None,)), key_check(request, endpoint)]
         checks += [*of_judge, of_rubric]
     failed = [check.name for check in checks if check.status == "fail"]
     checks.append(run_check(request, failed, agent, judge, runs_elsewhere=not isinstance(loaded, NoSuchAgent)))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents import ModelSettings, function_tool
@@ -11,6 +12,7 @@ from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check
 from harness.doctor.failed_calls import failed_call
 from harness.doctor.model_probe import ModelProbe, ProbeReply
+from harness.endpoints import Endpoint
 
 _WORD_TOKENS = 16
 """Enough for a word; the Responses API takes no lower limit."""
@@ -35,11 +37,31 @@ def search(query: str) -> str:
 
 def count_model_calls(agent: CheckedAgent) -> int:
     """Return how many calls `ask_model` makes if nothing is refused."""
-    return 4 if agent.takes_seed else 3
+    return (4 if agent.takes_seed else 3) + len(_further(agent))
 
 
 async def ask_model(agent: CheckedAgent, settings: Settings) -> AsyncIterator[Check]:
-    """Make the calls one after the other; where the first gets no reply the others are not made."""
+    """Make the calls one after the other; where the first gets no reply the others are not made.
+
+    Of several servers the first gets them, and each of the others one.
+    """
+    async for check in _ask_first(agent, settings):
+        yield check
+    for server in _further(agent):
+        there = replace(agent, spec=replace(agent.spec, endpoint=server))
+        probe = ModelProbe(there, settings)
+        try:
+            yield reply_check(there, await probe.ask(_SAY_OK, ModelSettings(), tokens=_WORD_TOKENS), "server reply")
+        finally:
+            await probe.aclose()
+
+
+def _further(agent: CheckedAgent) -> Sequence[Endpoint]:
+    """Return the servers beside the first, where the agent's models are asked at them."""
+    return () if agent.has_own_endpoint else agent.spec.servers[1:]
+
+
+async def _ask_first(agent: CheckedAgent, settings: Settings) -> AsyncIterator[Check]:
     probe = ModelProbe(agent, settings)
     try:
         first = reply_check(agent, await probe.ask(_SAY_OK, ModelSettings(), tokens=_WORD_TOKENS))
@@ -59,13 +81,13 @@ async def ask_model(agent: CheckedAgent, settings: Settings) -> AsyncIterator[Ch
         await probe.aclose()
 
 
-def reply_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
+def reply_check(agent: CheckedAgent, reply: ProbeReply, check: str = "reply") -> Check:
     """Say whether the model replies at all, and by which name."""
     if not reply.replied:
-        return _failed("reply", agent, reply)
+        return _failed(check, agent, reply)
     name = reply.call.wire.model if reply.call else None
     named = f", and calls itself {name}" if name and name != agent.spec.model else ""
-    return Check("reply", "ok", f"{agent.model_name} at {agent.host} replied in {reply.took_s:.1f} s{named}")
+    return Check(check, "ok", f"{agent.model_name} at {agent.host} replied in {reply.took_s:.1f} s{named}")
 
 
 def temperature_check(agent: CheckedAgent, reply: ProbeReply) -> Check:

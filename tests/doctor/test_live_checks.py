@@ -196,3 +196,15 @@ async def test_refused_functions_stop_no_agent_that_has_none(tmp_path: Path):
     with FakeEndpoint(agent=refusing("tools", Refuse(400, "no tools here"))).serving() as endpoint:
         checks = await found_live(a_request(f"{tmp_path / 'mine.py'}:agent", environ=at(endpoint), model="m"))
     assert (failed(checks), checks["tool call"].status) == (False, "warn")
+
+
+async def test_each_of_several_servers_is_looked_at_and_asked_once(endpoint: FakeEndpoint):
+    with web_server() as port:
+        urls = (endpoint.base_url, f"http://127.0.0.1:{port}")
+        request = a_request(model="m", judge_model="j", base_url=urls)
+        findings = await run_free_checks(request, [])
+        counted, _ = count_live_calls(findings)
+        checks = [*findings.checks, *[check async for check in run_live_checks(request, findings)]]
+    there = [(check.name, check.status) for check in checks if check.name in {"endpoint", "reply", "server reply"}]
+    assert there == [("endpoint", "ok"), ("endpoint", "warn"), ("reply", "ok"), ("server reply", "fail")]
+    assert len([seen for seen in endpoint.requests if not seen.is_judge]) == counted - 1
