@@ -66,11 +66,14 @@ def helps_of(command: click.Command) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def helps() -> str:
-    """What `--help` prints of every command, and of the ranking benchmark."""
-    benchmark = subprocess.run(
-        [sys.executable, "benchmarks/ranking.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    """What `--help` prints of every command, and of the benchmarks of rankings."""
+    benchmarks = (
+        subprocess.run(
+            [sys.executable, f"benchmarks/{name}.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        for name in ("ranking", "pooled", "reliability")
     )
-    return "".join([*helps_of(app), benchmark.stdout])
+    return "".join([*helps_of(app), *(benchmark.stdout for benchmark in benchmarks)])
 
 
 @pytest.mark.process
