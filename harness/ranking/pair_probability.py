@@ -19,7 +19,7 @@ class PairEstimate:
     difference: float
     """The first less the second, in score points."""
     sd: float
-    """Posterior standard deviation of the difference."""
+    """How far the true difference lies from it: the root of the posterior's mean square."""
     p_above: float
     """Posterior probability that the first is above the second."""
 
@@ -62,7 +62,7 @@ def _estimate(fit: Fit, i: int, j: int) -> PairEstimate:
     covariance = fit.covariance
     variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
     scale = math.sqrt(variance) if variance > 0 else 0.0
-    difference = float(fit.mean[i] - fit.mean[j])
-    above = probability_above_zero(difference / scale if scale else 0.0, fit.dof)
+    difference, expected = float(fit.estimates[i] - fit.estimates[j]), float(fit.mean[i] - fit.mean[j])
+    above = probability_above_zero(expected / scale if scale else 0.0, fit.dof)
     widening = math.sqrt(fit.dof / (fit.dof - 2)) if 2 < fit.dof < math.inf else 1.0
-    return PairEstimate(difference, scale * widening, above)
+    return PairEstimate(difference, math.hypot(scale * widening, expected - difference), above)
