@@ -101,3 +101,18 @@ def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     harness("rescore --free")
     assert "all_rounds" not in json.loads(harness("show --json")[0])
     assert "judge in this ranking: 0 calls" in harness("show")[0]
+
+
+def test_a_comparison_of_runs_judged_by_batch_asks_at_once_and_is_priced_so(
+    provider: BatchEndpoint, harness: Command, capsys: pytest.CaptureFixture[str]
+):
+    def dearest(more: str) -> float:
+        for name in ("a", "b"):
+            harness(f"{RUN} --price-by-name --judge-model gpt-5-mini -q {more}--runs-dir {name}")
+        a, b = (str(next(Path(name).iterdir())) for name in ("a", "b"))
+        cost = json.loads(harness(f"compare {a} {b} --dry-run --json")[0])["cost_usd"]
+        for name in ("a", "b"):
+            shutil.rmtree(name)
+        return cost[-1]
+
+    assert dearest("") == dearest("--judge-now ") > 0

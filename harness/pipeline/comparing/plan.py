@@ -17,8 +17,15 @@ from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.trust import Trust, trust_in_changed
 
-_CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": ()}
-"""What a comparison needs whatever the runs were ranked by."""
+_CROSS = {
+    "judge": "pairwise",
+    "topology": "arena",
+    "order": "both",
+    "include": (),
+    "exclude": (),
+    "judge_batch": False,
+}
+"""What a comparison needs whatever the runs were ranked by. It asks at once, and not at the price of batches."""
 
 
 @dataclass(frozen=True)
