@@ -23,10 +23,14 @@ SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""
 MOST_IN_A_ROUND = 4
 """So many begin in a round at most: what each does after it has waited for something takes time as well."""
-SENDING = -1
+SENDING = -2
 """The rank of what sends a request: the endpoint works on it while the loop goes on with the rest."""
+BEGINNING = -1
+"""The rank of a rollout that takes a free place: the first request of one goes before the next one begins."""
 UNDER_WAY = 0
-"""The rank of work that goes on with something; rollout k of a group begins with rank k + 1."""
+"""The rank of work that goes on with something; before a deadline, rollout k of a group begins with rank k + 1."""
+JUDGED = 1
+"""The rank of a judge's reply where there is no deadline: a reply to a rollout goes before, for it may free a place."""
 JUDGING = 3
 """The rank of a verdict that begins: two rollouts come before it."""
 CUT_EVERY_S = 0.0005

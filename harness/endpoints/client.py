@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import openai
 
-from harness.core.turns import my_turn
+from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.plain_client import PlainClient
+from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.redirects import only_to_origin_of
 from harness.endpoints.reply_tokens import ReplyTokens
 
@@ -28,16 +29,18 @@ def openai_client(
     timeout_s: float | None = None,
     on_response: OnResponse | None = None,
     collector: Callable[[], ReplyTokens | None] | None = None,
+    rank: int = UNDER_WAY,
 ) -> PlainClient:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
     Without `timeout_s` the openai client's own limits hold. What `collector` returns gets the token ids of the reply of
-    the call under way. Close the client when done.
+    the call under way. Replies that come in together are taken in turns, those of the lowest `rank` first. Close the
+    client when done.
     """
     hooks: dict[str, list[Any]] = {
         "request": [only_to_origin_of(endpoint.url)],
-        "response": [_in_turn, on_response] if on_response else [_in_turn],
+        "response": [_in_turn(rank), on_response] if on_response else [_in_turn(rank)],
     }
     return PlainClient(
         base_url=endpoint.url,
@@ -53,14 +56,17 @@ def openai_client(
 
 def _http_client(collector: Callable[[], ReplyTokens | None] | None, **options: Any) -> httpx2.AsyncClient:
     if collector is None:
-        return openai.DefaultAsyncHttpxClient(**options)
+        return PooledClient(**options)
     from harness.endpoints.token_client import TokenClient  # noqa: PLC0415 - a class that most runs do not need
 
     return TokenClient(collector, **options)
 
 
-async def _in_turn(_: Any) -> None:
-    await my_turn()
+def _in_turn(rank: int) -> OnResponse:
+    async def wait(_: Any) -> None:
+        await my_turn(rank)
+
+    return wait
 
 
 @cache

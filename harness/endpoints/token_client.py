@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import httpx2
-import openai
 from pydantic_core import from_json, to_json
 
+from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.token_arrays import read_body
 
@@ -21,7 +21,7 @@ _OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
 _DATA = b"data:"
 
 
-class TokenClient(openai.DefaultAsyncHttpxClient):
+class TokenClient(PooledClient):
     """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
 
     def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:

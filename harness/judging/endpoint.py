@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from harness.core.errors import Refused
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
+from harness.core.turns import JUDGED, UNDER_WAY
 from harness.endpoints import (
     NO_LIMIT,
     Endpoint,
@@ -60,7 +61,8 @@ class EndpointAsk:
         self._tier: JudgeTier = tier
         self._extra = dict(extra or {})
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
-        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear)
+        rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
+        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear, rank=rank)
         self._places = Places(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()

@@ -9,7 +9,7 @@ import anyio
 from harness.core.errors import OutOfQuota
 from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
-from harness.core.turns import SENDING, my_turn
+from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import check_tracing, log_kept
 from harness.rollouts.first_call import FirstCall
@@ -126,7 +126,7 @@ class Engine:
         return recorder.fingerprint
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
-        await my_turn(index + 1 if self.run_context.deadline.is_set else SENDING)  # else a free place is filled first
+        await my_turn(index + 1 if self.run_context.deadline.is_set else BEGINNING)  # else a free place is filled first
 
         def is_late() -> bool:
             return anyio.current_time() >= self._waits_until(done)

@@ -5,7 +5,7 @@ from typing import cast
 
 import anyio
 
-from harness.core.turns import CUTS_WITHIN_S, SLICE_S, my_turn, until
+from harness.core.turns import BEGINNING, CUTS_WITHIN_S, JUDGED, JUDGING, SENDING, SLICE_S, UNDER_WAY, my_turn, until
 from tests.virtual_time import VirtualTimeLoop, run_virtually
 
 PIECE_S = 0.4 * SLICE_S
@@ -135,7 +135,9 @@ def test_whoever_is_cancelled_while_waiting_keeps_nobody_waiting():
     assert run_virtually(work) == [0, 2, 4]
 
 
-def test_what_is_under_way_goes_on_before_more_is_begun():
+def in_turn(*ranks: int) -> list[int]:
+    """Return in which order work of these ranks is done that is ready all at once, after a first piece."""
+
     async def work() -> list[int]:
         done = list[int]()
 
@@ -145,8 +147,17 @@ def test_what_is_under_way_goes_on_before_more_is_begun():
             done.append(rank)
 
         async with anyio.create_task_group() as tasks:
-            for rank in (9, 2, 3, 1, 2, 0):
+            for rank in (9, *ranks):
                 tasks.start_soon(piece, rank)
-        return done
+        return done[1:]
 
-    assert run_virtually(work) == [9, 0, 1, 2, 2, 3]
+    return run_virtually(work)
+
+
+def test_what_is_under_way_goes_on_before_more_is_begun():
+    assert in_turn(2, 3, 1, 2, 0) == [0, 1, 2, 2, 3]
+
+
+def test_requests_go_out_first_and_a_free_place_is_filled_before_replies_of_the_judge_are_read():
+    order = [SENDING, BEGINNING, UNDER_WAY, JUDGED, JUDGING]
+    assert in_turn(*reversed(order)) == order
