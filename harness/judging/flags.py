@@ -37,7 +37,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_CJK}]{{1,2}}|[^\W{_CJK}]+(?:['\u2019-][^\W{_CJK}]+)*")
 _ASCII_WORD = re.compile(r"\w+(?:['-]\w+)*", re.ASCII)
-"""Takes the same words out of an ASCII text, in a third of the time."""
+"""Takes the same words out of an ASCII text, in less time."""
 
 
 @dataclass(frozen=True)
