@@ -2,11 +2,11 @@
 
     python benchmarks/in_flight.py [RUNS] [--busy]
 
-First 500 queries, `-n 2`, `--concurrency 256`, at a server that takes 4 s for each reply: the agent's requests that are
-at the server at a time, as the mean between the arrival of the first and of the last quarter of them. Then, RUNS times
-(10), 16 queries, `-n 8`, 64 rollouts and 64 judge calls at a time, at 500 ms a reply: the time from begin to end beside
-the critical path, which is the slowest chain of replies (two turns of the agent, then seeding and three rounds of
-`arena`) plus all calls, divided by the limit, times the latency.
+First, RUNS times (10), 500 queries, `-n 2`, `--concurrency 256`, at a server that takes 4 s for each reply: the agent's
+requests that are at the server at a time, as the mean between the arrival of the first and of the last quarter of them.
+Then, RUNS times, 16 queries, `-n 8`, 64 rollouts and 64 judge calls at a time, at 500 ms a reply: the time from begin
+to end beside the critical path, which is the slowest chain of replies (two turns of the agent, then seeding and three
+rounds of `arena`) plus all calls, divided by the limit, times the latency.
 
 The server is another process, and the time that of the clock. On a machine that is busy with other work, `--busy`
 measures on a loop whose clock counts the CPU time of this thread and the waits of its work, as if nothing else ran
@@ -14,6 +14,7 @@ there; the server is then in the same loop, and its CPU time is not counted.
 """
 
 import asyncio
+import gc
 import math
 import multiprocessing
 import statistics
@@ -30,6 +31,7 @@ import anyio
 from agents import Agent, function_tool
 
 from harness.archive import group_commit
+from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline import Surroundings, prepare, run_queries
@@ -190,13 +192,26 @@ def main() -> None:
     """Print both figures."""
     words = [word for word in sys.argv[1:] if word != "--busy"]
     runs, busy = int(words[0]) if words else 10, "--busy" in sys.argv
-    took_s, cpu_s, log = measured(MANY, busy=busy)
-    mean, most = log.mean_in_flight(), MANY["concurrency"]
+    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])  # as in the command
+    print_in_flight(runs, busy=busy)
+    print_beside_path(runs, busy=busy)
+
+
+def print_in_flight(runs: int, *, busy: bool) -> None:
+    """Print how many requests are at the server at a time."""
+    most, shares = MANY["concurrency"], list[float]()
     print(f"{MANY['queries']} queries x {MANY['n']}, {MANY['latency_s']:g} s a reply, --concurrency {most}:")
-    print(f"  in flight in the middle half: {mean:.1f} = {mean / most:.3f} of {most}")
-    print(f"  {took_s:.1f} s, CPU {cpu_s:.1f} s")
-    ratios = list[float]()
-    limit = CHAIN["concurrency"]
+    for _ in range(runs):
+        took_s, cpu_s, log = measured(MANY, busy=busy)
+        shares.append(log.mean_in_flight() / most)
+        print(f"  {shares[-1] * most:.1f} in flight in the middle half; {took_s:.1f} s, CPU {cpu_s:.1f} s", flush=True)
+    median = statistics.median(shares)
+    print(f"  of {most}: median {median:.3f}, from {min(shares):.3f} to {max(shares):.3f} in {runs} runs")
+
+
+def print_beside_path(runs: int, *, busy: bool) -> None:
+    """Print how long a run takes beside its critical path."""
+    limit, ratios = CHAIN["concurrency"], list[float]()
     print(f"{CHAIN['queries']} queries x {CHAIN['n']}, {CHAIN['latency_s']:g} s a reply, {limit} at a time:")
     for _ in range(runs):
         took_s, cpu_s, log = measured(CHAIN, busy=busy)

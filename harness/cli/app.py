@@ -43,7 +43,8 @@ _COMMANDS = {
     "rubric": "rubric",
 }
 """Each command's name, and the module of this room that holds it, under the module's own name."""
-_OBJECTS_BEFORE_A_LOOK = 100_000
+OBJECTS_BEFORE_A_LOOK = 100_000
+"""So many new objects before the garbage collector looks at them."""
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts, incomplete groups or open pairs above --max-failures, or a replay "
     "diverged; 2 usage, or the first call was refused for key, model or address; 3 nothing rankable or comparable; 4 "
@@ -107,7 +108,7 @@ def _collect_garbage_rarely() -> None:
     Importing makes objects that stay, and at the end all of them are looked through once more. Where agents' code may
     have run, that last look is taken: a file that such code left open may be flushed by it.
     """
-    gc.set_threshold(_OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])
+    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])
     atexit.unregister(_skip_the_last_look)  # of an earlier call in this process
     atexit.register(_skip_the_last_look)
 

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from harness.core.errors import Refused
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
-from harness.core.turns import JUDGED, UNDER_WAY
+from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
 from harness.endpoints import (
     NO_LIMIT,
     Endpoint,
@@ -82,7 +82,13 @@ class EndpointAsk:
         """
         if self._model in self._first.answered:
             return await self._ask(prompt, clock)
-        return await self._first.send(self._model, lambda: self._ask(prompt, clock), clock)
+        return await self._first.send(self._model, lambda: self._ask_in_turn(prompt, clock), clock)
+
+    async def _ask_in_turn(self, prompt: Question, clock: Stoppable) -> ModelReply:
+        """Ask, as one of the calls that may have waited for the first: rollouts go before all these together."""
+        with clock.stopped():
+            await my_turn(JUDGING)
+        return await self._ask(prompt, clock)
 
     async def aclose(self) -> None:
         """Close the connections."""
