@@ -29,7 +29,8 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
         """Send a request."""
         with self._pool().in_use() as client:
             response = await client.send(request, **more)
-        self.cookies.extract_cookies(response)
+        for answer in (*response.history, response):
+            self.cookies.extract_cookies(answer)
         return response
 
     async def aclose(self) -> None:

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import httpx2
+
 from harness.endpoints.pooled_client import IN_A_POOL, PooledClient
 
 AT_A_TIME = 8 * IN_A_POOL
@@ -81,3 +83,21 @@ def test_no_pool_has_more_requests_than_its_share_and_closing_closes_all() -> No
             assert all(pool.client.is_closed for pool in pools)
 
     asyncio.run(work())
+
+
+def test_a_cookie_that_came_with_a_redirect_goes_with_the_next_request() -> None:
+    requests: list[httpx2.Request] = []
+
+    def server(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        if "cookie" in request.headers:
+            return httpx2.Response(200)
+        return httpx2.Response(307, headers={"location": "/", "set-cookie": "route=3"})
+
+    async def work() -> None:
+        async with PooledClient(transport=httpx2.MockTransport(server)) as client:
+            for _ in range(3):
+                assert (await client.get("http://here/")).status_code == 200
+
+    asyncio.run(work())
+    assert len(requests) == 4
