@@ -26,7 +26,7 @@ def print_run(
     """Print a run with one of its rankings, in JSON with `more` fields.
 
     `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early,
-    and `report` whether the run's page is being written.
+    and `report` whether the run's page is there, or is being written.
     """
     if as_json:
         from harness.report import run_json  # loads the judges' figures, which the overview does without
@@ -54,5 +54,5 @@ def print_run(
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)
     how = command(f"report {shlex.quote(str(reader.folder))}")
-    page = reader.folder / "report.html" if report else f"not written, as --no-report asks; `{how}` writes it"
+    page = reader.folder / "report.html" if report else f"not written; `{how}` writes it"
     console.print(f"page: {page}", soft_wrap=True)

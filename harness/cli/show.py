@@ -104,7 +104,8 @@ def show(
         shown = whole if query is None else _only(reader, whole, find_query(reader, query))
         fields = tuple(filter(None, (columns or "").split(",")))
         table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
-        print_run(reader, shown, as_json=as_json, table=table)
+        has_page = (reader.folder / "report.html").is_file()
+        print_run(reader, shown, as_json=as_json, table=table, report=has_page)
 
 
 def _show_comparison(reader: ComparisonReader, *, as_json: bool) -> None:

@@ -135,7 +135,8 @@ def at_the_tenth(_: object, done: int, __: int) -> None:
 def test_no_report_writes_no_page_and_says_what_does(desk: Desk, tmp_path: Path) -> None:
     made = desk("run --agent poet.py --offline --queries q.txt -n 2 --no-report")
     (run,) = {path.parent for path in tmp_path.rglob("run.json")}
-    assert "page: not written, as --no-report asks; `harness report " in made.out_text
+    for printed in (made, desk("show")):
+        assert "page: not written; `harness report " in printed.out_text
     assert not (run / "report.html").exists()
     assert not (run / "report").exists()
     desk("rescore --no-report")

@@ -109,9 +109,15 @@ def on_a_terminal(argv: tuple[str, ...], cwd: Path, environ: dict[str, str], wid
     """Run a command on a terminal of its own that is `width` characters wide; return what it wrote there."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    start = f"import os, sys; os.chdir({str(cwd)!r}); sys.argv[0] = 'harness'"
     pid = os.posix_spawn(
         sys.executable,
-        [sys.executable, "-c", f"import os; os.chdir({str(cwd)!r}); from harness.cli.app import main; main()", *argv],
+        [
+            sys.executable,
+            "-c",
+            f"{start}; from harness.cli.app import main; main()",
+            *argv,
+        ],
         environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, child, stream) for stream in (0, 1, 2)],
     )
