@@ -14,6 +14,7 @@ from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
 
 RUN = "run Why? --agent plain.py:agent -n 4 --model m --judge-label j --judge-batch"
+pytestmark = pytest.mark.process
 Command = Callable[[str], tuple[str, str]]
 
 
@@ -40,7 +41,6 @@ def harness(
     return run
 
 
-@pytest.mark.process
 def test_while_a_batch_is_out_the_run_waits_and_resume_is_what_goes_on(provider: BatchEndpoint, harness: Command):
     harness(f"{RUN} --topology cyclic")
     (batch,) = provider.batches
@@ -75,7 +75,6 @@ def test_to_wait_for_batches_where_there_are_none_to_come_is_refused(
     assert (len(provider.requests), [*Path("runs").iterdir()]) == (asked, [run])
 
 
-@pytest.mark.process
 def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
 ):
