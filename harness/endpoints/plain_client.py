@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import httpx2
 import openai
+from openai._models import FinalRequestOptions
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
 
@@ -36,8 +37,13 @@ class PlainClient(openai.AsyncOpenAI):
         responses.create = _plain(responses.create)
         return responses
 
-    async def post_text(self, path: str, body: bytes) -> str:
-        """Send a body of JSON to a path below the address, and return the text of the reply.
+    @property
+    def user_agent(self) -> str:
+        """Return the name of the openai client, which gateways may go by."""
+        return f"{openai.AsyncOpenAI.__name__}/Python {self._version}"
+
+    async def post_bytes(self, path: str, body: bytes) -> bytes:
+        """Send a body of JSON to a path below the address, and return the body of the reply.
 
         Raises the errors that the client's own calls raise. What is the same for all requests is made once.
         """
@@ -58,7 +64,7 @@ class PlainClient(openai.AsyncOpenAI):
             raise openai.APIConnectionError(request=request) from exc
         if not response.is_success:
             raise self._make_status_error_from_response(response)
-        return response.text
+        return response.content
 
     @cached_property
     def _templates(self) -> dict[str, httpx2.Request]:
@@ -66,9 +72,8 @@ class PlainClient(openai.AsyncOpenAI):
 
     def _template(self, path: str) -> httpx2.Request:
         """Return a request to a path, as the client makes it, but for its body."""
-        headers = {name: value for name, value in self.default_headers.items() if isinstance(value, str)}
-        url = self._prepare_url(path)
-        template = self._client.build_request("POST", url, headers=headers | self.auth_headers, timeout=self.timeout)
+        asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
+        template = self._build_request(FinalRequestOptions.construct(**asked))
         del template.headers["content-length"]
         self._templates[path] = template
         return template

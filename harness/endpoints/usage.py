@@ -34,8 +34,15 @@ def _details(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _count(counts: Mapping[str, Any], name: str) -> int | None:
+    """Return a count; some gateways write it as 100.0 or "100"."""
     count = counts.get(name)
-    return count if isinstance(count, int) and not isinstance(count, bool) else None
+    if isinstance(count, bool) or not isinstance(count, int | float | str):
+        return None
+    try:
+        whole = int(count)
+    except (ValueError, OverflowError):
+        return None
+    return whole if whole >= 0 and (isinstance(count, str) or whole == count) else None
 
 
 def usage_of_sdk(counts: SdkUsage) -> Usage:

@@ -184,5 +184,5 @@ class EndpointAsk:
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        text = await self._client.post_text(path_of(api), to_json(body))
-        return reply_of(body_in(text), form, tiered=self._tier != "default")
+        content = await self._client.post_bytes(path_of(api), to_json(body))
+        return reply_of(body_in(content), form, tiered=self._tier != "default")

@@ -49,12 +49,12 @@ def _schema(prompt: Question) -> dict[str, Any]:
     return {"schema": prompt.schema()}
 
 
-def body_in(text: str) -> Any:
-    """Return the JSON of a response; a text that is none, as a gateway's error page with status 200, stays a text."""
+def body_in(content: bytes) -> Any:
+    """Return the JSON of a response, in any encoding of Unicode; what is none, as a gateway's page, as a text."""
     try:
-        return json.loads(text)
+        return json.loads(content)
     except (ValueError, RecursionError):
-        return text
+        return content.decode(errors="replace")
 
 
 def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
@@ -64,13 +64,18 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
         return _no_reply(body, form)
     usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
-    if "output" in answer:
+    if not isinstance(answer.get("choices"), list) and "output" in answer:
         return ModelReply(_output_text(answer), usage, form, raw, tier=tier)
-    choice = next(_each(answer["choices"]), None)
+    choice = next(_each(answer.get("choices")), None)
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    return ModelReply(_text(_members(choice.get("message")), "content"), usage, form, raw, _withheld(choice), tier)
+    return ModelReply(_content(_members(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """Return the text of a chat message, which some gateways give in parts."""
+    return _text(message, "content") or "".join(_text(part, "text") for part in _each(message.get("content")))
 
 
 def _output_text(answer: Mapping[str, Any]) -> str:

@@ -24,9 +24,24 @@ def test_both_apis_replies_are_read_alike() -> None:
     assert usage_of({"prompt_tokens": 7, "completion_tokens": 5}) == Usage(requests=1, input=7, output=5)
 
 
-@pytest.mark.parametrize("counts", [None, "many", [7], {}, {"prompt_tokens": "seven", "prompt_tokens_details": [3]}])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        None,
+        "many",
+        [7],
+        {},
+        {"prompt_tokens": "seven", "prompt_tokens_details": [3]},
+        {"input_tokens": -5, "output_tokens": 1.5},
+        {"input_tokens": float("inf")},
+    ],
+)
 def test_what_is_no_count_was_not_told(counts: object) -> None:
     assert usage_of(counts) == NOT_TOLD
+
+
+def test_a_count_may_be_written_as_a_whole_float_or_in_digits() -> None:
+    assert usage_of({"prompt_tokens": 7.0, "completion_tokens": "5"}) == Usage(requests=1, input=7, output=5)
 
 
 def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:

@@ -1,6 +1,7 @@
 """What comes back from an endpoint reaches the verdict whole, whatever is in it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
+from harness.judging.request_bodies import body_in
 from tests.fake_endpoint import FakeEndpoint, Page, Raw, Refuse, Say, chat_reply, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
@@ -91,3 +93,26 @@ def test_a_reply_that_is_not_called_json_is_read_all_the_same(endpoint: FakeEndp
     endpoint.judge = lambda seen: Page(json.dumps(chat_reply(Say(verdict(7, 5)), seen.body, 1)))
     judged, _ = ask(endpoint)
     assert isinstance(judged, Judged)
+
+
+def in_parts(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply whose text is a list of parts."""
+    (choice,) = reply["choices"]
+    parts = [{"type": "text", "text": text} for text in choice["message"]["content"].partition(",")]
+    return reply | {"choices": [choice | {"message": choice["message"] | {"content": parts}}]}
+
+
+@pytest.mark.parametrize(
+    "change", [lambda reply: reply | {"output": None}, lambda reply: reply | {"output": []}, in_parts]
+)
+def test_a_chat_reply_is_read_with_members_of_another_api_and_with_its_text_in_parts(
+    endpoint: FakeEndpoint, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    endpoint.judge = lambda seen: Raw(change(chat_reply(Say(verdict(7, 5)), seen.body, 1)))
+    judged, _ = ask(endpoint)
+    assert isinstance(judged, Judged)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_body_in_any_encoding_of_unicode_is_read(encoding: str) -> None:
+    assert body_in('{"of": "é"}'.encode(encoding)) == {"of": "é"}
