@@ -21,7 +21,10 @@ QUERIES: list[Any] = [
     {"id": "lisp", "query": "What is Lisp?", "reference": "A language.", "difficulty": 1},
     {"id": "sky", "query": "Why is the sky blue?", "difficulty": "hard"},
 ]
-_IDS = re.compile(r"\d{8}T\d{6}-\w+(-\w{6})?|\d{4}-\d\d-\d\d[ T][\d:.]+(Z|\+00:00)?( UTC)?|[\d.]+ (s|min)\b")
+_IDS = re.compile(
+    r"\d{8}T\d{6}-\w+(-\w{6})?|\d{4}-\d\d-\d\d[ T][\d:.]+(Z|\+00:00)?( UTC)?|[\d.]+ (s|min)\b"
+    r"|\d{1,2} \w+ \d{4}, \d\d:\d\d UTC"
+)
 _VARIES = {"crc", "id", "at", "created_at", "started_at", "duration_s", "run", "runs_dir", "basis"}
 
 
