@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio
 from archive_scale import AT, WORDS, N
-from overhead import CONCURRENCY, bare_client, cpu, interleaved
+from overhead import CONCURRENCY, bare_client, cpu, interleaved, print_ratio
 
 from harness.archive import RunInfo, RunStore
 from harness.core.clock import now
@@ -160,14 +160,14 @@ def main() -> None:
         both = Sides(Path(folder))
         sides = interleaved(serve, (both.sent,), both.pair, pairs)
         kept = sum(path.read_text().count('"kind":"verdict"') for path in Path(folder).glob("copy-1/verdicts/*"))
-    calls, ratios = len(both.bodies), sorted(ours / theirs for ours, theirs in sides)
+    calls = len(both.bodies)
     if kept != calls:
         raise SystemExit(f"{calls} calls were to be made, and {kept} verdicts were kept")
     size = statistics.mean(len(json.dumps(body)) for body in both.bodies) / 1000
     each = [1000 * statistics.median(side) / (2 * calls) for side in zip(*sides, strict=True)]
     print(f"{pairs} interleaved pairs of twice {calls} judge calls of {size:.1f} KB, started {now():%Y-%m-%d}")
     print(f"CPU a call: judged, archived and ranked {each[0]:.2f} ms, bare {each[1]:.2f} ms")
-    print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+    print_ratio(sides)
 
 
 if __name__ == "__main__":

@@ -19,35 +19,13 @@ import tempfile
 from pathlib import Path
 
 import anyio
-from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
-from looking_agent import AGENT
-from overhead import TURNS, bare_client, serve
+from overhead import CONCURRENCY, TURNS, bare, print_ratio, serve
 
 from harness.core.clock import now
 
 HERE = Path(__file__).parent
 FEW, MANY = 8, 40
 N = 8
-CONCURRENCY = 16
-
-
-async def bare(base_url: str, queries: list[str]) -> None:
-    """Run the agent N times on each query, with nothing around it."""
-    limiter = anyio.CapacityLimiter(CONCURRENCY)
-    async with bare_client(base_url) as client:
-        provider = OpenAIProvider(openai_client=client, use_responses=False)
-        config = RunConfig(
-            model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)
-        )
-
-        async def one(query: str) -> None:
-            async with limiter:
-                await Runner.run(AGENT, query, run_config=config)
-
-        async with anyio.create_task_group() as tasks:
-            for query in queries:
-                for _ in range(N):
-                    tasks.start_soon(one, query)
 
 
 def command(base_url: str, queries: Path, folder: Path) -> list[str]:
@@ -101,15 +79,14 @@ def main() -> None:
             print(f"  command {of_pair['command']:.1f} ms a rollout, bare {of_pair['bare']:.1f} ms", flush=True)
     ours.send("done")
     server.join()
-    ratios = sorted(a / b for a, b in zip(costs["command"], costs["bare"], strict=True))
     ms = {side: statistics.median(values) for side, values in costs.items()}
     print(f"CPU of a further rollout: command {ms['command']:.1f} ms, bare {ms['bare']:.1f} ms")
-    print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+    print_ratio([*zip(costs["command"], costs["bare"], strict=True)])
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bare"]:
         lines = Path(sys.argv[3]).read_text().splitlines()
-        anyio.run(bare, sys.argv[2], [json.loads(line)["query"] for line in lines])
+        anyio.run(bare, sys.argv[2], [json.loads(line)["query"] for line in lines for _ in range(N)])
     else:
         main()

@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -64,8 +64,8 @@ def _certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def bare(base_url: str) -> None:
-    """Run the agent as often, with nothing around it."""
+async def bare(base_url: str, asked: Sequence[str]) -> None:
+    """Run the agent once on each text, with nothing around it."""
     limiter = anyio.CapacityLimiter(CONCURRENCY)
     async with bare_client(base_url) as client:
         provider = OpenAIProvider(openai_client=client, use_responses=False)
@@ -73,13 +73,13 @@ async def bare(base_url: str) -> None:
             model_provider=provider, tracing_disabled=True, model_settings=ModelSettings(temperature=0.8)
         )
 
-        async def one() -> None:
+        async def one(text: str) -> None:
             async with limiter:
-                await Runner.run(AGENT, "Go.", run_config=config)
+                await Runner.run(AGENT, text, run_config=config)
 
         async with anyio.create_task_group() as tasks:
-            for _ in range(ROLLOUTS):
-                tasks.start_soon(one)
+            for text in asked:
+                tasks.start_soon(one, text)
 
 
 def new_run() -> RunInfo:
@@ -111,9 +111,10 @@ def cpu(work: Any, *args: Any) -> float:
 
 def pair(base_url: str, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of both sides, captured and bare, each run twice, A B B A: the pace drifts."""
-    theirs = cpu(bare, base_url)
+    asked = ["Go."] * ROLLOUTS
+    theirs = cpu(bare, base_url, asked)
     ours = cpu(captured, base_url, folder) + cpu(captured, base_url, folder)
-    return ours, theirs + cpu(bare, base_url)
+    return ours, theirs + cpu(bare, base_url, asked)
 
 
 def interleaved(
@@ -134,15 +135,20 @@ def interleaved(
     return sides
 
 
+def print_ratio(sides: Sequence[tuple[float, float]], indent: str = "") -> None:
+    """Print what the first side of each pair costs beside the second."""
+    ratios = sorted(ours / theirs for ours, theirs in sides)
+    print(f"{indent}ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+
+
 def main() -> None:
     """Print the ratio."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 12
     sides = interleaved(serve, (), pair, pairs)
-    ratios = sorted(a / b for a, b in sides)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
     print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts, {TURNS} tool turns each, started {now():%Y-%m-%d}")
     print(f"CPU a rollout: captured and archived {each[0]:.1f} ms, bare {each[1]:.1f} ms")
-    print(f"ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+    print_ratio(sides)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from looking_agent import AGENT
-from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, script
+from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, print_ratio, script
 
 from harness.api import rollout
 from harness.archive import RunStore
@@ -53,12 +53,11 @@ def pair(base_url: str, folder: Path) -> tuple[float, float]:
 def measure(kind: Told, token_length: int, pairs: int) -> None:
     """Print the ratio for a server of some kind."""
     sides = interleaved(serve, (kind, token_length), pair, pairs)
-    ratios = sorted(auto / off for auto, off in sides)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
     print(
         f"server {kind}, {token_length} characters a token: CPU a rollout: auto {each[0]:.1f} ms, off {each[1]:.1f} ms"
     )
-    print(f"  ratio: median {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+    print_ratio(sides, indent="  ")
 
 
 def main() -> None:
