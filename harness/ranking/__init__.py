@@ -1,7 +1,7 @@
 """Ranking, pure: topologies ask for matches, estimators turn matches into scores and ranks, ranks become rewards.
 
 This room never calls a judge, awaits nothing, reads no file, and draws no chance but from an rng handed in.
-Scores are exact (`Fraction`), so that no rounding decides a match.
+Scores are exact (whole numbers of units, or `Fraction`), so that no rounding decides a match.
 """
 
 from typing import TYPE_CHECKING
@@ -60,7 +60,19 @@ if TYPE_CHECKING:
     from harness.ranking.rewards import advantages, place
     from harness.ranking.score_table import RankedScores, rank_scores
     from harness.ranking.single_call import single_call_right, single_call_right_sd
-    from harness.ranking.topology import Pairing, Played, Topology, exact, standings_of
+    from harness.ranking.topology import (
+        UNITS,
+        Exact,
+        Pairing,
+        Played,
+        Standing,
+        Topology,
+        exact,
+        exact_mean,
+        in_units,
+        standings_in_units,
+        standings_of,
+    )
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -98,7 +110,8 @@ else:
             "rewards": "advantages place",
             "score_table": "RankedScores rank_scores",
             "single_call": "single_call_right single_call_right_sd",
-            "topology": "Pairing Played Topology exact standings_of",
+            "topology": "UNITS Exact Pairing Played Standing Topology exact exact_mean in_units standings_in_units "
+            "standings_of",
         },
     )
 
@@ -109,6 +122,7 @@ __all__ = [
     "MARGINS",
     "NEED_ANCHOR",
     "TOPOLOGIES",
+    "UNITS",
     "WITHIN",
     "Choice",
     "Comparisons",
@@ -118,6 +132,7 @@ __all__ = [
     "Cyclic",
     "EarlyStop",
     "Entry",
+    "Exact",
     "Fit",
     "GivenPairs",
     "JudgeCall",
@@ -135,6 +150,7 @@ __all__ = [
     "Rule",
     "Sampler",
     "Share",
+    "Standing",
     "Tally",
     "Topology",
     "Truth",
@@ -153,10 +169,12 @@ __all__ = [
     "describe_design",
     "designs",
     "exact",
+    "exact_mean",
     "fit_alone",
     "fit_by",
     "frontier",
     "holds_every_pair",
+    "in_units",
     "judge_calls",
     "judging_figures",
     "kappa",
@@ -185,6 +203,7 @@ __all__ = [
     "single_call_right",
     "single_call_right_sd",
     "stack_classes",
+    "standings_in_units",
     "standings_of",
     "sure_calls",
     "tally",

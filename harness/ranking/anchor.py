@@ -1,11 +1,10 @@
 """`anchor`: every sample meets the anchor once (the seeding of ArenaRL, arXiv 2601.06487)."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import Pairing, Standing, orders
+from harness.ranking.topology import Pairing, Standing, exact_mean, orders
 
 
 class Anchor(ScheduledTopology):
@@ -24,5 +23,5 @@ class Anchor(ScheduledTopology):
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing; its seed score is its only point."""
         points = self._schedule.points(self._entrants)
-        seeds = {e: sum(scores, Fraction()) / len(scores) for e, scores in points.items() if scores}
+        seeds = {e: exact_mean(scores) for e, scores in points.items() if scores}
         return [Standing(e, 0, (seeds[e],) if e in seeds else (), seeds.get(e)) for e in self._entrants]

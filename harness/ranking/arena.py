@@ -1,11 +1,10 @@
 """`arena`: anchor seeding, then seeded single elimination (ArenaRL, arXiv 2601.06487)."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.bracket import SeededBracket
-from harness.ranking.topology import Pairing, Played, Standing, orders
+from harness.ranking.topology import Exact, Pairing, Played, Standing, exact_mean, orders
 
 
 class Arena:
@@ -46,7 +45,7 @@ class Arena:
             return self._bracket.pairings()
         return [self._seeding_match(s) for s in self._samples if s not in self._seeding]
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         if self._bracket:
             self._bracket.record(pairing, score_a, score_b)
@@ -65,17 +64,17 @@ class Arena:
 
     def _start_bracket(self) -> None:
         if len(self._seeding) == len(self._samples):
-            seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or Fraction()), e))
+            seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or 0), e))
             self._bracket = SeededBracket(seeds, self._policy, self._seeding_scores)
 
-    def _seed_score(self, entrant: int) -> Fraction | None:
+    def _seed_score(self, entrant: int) -> Exact | None:
         if entrant != self._anchor:
             played = self._seeding.get(entrant)
             return played.score_a if played else None
         scores = [p.score_b for p in self._seeding.values()]
-        return sum(scores, Fraction()) / len(scores) if scores else None
+        return exact_mean(scores) if scores else None
 
-    def _seeding_scores(self, a: int, b: int) -> tuple[Fraction, Fraction] | None:
+    def _seeding_scores(self, a: int, b: int) -> tuple[Exact, Exact] | None:
         if not self._reuse:
             return None
         if a == self._anchor:

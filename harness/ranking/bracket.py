@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.topology import Pairing, Played, orders
+from harness.ranking.topology import Exact, Pairing, Played, orders
 
-EarlierScores = Callable[[int, int], tuple[Fraction, Fraction] | None]
+EarlierScores = Callable[[int, int], tuple[Exact, Exact] | None]
 """Returns the scores of a pair that has met before, or None."""
 
 
@@ -58,7 +57,7 @@ class SeededBracket:
         """Return the open matches, by round and place."""
         return [self._open[key] for key in sorted(self._open)]
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         key = next((k for k, p in self._open.items() if p == pairing), None)
         if key is None:
@@ -70,7 +69,7 @@ class SeededBracket:
         """Return how many rounds `entrant` has come through, byes included."""
         return max(r for r, places in enumerate(self._slots) if entrant in places)
 
-    def points(self, entrant: int) -> tuple[Fraction, ...]:
+    def points(self, entrant: int) -> tuple[Exact, ...]:
         """Return the scores of `entrant`, one a match played, by round."""
         return tuple(
             p.score_a if p.pairing.a == entrant else p.score_b

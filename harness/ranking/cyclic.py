@@ -1,13 +1,12 @@
 """`cyclic`: a budget of judge calls spread evenly over the pairs; then the other order of the closest pairs."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import islice
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.circle_method import balanced_sides, pairs_by_distance
 from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import Pairing, Played, orders
+from harness.ranking.topology import Pairing, Played, exact_mean, orders
 
 
 def usual_budget(n: int, order: OrderPolicy | None = None) -> int:
@@ -65,5 +64,5 @@ class Cyclic(ScheduledTopology):
         if not self._second_pass:
             return []
         leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._schedule.matches}
-        mean = sum(leads.values(), Fraction()) / len(leads)
+        mean = exact_mean(list(leads.values()))
         return sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second_pass]

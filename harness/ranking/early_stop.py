@@ -1,14 +1,13 @@
 """Stopping early for best-of-N: the matches of `cyclic`, played until the winner is certain."""
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats
 from harness.ranking.cyclic import Cyclic
 from harness.ranking.margins import fit_margins, ridge
-from harness.ranking.topology import Pairing, Played, Standing
+from harness.ranking.topology import Exact, Pairing, Played, Standing
 
 SPAN = 10.0
 """The widest margin that one call can give: scores run from 0 to 10."""
@@ -25,12 +24,20 @@ class EarlyStop:
     """
 
     def __init__(
-        self, inner: Cyclic, entrants: Sequence[int], sure: float = 1.0, fit: Callable[[Comparisons], Fit] = fit_margins
+        self,
+        inner: Cyclic,
+        entrants: Sequence[int],
+        sure: float = 1.0,
+        fit: Callable[[Comparisons], Fit] = fit_margins,
+        units: int = 1,
     ) -> None:
-        """Wrap a `cyclic` that is not begun, with one order a match. Raises ValueError for `sure` not in (0, 1]."""
+        """Wrap a `cyclic` that is not begun, with one order a match.
+
+        Results will be told in `units` to a score point. Raises ValueError for `sure` not in (0, 1].
+        """
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
-        self._inner, self._sure, self._fit = inner, sure, fit
+        self._inner, self._sure, self._fit, self._units = inner, sure, fit, units
         self._number = {e: i for i, e in enumerate(entrants)}
         self._plan = tuple(inner.pairings())
         self._scores: dict[Pairing, tuple[float, float]] = {}
@@ -62,10 +69,10 @@ class EarlyStop:
         left = self._inner.pairings()
         return [p for p in left if not self._over and p.round == left[0].round]
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         self._inner.record(pairing, score_a, score_b)
-        self._scores[pairing] = float(score_a), float(score_b)
+        self._scores[pairing] = float(score_a / self._units), float(score_b / self._units)
         round_over = not any(p.round == pairing.round for p in self._inner.pairings())
         self._over = round_over and self._is_decided()
 

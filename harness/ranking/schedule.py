@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
-from harness.ranking.topology import Pairing, Played, Standing
+from harness.ranking.topology import Exact, Pairing, Played, Standing
 
 
 def distinct(entrants: Sequence[int]) -> tuple[int, ...]:
@@ -37,7 +36,7 @@ class Schedule:
         """Open a match at a place of its round."""
         self._open[pairing] = place
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> Played:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> Played:
         """Take a result. Raises ValueError for a pairing that is not open."""
         place = self._open.pop(pairing, None)
         if place is None:
@@ -57,9 +56,9 @@ class Schedule:
         """Return whether the two have played each other."""
         return frozenset((a, b)) in self._first_meetings
 
-    def points(self, entrants: Iterable[int]) -> dict[int, tuple[Fraction, ...]]:
+    def points(self, entrants: Iterable[int]) -> dict[int, tuple[Exact, ...]]:
         """Return each entrant's scores, one a match, in the order of `matches`."""
-        points: dict[int, list[Fraction]] = {e: [] for e in entrants}
+        points: dict[int, list[Exact]] = {e: [] for e in entrants}
         for played in self.matches:
             points[played.pairing.a].append(played.score_a)
             points[played.pairing.b].append(played.score_b)
@@ -92,7 +91,7 @@ class ScheduledTopology:
         """Return the open matches."""
         return self._schedule.pairings()
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         self._after(self._schedule.record(pairing, score_a, score_b))
 

@@ -13,6 +13,7 @@ from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.drawn import Drawn
 from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology
 from harness.ranking.table_play import LookUp, ScorePair, play_table
+from harness.ranking.topology import standings_in_units
 
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
@@ -71,7 +72,7 @@ def rank_scores(
     sampler = Drawn(abs(rng)) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = play_table(tournament, look_up)
-    conclusion = conclude(tournament.standings(), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
+    conclusion = conclude(standings_in_units(tournament), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
     return ranked_scores(conclusion, matches, n, tournament.name, estimator)
 
 

@@ -1,12 +1,11 @@
 """`single`: single elimination with given seeds. `arena` and `anchor` play as `single` where there is no anchor."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.bracket import SeededBracket
 from harness.ranking.schedule import distinct
-from harness.ranking.topology import Pairing, Played, Standing
+from harness.ranking.topology import Exact, Pairing, Played, Standing
 
 
 class Single:
@@ -28,7 +27,7 @@ class Single:
         """Return the open matches."""
         return self._bracket.pairings()
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         self._bracket.record(pairing, score_a, score_b)
 

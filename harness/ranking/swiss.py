@@ -2,13 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.schedule import ScheduledTopology
 from harness.ranking.topology import Pairing, Played, Standing, orders
-
-_HALF = Fraction(1, 2)
 
 
 def usual_rounds(n: int) -> int:
@@ -33,7 +30,7 @@ class Swiss(ScheduledTopology):
         self._order: OrderPolicy = order
         self._rounds = usual_rounds(len(seeds)) if rounds is None else rounds
         self._seed_of = {e: seed for seed, e in enumerate(seeds)}
-        self._byes, self._wins = Counter[int](), dict.fromkeys(seeds, Fraction())
+        self._byes, self._wins = Counter[int](), dict.fromkeys(seeds, 0)  # of wins two for each, one for a tie
         self._round = 0
         self._start_rounds()
 
@@ -57,14 +54,14 @@ class Swiss(ScheduledTopology):
 
     def _count(self, played: Played) -> None:
         a, b = played.score_a, played.score_b
-        win = _HALF if a == b else Fraction(a > b)
+        win = 1 if a == b else 2 * (a > b)
         self._wins[played.pairing.a] += win
-        self._wins[played.pairing.b] += 1 - win
+        self._wins[played.pairing.b] += 2 - win
 
     def _draw(self) -> list[tuple[int, int]]:
         """Return the pairs of the next round, and give the bye of an odd number of entrants."""
-        means = {s.entrant: s.mean for s in self.standings()}
-        order = sorted(self._entrants, key=lambda e: (-self._wins[e] - self._byes[e], -means[e], self._seed_of[e]))
+        means = {s.entrant: s.mean_key for s in self.standings()}
+        order = sorted(self._entrants, key=lambda e: (-self._wins_and_byes(e), -means[e], self._seed_of[e]))
         if len(order) % 2:
             rests = min(order, key=lambda e: self._byes[e])
             self._byes[rests] += 1
@@ -76,11 +73,15 @@ class Swiss(ScheduledTopology):
             pairs += self._folded(group)
         return self._without_repeats(pairs)
 
+    def _wins_and_byes(self, entrant: int) -> int:
+        """Return the half points of an entrant for the pairing."""
+        return self._wins[entrant] + 2 * self._byes[entrant]
+
     def _equals(self, order: Sequence[int]) -> list[list[int]]:
         """Group entrants with as many wins, byes included."""
-        groups: dict[Fraction, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for e in order:
-            groups.setdefault(self._wins[e] + self._byes[e], []).append(e)
+            groups.setdefault(self._wins_and_byes(e), []).append(e)
         return list(groups.values())
 
     def _folded(self, group: list[int]) -> list[tuple[int, int]]:

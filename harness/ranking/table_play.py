@@ -1,10 +1,9 @@
 """A tournament played without a judge: its scores come from a table of verdicts that are there."""
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 
 from harness.core.rankings import Match
-from harness.ranking.topology import Played, Topology, exact
+from harness.ranking.topology import UNITS, Exact, Played, Topology, exact_mean, in_units
 
 OrderedPair = tuple[int, int]
 """Two entrants, the first shown first."""
@@ -22,7 +21,7 @@ def as_asked(order: OrderedPair) -> OrderedPair:
 def play_table(
     topology: Topology, look_up: LookUp, stored: Callable[[OrderedPair], OrderedPair] = as_asked
 ) -> tuple[Match, ...]:
-    """Play a tournament to its end by a table; return the matches, without keys of verdicts.
+    """Play a tournament to its end by a table; return the matches, without keys of verdicts. Scores are in units.
 
     `stored` says which order the table has for the one that the topology asks for: a table may hold one of the two.
     """
@@ -39,10 +38,9 @@ def _stored(orders: Sequence[OrderedPair], stored: Callable[[OrderedPair], Order
     return list(dict.fromkeys(map(stored, orders)))
 
 
-def _mean(entrant: int, orders: Sequence[OrderedPair], scores: _Scores) -> Fraction:
-    """Return an entrant's mean score over the orders, exact."""
-    shown = [exact(scores[order][order.index(entrant)]) for order in orders]
-    return sum(shown, Fraction()) / len(shown)
+def _mean(entrant: int, orders: Sequence[OrderedPair], scores: _Scores) -> Exact:
+    """Return an entrant's mean score over the orders, exact, in units."""
+    return exact_mean([in_units(scores[order][order.index(entrant)]) for order in orders])
 
 
 def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], OrderedPair]) -> Match:
@@ -57,8 +55,8 @@ def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], Orde
         verdicts=(),
         shown_first=tuple(first for first, _ in used),
         scores=tuple(scores[order] for order in used),
-        score_a=float(played.score_a),
-        score_b=float(played.score_b),
+        score_a=float(played.score_a / UNITS),
+        score_b=float(played.score_b / UNITS),
         winner=_winner((a, b), (played.score_a, played.score_b)),
         repeated=played.repeated,
         flipped={a, b} <= set(winners),
@@ -66,7 +64,7 @@ def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], Orde
     )
 
 
-def _winner(entrants: OrderedPair, scores: tuple[float, float] | tuple[Fraction, Fraction]) -> int | None:
+def _winner(entrants: OrderedPair, scores: tuple[float, float] | tuple[Exact, Exact]) -> int | None:
     """Return the entrant with the higher score; None for a tie."""
     if scores[0] == scores[1]:
         return None

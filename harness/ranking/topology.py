@@ -1,19 +1,42 @@
 """What every topology speaks: pairings out, scores in, standings at the end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy
+
+Exact = int | Fraction
+"""A number without rounding: ties stay ties. Whole numbers are many times faster than fractions."""
+UNITS = 10**4 * 2520
+"""To a score point, where scores are counted in units: decimals of four places are then whole, and so are the means of
+up to ten of them."""
 
 
 @lru_cache(maxsize=4096)
 def exact(score: float) -> Fraction:
     """Return the decimal that `score` prints as, exactly. Raises ValueError for NaN and infinities."""
     return Fraction(repr(float(score)))
+
+
+@lru_cache(maxsize=4096)
+def in_units(score: float) -> Exact:
+    """Return the same in units, as a whole number where it is one."""
+    return _whole(exact(score) * UNITS)
+
+
+def exact_mean(numbers: Sequence[Exact]) -> Exact:
+    """Return the mean of at least one number, as a whole number where it is one."""
+    total = sum(numbers)
+    if isinstance(total, int) and total % len(numbers) == 0:
+        return total // len(numbers)
+    return _whole(Fraction(total) / len(numbers))
+
+
+def _whole(number: Fraction) -> Exact:
+    return number.numerator if number.denominator == 1 else number
 
 
 class Pairing(NamedTuple):
@@ -29,33 +52,59 @@ class Played(NamedTuple):
     """A match with its scores. `repeated`: the pair had met before and those scores were used again."""
 
     pairing: Pairing
-    score_a: Fraction
-    score_b: Fraction
+    score_a: Exact
+    score_b: Exact
     repeated: bool = False
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """Where one entrant got to: the last round it reached, its points in playing order, its seed score."""
 
     entrant: int
     round_reached: int
-    points: tuple[Fraction, ...]
-    seed_score: Fraction | None
+    points: tuple[Exact, ...]
+    seed_score: Exact | None
+    units: int = 1
+    """How many of its points make a score point."""
 
-    @cached_property
+    @property
     def mean(self) -> Fraction:
-        """V of ArenaRL: the mean of the points, so that a bye neither helps nor harms; 0 without points."""
-        return sum(self.points, Fraction()) / len(self.points) if self.points else Fraction()
+        """V of ArenaRL: the mean of the points, so that a bye neither helps nor harms; 0 without points.
+
+        In score points, exact.
+        """
+        total, count = sum(self.points), len(self.points) * self.units
+        if not count:
+            return Fraction()
+        return Fraction(total, count) if isinstance(total, int) else total / count
+
+    @property
+    def mean_key(self) -> float:
+        """The mean as a number to sort by: equal means give equal numbers, and others others.
+
+        To divide whole numbers or fractions gives the float next to the true quotient, and means of a tournament lie
+        much further apart than two floats.
+        """
+        return float(sum(self.points) / len(self.points)) if self.points else 0.0
+
+    @property
+    def seed_key(self) -> float:
+        """The seed score as a number to sort by; 0 without one."""
+        return float(self.seed_score or 0)
+
+
+def standings_in_units(topology: "Topology") -> list[Standing]:
+    """Return where the entrants of a tournament stand whose matches were recorded in units."""
+    return [standing._replace(units=UNITS) for standing in topology.standings()]
 
 
 def standings_of(entrants: Sequence[int], matches: Sequence[Match]) -> list[Standing]:
     """Return what matches say of the entrants where no topology does: their points; no rounds, no seeds."""
-    points: dict[int, list[Fraction]] = {entrant: [] for entrant in entrants}
+    points: dict[int, list[Exact]] = {entrant: [] for entrant in entrants}
     for match in matches:
-        points[match.a].append(exact(match.score_a))
-        points[match.b].append(exact(match.score_b))
-    return [Standing(entrant, 0, tuple(of), None) for entrant, of in points.items()]
+        points[match.a].append(in_units(match.score_a))
+        points[match.b].append(in_units(match.score_b))
+    return [Standing(entrant, 0, tuple(of), None, UNITS) for entrant, of in points.items()]
 
 
 class Topology(Protocol):
@@ -75,7 +124,7 @@ class Topology(Protocol):
         """Return every match that may be played now and has no result yet; empty when over."""
         ...
 
-    def record(self, pairing: Pairing, score_a: Fraction, score_b: Fraction) -> None:
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a match's result. Raises ValueError for a pairing that is not open."""
         ...
 

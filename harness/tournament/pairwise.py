@@ -27,6 +27,7 @@ from harness.judging import (
 from harness.ranking import (
     MARGINS,
     NEED_ANCHOR,
+    UNITS,
     Conclusion,
     Cyclic,
     EarlyStop,
@@ -224,7 +225,7 @@ def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng:
     if rules.sure and isinstance(topology, Cyclic):
         by_pooled = partial(fit_alone, prior=prior_of(rules.profile))
         fit = by_pooled if rules.estimator == "pooled" else MARGINS[rules.fit_version]
-        return EarlyStop(topology, members, rules.sure, fit)
+        return EarlyStop(topology, members, rules.sure, fit, UNITS)
     return topology
 
 
@@ -236,7 +237,7 @@ def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
     rule = Rule(rules.estimator_now, rules.reward, rules.profile)
     conclusions = [
         conclude(
-            topology.standings(),
+            played.standings,
             played.matches,
             rule=rule,
             failed_last=last if alone else (),

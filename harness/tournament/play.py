@@ -14,7 +14,7 @@ from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import Averaging, average
-from harness.ranking import Pairing, Played, Topology, exact
+from harness.ranking import UNITS, Exact, Pairing, Played, Standing, Topology, exact_mean, in_units, standings_in_units
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
@@ -24,6 +24,10 @@ _VerdictsByOrder = dict[tuple[Order, int], OrderVerdicts]
 """The verdicts by order and repeat."""
 _CountedByOrder = Mapping[Order, Sequence[tuple[PairJudgment, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
+
+
+_Waiting = tuple[Pairing, list[tuple[Order, int]]]
+"""A match, and its verdicts that are not at hand."""
 
 
 class OrderJury(Protocol):
@@ -54,6 +58,8 @@ class PlayedTournament:
 
     matches: tuple[Match, ...]
     """In the design's own order."""
+    standings: Sequence[Standing]
+    """Where each entrant got to; the points are in units."""
     open_verdicts: tuple[str, ...]
     """Keys of the failed verdicts that left a match open."""
     absent_verdicts: tuple[str, ...]
@@ -67,9 +73,10 @@ async def play(topology: Topology, jury: OrderJury) -> PlayedTournament:
     verdict leaves its match open, and only what depends on that match is not played. What is returned does not depend
     on which reply comes first.
     """
-    playing = _Playing(topology, jury, anyio.create_task_group())
-    async with playing.tasks:
-        playing.go_on()
+    playing = _Playing(topology, jury)
+    if waiting := playing.go_on():
+        async with anyio.create_task_group() as tasks:
+            playing.wait(waiting, tasks)
     return playing.result()
 
 
@@ -79,26 +86,38 @@ class _Playing:
 
     topology: Topology
     jury: OrderJury
-    tasks: TaskGroup
     verdicts: _VerdictsByOrder = field(default_factory=dict[tuple[Order, int], OrderVerdicts])
     opened: set[str] = field(default_factory=set[str])
     started: set[Pairing] = field(default_factory=set[Pairing])
     recorded: int = 0
 
-    def go_on(self) -> None:
-        """Begin every match that can be played now; those settled at once may open others."""
+    def go_on(self) -> list[_Waiting]:
+        """Begin every match that can be played now, and return those that have to wait for verdicts.
+
+        Matches whose verdicts are at hand are settled at once, and may open others. A task, which costs more than all
+        the rest, is for what has to wait.
+        """
+        waiting = list[_Waiting]()
         while True:
             playable = self.topology.pairings()
             if len(playable) == len(self.started) - self.recorded:  # all under way: there may be thousands
-                return
+                return waiting
             if not (fresh := [pairing for pairing in playable if pairing not in self.started]):
-                return
+                return waiting
             self.started.update(fresh)
             for pairing in fresh:
-                self._begin(pairing)
+                if missing := self._missing(pairing):
+                    waiting.append((pairing, missing))
+                else:
+                    self._settle(pairing)
 
-    def _begin(self, pairing: Pairing) -> None:
-        """Settle a match whose verdicts are at hand; a task, which costs more than all the rest, is for the others."""
+    def wait(self, waiting: Sequence[_Waiting], tasks: TaskGroup) -> None:
+        """Play the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
+        for pairing, missing in waiting:
+            start_child(tasks, self._play, pairing, missing, tasks)
+
+    def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
+        """Return the verdicts of a match that are not at hand, and note the others."""
         missing: list[tuple[Order, int]] = []
         for order in pairing.orders:
             for repeat in range(self.jury.repeats):
@@ -106,18 +125,15 @@ class _Playing:
                     self.verdicts[order, repeat] = verdicts
                 else:
                     missing.append((order, repeat))
-        if missing:
-            start_child(self.tasks, self._play, pairing, missing)
-        else:
-            self._settle(pairing)
+        return missing
 
-    async def _play(self, pairing: Pairing, missing: Sequence[tuple[Order, int]]) -> None:
+    async def _play(self, pairing: Pairing, missing: Sequence[tuple[Order, int]], tasks: TaskGroup) -> None:
         async with anyio.create_task_group() as both:
             for order, repeat in missing:
                 start_child(both, self._judge, order, repeat)
         await my_turn()  # what the result decides may take a fit
         self._settle(pairing)
-        self.go_on()
+        self.wait(self.go_on(), tasks)
 
     async def _judge(self, order: Order, repeat: int) -> None:
         self.verdicts[order, repeat] = await self.jury.hear(*order, repeat)
@@ -140,6 +156,7 @@ class _Playing:
         failed = {v.key for v in _failed(self.verdicts.values())}
         return PlayedTournament(
             matches=tuple(_match(played, self.verdicts, self.jury.averaging) for played in self.topology.matches),
+            standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
         )
@@ -164,8 +181,8 @@ def _counted(by_order: Mapping[Order, Sequence[OrderVerdicts]]) -> _CountedByOrd
     }
 
 
-def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> tuple[Fraction, Fraction] | None:
-    """Return each side's score, exact: a juror's mean over orders and repeats, averaged over jurors.
+def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> tuple[Exact, Exact] | None:
+    """Return each side's score in units: a juror's mean over orders and repeats, averaged over jurors.
 
     None without a juror.
     """
@@ -173,8 +190,8 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
     jurors = list(zip(*rows, strict=True))  # by juror, then by verdict: the scores of a and b
     if not jurors:
         return None
-    a, b = ([_mean(tuple(pair[side] for pair in pairs)) for pairs in jurors] for side in (0, 1))
-    return average(a, averaging), average(b, averaging)
+    a, b = (_averaged([tuple(pair[side] for pair in pairs) for pairs in jurors], averaging) for side in (0, 1))
+    return a, b
 
 
 def _scores(pairing: Pairing, first: int, verdicts: Sequence[PairJudgment]) -> list[tuple[float, float]]:
@@ -184,9 +201,15 @@ def _scores(pairing: Pairing, first: int, verdicts: Sequence[PairJudgment]) -> l
     return [(v.b.combined, v.a.combined) for v in verdicts]
 
 
+def _averaged(by_juror: Sequence[tuple[float, ...]], averaging: Averaging) -> Exact:
+    if len(by_juror) == 1:
+        return _mean(by_juror[0])
+    return average([Fraction(_mean(scores)) for scores in by_juror], averaging)
+
+
 @lru_cache(maxsize=1 << 14)  # judges give marks of one decimal, so that nearly all means come again and again
-def _mean(scores: tuple[float, ...]) -> Fraction:
-    return sum(map(exact, scores), Fraction()) / len(scores)
+def _mean(scores: tuple[float, ...]) -> Exact:
+    return exact_mean([in_units(score) for score in scores])
 
 
 def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> Match:
@@ -199,8 +222,8 @@ def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> 
         b=pairing.b,
         verdicts=tuple(v.key for v, _ in used),
         shown_first=tuple(first for _, first in used),
-        score_a=float(played.score_a),
-        score_b=float(played.score_b),
+        score_a=float(played.score_a / UNITS),
+        score_b=float(played.score_b / UNITS),
         winner=_higher(pairing, played.score_a, played.score_b),
         flipped=_differ(counted) and len(winners - {None}) > 1,
         inconsistent=None in winners and len(winners) > 1,
@@ -215,7 +238,7 @@ def _used(counted: _CountedByOrder) -> list[tuple[PairJudgment, int]]:
     return [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
 
 
-def _higher(pairing: Pairing, score_a: Fraction, score_b: Fraction) -> int | None:
+def _higher(pairing: Pairing, score_a: Exact, score_b: Exact) -> int | None:
     """Return the rollout with the higher score; None for a tie."""
     if score_a == score_b:
         return None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy
-from harness.ranking import Pairing, Played, Topology
+from harness.ranking import Exact, Pairing, Played, Topology
 from harness.ranking.arena import Arena
 from harness.ranking.single import Single
 from tests import builders
@@ -101,7 +101,7 @@ def bracket(topology: Topology) -> list[Played]:
     return [p for p in topology.matches if p.pairing.round > 0]
 
 
-def played_key(played: Played) -> tuple[int, frozenset[tuple[int, Fraction]]]:
+def played_key(played: Played) -> tuple[int, frozenset[tuple[int, Exact]]]:
     """Round, and who scored what: a match without its sides."""
     a, b = (played.pairing.a, played.score_a), (played.pairing.b, played.score_b)
     return played.pairing.round, frozenset([a, b])

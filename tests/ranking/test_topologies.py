@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import get_args
 
@@ -14,6 +15,7 @@ from harness.ranking import NEED_ANCHOR, Cyclic, Pairing, Topology, calls_bounds
 from harness.ranking.registry import TOPOLOGIES, Entry
 from harness.ranking.round_robin import RoundRobin
 from harness.ranking.tiers import tiers
+from harness.ranking.topology import Exact, in_units, standings_in_units
 from tests.ranking.playing import Field, InOrder, Table, arenas, play
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
@@ -53,6 +55,26 @@ def test_a_budget_is_kept_and_used_up_as_far_as_there_is_something_to_judge(
     assert calls_bounds("cyclic", n, order, budget) == (calls, calls)
 
 
+@given(names, arenas(), orders, st.sampled_from([0, 1, 4, 6]), st.integers(0, 10**6))
+@settings(max_examples=150)
+def test_whole_units_give_the_places_and_means_that_fractions_of_points_give(
+    name: TopologyName, field: Field, order: OrderPolicy | None, places: int, seed: int
+) -> None:
+    def scores(a: int, b: int) -> list[float]:
+        rng = random.Random(f"{seed}/{min(a, b)}/{max(a, b)}")
+        of = {entrant: round(rng.uniform(4, 6), places) for entrant in sorted((a, b))}
+        return [of[a], of[b]]
+
+    def told_in(number: Callable[[float], Exact]) -> Topology:
+        topology = made(name, field, order)
+        play(topology, lambda a, b: (number(scores(a, b)[0]), number(scores(a, b)[1])))
+        return topology
+
+    points, units = told_in(exact), told_in(in_units)
+    assert place(tiers(units.standings())) == place(tiers(points.standings()))
+    assert [s.mean for s in standings_in_units(units)] == [s.mean for s in points.standings()]
+
+
 @given(names, arenas(), orders, st.none() | st.integers(1, 1200))
 @settings(max_examples=150)
 def test_no_pair_is_asked_twice_in_the_same_order(
@@ -68,7 +90,7 @@ def test_no_pair_is_asked_twice_in_the_same_order(
 def test_a_repeated_match_has_the_scores_of_the_first_meeting(name: TopologyName, field: Field) -> None:
     topology = made(name, field)
     play(topology, field.table, field.replies)
-    before: dict[frozenset[int], dict[int, Fraction]] = {}
+    before: dict[frozenset[int], dict[int, Exact]] = {}
     for played in topology.matches:
         a, b = played.pairing.a, played.pairing.b
         scores = {a: played.score_a, b: played.score_b}
@@ -143,7 +165,7 @@ def test_relabelling_the_entrants_relabels_the_result(name: TopologyName, field:
         order = "both" if name != "cyclic" else None
         return make_topology(name, Entry(named, label[field.anchor], order, InOrder(), budget))
 
-    def points(topology: Topology) -> dict[int, tuple[Fraction, ...]]:
+    def points(topology: Topology) -> dict[int, tuple[float, ...]]:
         return dict(tiers(topology.standings()))
 
     one, relabelled = make({e: e for e in entrants}), make(other)

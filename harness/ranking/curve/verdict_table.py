@@ -15,6 +15,7 @@ from harness.ranking.drawn import Drawn
 from harness.ranking.judge_stats.preferences import Preference
 from harness.ranking.registry import Entry, make_topology
 from harness.ranking.table_play import OrderedPair, ScorePair, play_table
+from harness.ranking.topology import standings_in_units
 
 _TINY = 1e-9
 _MOST = 1e6
@@ -99,7 +100,7 @@ def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignP
         return order if (seats[order[0]], seats[order[1]]) in table.scores else _turned(order)
 
     matches = play_table(topology, lambda i, j: table.scores[seats[i], seats[j]], stored)
-    ranks = ranks_by_estimator(topology.standings(), matches)
+    ranks = ranks_by_estimator(standings_in_units(topology), matches)
     return DesignPlayed(
         {name: {seats[seat]: rank for seat, rank in of_seats.items()} for name, of_seats in ranks.items()},
         frozenset((seats[i], seats[j]) for i, j in _orders_of(matches)),
