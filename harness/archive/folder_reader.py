@@ -35,7 +35,7 @@ class FolderReader:
         self.info_sha256 = sha256
         refuse_strange_records(folder, segments)
         self.blobs = Blobs(folder / "blobs")
-        caches = caches or usual_caches()
+        self._caches = caches = caches or usual_caches()
         self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
         self._indexed = [name for name in INDEXED if name in segments]
         self._index: Index | None = None

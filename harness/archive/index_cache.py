@@ -29,6 +29,11 @@ def usual_caches() -> Path | None:
         return None
 
 
+def is_worth_keeping(sizes: Iterable[int]) -> bool:
+    """Tell whether the index of segments of these sizes, in bytes, is kept."""
+    return sum(sizes) >= WORTH_KEEPING
+
+
 def build_index(
     folder: Path, cache: Path | None, segments: Sequence[str] = INDEXED, *, anew: bool = False
 ) -> tuple[Index, bool]:
@@ -45,7 +50,7 @@ def build_index(
         if cached is None:
             raise
         return build_index(folder, cache, segments, anew=True)
-    if cache and fresh and sum(sizes.values()) >= WORTH_KEEPING and _kept(cache, index):
+    if cache and fresh and is_worth_keeping(sizes.values()) and _kept(cache, index):
         _move_to_disk(cache, index, _sizes(folder, segments))
     return index, cached is not None
 

@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.archive.folder_reader import FolderReader, expected
-from harness.archive.index import Index, RolloutPlace
+from harness.archive.index import INDEXED, Index, RolloutPlace
+from harness.archive.index_cache import is_worth_keeping
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
-from harness.archive.run_files import files_in
+from harness.archive.run_files import files_in, stamps_in
 from harness.archive.run_info import RunInfo, read_info
 from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
 from harness.core.errors import UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
 from harness.core.wording import call
+
+if TYPE_CHECKING:
+    from harness.archive.extract_file import Extracts
 
 
 class RunReader(FolderReader):
@@ -71,6 +76,18 @@ class RunReader(FolderReader):
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
         places = self.index.rollouts.get(query_id, {})
         return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
+
+    def extracts(self, way: str | None) -> "Extracts":
+        """Return what is kept of its groups by a way of judging (None: by one of which nothing is).
+
+        As the index, it is kept of a large run only, and for the files of records that are there now.
+        """
+        from harness.archive.extract_file import Extracts  # noqa: PLC0415 - SQLite is for large runs alone
+
+        files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
+        is_kept = way and self._caches and is_worth_keeping(size for size, *_ in files.values())
+        cache = self._caches / "extracts" / f"{self.info_sha256}.sqlite" if is_kept and self._caches else None
+        return Extracts(cache, way or "", {f"{path.parent.name}/{path.name}": stamp for path, stamp in files.items()})
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""

@@ -16,7 +16,7 @@ from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
 from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
-from harness.core.records import Group
+from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
 from harness.judging import PairLedger, VerdictCache
 from harness.pipeline.plan import JudgingPlan
@@ -45,6 +45,9 @@ class OpenRanking:
     calls: JudgeCalls
     judge_may_fail: bool = False
     """A judge that turns the first call down leaves a group unranked, and is no error."""
+    way: str | None = None
+    """The name under which extracts of its groups are kept (`RunReader.extracts`)."""
+    jurors: int = 1
 
     @asynccontextmanager
     async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
@@ -120,7 +123,8 @@ async def open_ranking(
         calls.tell()
         writer = store.open_ranking(head)
         try:
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, plan.judge_may_fail)
+            fails, way, jurors = plan.judge_may_fail, _way(plan, ranker), len(plan.judge.members)
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, fails, way, jurors)
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
                 if ranker.provisional:
@@ -130,6 +134,12 @@ async def open_ranking(
                 writer.finish()
         finally:
             writer.close()
+
+
+def _way(plan: JudgingPlan, ranker: Ranker) -> str | None:
+    """Return the name of the way of judging: the ranker's, the counter of tokens, and who takes part."""
+    settings = plan.settings
+    return ranker.way and digest([ranker.way, plan.judge.counter, settings.include, settings.exclude])
 
 
 async def _settle(reader: RunReader, ranking_id: str, ranker: Ranker, writer: _Writer) -> None:

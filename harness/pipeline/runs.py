@@ -15,6 +15,7 @@ import anyio.lowlevel
 
 from harness.archive import RankingHead, RunInfo, RunReader, RunStore, missing_of, redacted_of
 from harness.core.errors import UsageError
+from harness.core.extracts import extract_of
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
@@ -302,12 +303,14 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
     Return what they sum up to, as long as their records are at hand; None where they are ranked anew at the end.
     """
     summary = None if ranking.ranker.provisional else RankingSummary()
-    for query in reader.queries():
-        await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-        group = reader.group(query)
-        ranked = await ranking.rank(group)
-        if summary:
-            summary.add(reader, group, ranked)
+    with reader.extracts(ranking.way) as extracts:
+        for query in reader.queries():
+            await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+            group = reader.group(query)
+            ranked = await ranking.rank(group)
+            extracts.add(extract_of(group, ranked, reader.pair_scores, ranking.jurors))
+            if summary:
+                summary.add(reader, group, ranked)
     return summary
 
 

@@ -73,6 +73,7 @@ class ListwiseRanker:
     rules: Rules
     topology = TOPOLOGY
     estimator = ESTIMATOR
+    way = None
     adaptive = False
     provisional = False
 

@@ -63,6 +63,7 @@ from harness.tournament.group_jury import GroupJury
 from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament, play
 from harness.tournament.pooling import settled
+from harness.tournament.way import way_of
 
 
 class PairwiseMethod:
@@ -105,8 +106,9 @@ class PairwiseMethod:
         self, models: Sequence[JudgeModel], rubric: Rubric, cache: VerdictCache, rules: Rules
     ) -> "TournamentRanker":
         """Seat a judge for each model."""
-        jurors = [CachedPairJudge(PairwiseJudge(model, rubric), cache) for model in models]
-        return TournamentRanker(PairJury(jurors, rules.averaging), rules)
+        judges = [PairwiseJudge(model, rubric) for model in models]
+        jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
+        return TournamentRanker(jury, rules, way_of(judges, rules))
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class TournamentRanker:
 
     jury: PairJury
     rules: Rules
+    way: str | None = None
+    """What it is called; None where nobody looks for what another ranking kept."""
     adaptive = True
 
     @property

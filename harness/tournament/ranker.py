@@ -37,6 +37,11 @@ class Ranker(Protocol):
         """Whether verdicts decide which calls follow, so that a group's calls can only be bounded beforehand."""
         ...
 
+    @property
+    def way(self) -> str | None:
+        """The name of the way of judging (`tournament/way.py`); None where extracts of groups do not hold it."""
+        ...
+
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n rollouts that ended well, repair turns aside."""
         ...

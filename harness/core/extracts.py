@@ -1,0 +1,187 @@
+"""Extracts: what rankings and their summaries take of a group, without its texts.
+
+Made of a group's records once, an extract saves reading, parsing and writing out the rollouts and verdicts again.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Query, Rollout
+from harness.core.verdicts import PairJudgment
+
+TITLE = 300
+"""Characters of a query's text, and of what came with it, that an extract keeps."""
+OrderAsked = tuple[int, int, int]
+"""The rollout shown first, the other one, and which of the repeats it is."""
+
+
+class RolloutExtract(NamedTuple):
+    """A rollout without its texts."""
+
+    number: int
+    """Its index in the group."""
+    role: str
+    status: str
+    failure: str | None
+    """What it failed of."""
+    capture: str
+    verified: float | None
+    answer_words: int
+    tokens: int | None
+    usd: float | None
+    started: float
+    """Seconds since 1970."""
+    seconds: float
+    asked: tuple[str, ...]
+    """The models asked."""
+    replied: tuple[str, ...]
+    """The models that replied, as they named themselves."""
+    shown: str | None = None
+    """Hash of the transcript that judges were shown; None for a rollout that no verdict of the extract is on."""
+    cut: bool = False
+    """Its answer was cut there to fit --judge-budget."""
+
+
+class VerdictExtract(NamedTuple):
+    """A verdict on a pair that came out, without its marks and words."""
+
+    first: int
+    """The rollout shown first."""
+    second: int
+    repeat: int
+    key: str
+    judge: str
+    score_first: float
+    score_second: float
+    claimed: bool
+    """The judge claimed an overall, a combined score or a winner that its own marks do not give."""
+    claimed_winner: bool
+    repaired: bool
+    source: str | None
+    """The run that it was bought in, where that is another one."""
+    started: float
+    """Seconds since 1970."""
+    seconds: float
+
+    @property
+    def order(self) -> OrderAsked:
+        """The rollouts in the order shown, and the repeat."""
+        return self.first, self.second, self.repeat
+
+
+@dataclass(frozen=True)
+class GroupExtract:
+    """What rankings and their summaries take of a group."""
+
+    query: str
+    title: str
+    """The beginning of the query's text."""
+    metadata: Mapping[str, float | str]
+    """What came with the query: numbers, and the beginnings of all else as text."""
+    basis: str
+    """`Group.basis` of the rollouts."""
+    rollouts: tuple[RolloutExtract, ...]
+    """In index order, those that failed too."""
+    verdicts: Mapping[OrderAsked, tuple[VerdictExtract, ...]] = field(
+        default_factory=dict[OrderAsked, tuple[VerdictExtract, ...]]
+    )
+    """By order and repeat, one for each juror, in the order of their seats; only what all jurors have judged."""
+
+
+def extract_of(
+    group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None], jurors: int = 1
+) -> GroupExtract:
+    """Return the extract of a group, with the verdicts behind a ranking, which `judged` looks up by key."""
+    verdicts = dict(_verdicts(ranking, judged, jurors))
+    shown = {
+        number: side
+        for of_order, (verdict, *_) in verdicts.items()
+        for number, side in zip(of_order, _sides(verdict), strict=False)
+    }
+    return GroupExtract(
+        query=group.query.id,
+        title=group.query.text[:TITLE],
+        metadata=brief_metadata(group.query),
+        basis=group.basis,
+        rollouts=tuple(_rollout(rollout, *shown.get(rollout.index, (None, False))) for rollout in group.rollouts),
+        verdicts={
+            order: tuple(_verdict(verdict, order) for verdict in of_order) for order, of_order in verdicts.items()
+        },
+    )
+
+
+def brief_metadata(query: Query) -> dict[str, float | str]:
+    """Return what came with a query: numbers, and the beginnings of all else as text."""
+    return {name: _brief(value) for name, value in query.metadata.items() if value is not None}
+
+
+def _brief(value: JsonValue) -> float | str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:TITLE]
+
+
+def _rollout(rollout: Rollout, shown: str | None, cut: object) -> RolloutExtract:
+    return RolloutExtract(
+        number=rollout.index,
+        role=rollout.role,
+        status=rollout.status,
+        failure=rollout.failure and rollout.failure.kind,
+        capture=rollout.capture,
+        verified=rollout.verified,
+        answer_words=len(rollout.trajectory.answer.split()),
+        tokens=rollout.usage.tokens,
+        usd=rollout.price_usd,
+        started=rollout.started_at.timestamp(),
+        seconds=rollout.duration_s,
+        asked=_names([rollout.requested.model, *(call.model for call in rollout.calls)]),
+        replied=_names(call.replied_model for call in rollout.calls),
+        shown=shown,
+        cut=bool(cut),
+    )
+
+
+def _names(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def _verdicts(
+    ranking: GroupRanking, judged: Callable[[str], PairJudgment | None], jurors: int
+) -> Iterator[tuple[OrderAsked, tuple[PairJudgment, ...]]]:
+    """Yield what all jurors judged, by order and repeat, in the order of their seats."""
+    by_order: dict[OrderAsked, dict[str, PairJudgment]] = {}
+    for match in ranking.matches:
+        for key, first in zip(match.verdicts, match.shown_first, strict=True):
+            if verdict := judged(key):
+                second = match.b if first == match.a else match.a
+                by_order.setdefault((first, second, verdict.repeat), {})[key] = verdict
+    return ((order, tuple(seats.values())) for order, seats in by_order.items() if len(seats) == jurors)
+
+
+def _sides(verdict: PairJudgment) -> tuple[tuple[str, bool], tuple[str, bool]]:
+    """Return of each side the hash of what was shown, and whether its answer was cut."""
+    return (verdict.first, "A" in verdict.cut), (verdict.second, "B" in verdict.cut)
+
+
+def _verdict(verdict: PairJudgment, order: OrderAsked) -> VerdictExtract:
+    first, second, repeat = order
+    return VerdictExtract(
+        first=first,
+        second=second,
+        repeat=repeat,
+        key=verdict.key,
+        judge=verdict.judge,
+        score_first=verdict.a.combined,
+        score_second=verdict.b.combined,
+        claimed=bool(verdict.claims),
+        claimed_winner="winner" in verdict.claims,
+        repaired=verdict.repaired,
+        source=verdict.source,
+        started=verdict.started_at.timestamp(),
+        seconds=verdict.duration_s,
+    )
