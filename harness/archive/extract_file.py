@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 from harness.archive.cache_file import CacheFile, misfits, new_cache_file
 from harness.archive.verdict_index import DoesNotFit
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
-from harness.core.records import BUILT_LATER
+from harness.core.records import BUILT_LATER, Role
 
 Stamps = dict[str, tuple[int, ...]]
 """Of each file of records, by FOLDER/NAME, what changes when the file does."""
@@ -38,7 +38,7 @@ _Names = tuple[str, ...]
 _Known = _Number | None
 _Text = str | None
 _Rollout = tuple[
-    _Whole, str, str, _Text, str, _Known, _Whole, int | None, _Known, _Number, _Number, _Names, _Names, _Text, bool
+    _Whole, Role, str, _Text, str, _Known, _Whole, int | None, _Known, _Number, _Number, _Names, _Names, _Text, bool
 ]
 _Verdict = tuple[_Whole, _Whole, _Whole, str, str, _Number, _Number, bool, bool, bool, _Text, _Number, _Number]
 """As `RolloutExtract` and `VerdictExtract`: plain tuples are checked in a third of the time."""

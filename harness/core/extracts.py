@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Query, Rollout
+from harness.core.records import Group, Query, Role, Rollout
 from harness.core.verdicts import PairJudgment
 
 TITLE = 300
@@ -25,7 +25,7 @@ class RolloutExtract(NamedTuple):
 
     number: int
     """Its index in the group."""
-    role: str
+    role: Role
     status: str
     failure: str | None
     """What it failed of."""
@@ -90,14 +90,21 @@ class GroupExtract:
     verdicts: Mapping[OrderAsked, tuple[VerdictExtract, ...]] = field(
         default_factory=dict[OrderAsked, tuple[VerdictExtract, ...]]
     )
-    """By order and repeat, one for each juror, in the order of their seats; only what all jurors have judged."""
+    """By order and repeat, in the order of the jurors' seats; fewer than jurors where one of theirs failed."""
+
+    def holds(self, ranking: GroupRanking) -> bool:
+        """Tell whether the verdicts that a ranking of the group rests on are here."""
+        keys = {verdict.key for of_order in self.verdicts.values() for verdict in of_order}
+        return all(keys.issuperset(match.verdicts) for match in ranking.matches)
+
+    def by_key(self) -> dict[str, VerdictExtract]:
+        """Return the verdicts by their keys."""
+        return {verdict.key: verdict for of_order in self.verdicts.values() for verdict in of_order}
 
 
-def extract_of(
-    group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None], jurors: int = 1
-) -> GroupExtract:
+def extract_of(group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]) -> GroupExtract:
     """Return the extract of a group, with the verdicts behind a ranking, which `judged` looks up by key."""
-    verdicts = dict(_verdicts(ranking, judged, jurors))
+    verdicts = dict(_verdicts(ranking, judged))
     shown = {
         number: side
         for of_order, (verdict, *_) in verdicts.items()
@@ -151,16 +158,16 @@ def _names(names: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def _verdicts(
-    ranking: GroupRanking, judged: Callable[[str], PairJudgment | None], jurors: int
+    ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]
 ) -> Iterator[tuple[OrderAsked, tuple[PairJudgment, ...]]]:
-    """Yield what all jurors judged, by order and repeat, in the order of their seats."""
+    """Yield what was judged, by order and repeat, in the order of the jurors' seats."""
     by_order: dict[OrderAsked, dict[str, PairJudgment]] = {}
     for match in ranking.matches:
         for key, first in zip(match.verdicts, match.shown_first, strict=True):
             if verdict := judged(key):
                 second = match.b if first == match.a else match.a
                 by_order.setdefault((first, second, verdict.repeat), {})[key] = verdict
-    return ((order, tuple(seats.values())) for order, seats in by_order.items() if len(seats) == jurors)
+    return ((order, tuple(seats.values())) for order, seats in by_order.items())
 
 
 def _sides(verdict: PairJudgment) -> tuple[tuple[str, bool], tuple[str, bool]]:

@@ -47,7 +47,6 @@ class OpenRanking:
     """A judge that turns the first call down leaves a group unranked, and is no error."""
     way: str | None = None
     """The name under which extracts of its groups are kept (`RunReader.extracts`)."""
-    jurors: int = 1
 
     @asynccontextmanager
     async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
@@ -123,8 +122,8 @@ async def open_ranking(
         calls.tell()
         writer = store.open_ranking(head)
         try:
-            fails, way, jurors = plan.judge_may_fail, _way(plan, ranker), len(plan.judge.members)
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, fails, way, jurors)
+            fails, way = plan.judge_may_fail, _way(plan, ranker)
+            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, fails, way)
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
                 if ranker.provisional:

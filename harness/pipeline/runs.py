@@ -306,11 +306,13 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
     with reader.extracts(ranking.way) as extracts:
         for query in reader.queries():
             await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-            group = reader.group(query)
+            group, extract = reader.group(query), extracts.of(query.id)
             ranked = await ranking.rank(group)
-            extracts.add(extract_of(group, ranked, reader.pair_scores, ranking.jurors))
+            if extract is None or not extract.holds(ranked):
+                extract = extract_of(group, ranked, reader.pair_scores)
+                extracts.add(extract)
             if summary:
-                summary.add(reader, group, ranked)
+                summary.add(reader, extract, ranked)
     return summary
 
 

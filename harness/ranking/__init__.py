@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         rank_agreements,
         rights,
     )
+    from harness.ranking.judge_stats.stacked_tally import TallySum
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
@@ -95,6 +96,7 @@ else:
                 "WITHIN Choice JudgedQueries JudgedQuery JudgingFigures RankAgreement Truth choose judging_figures "
                 "length_figure rank_agreements rights"
             ),
+            "judge_stats.stacked_tally": "TallySum",
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
@@ -152,6 +154,7 @@ __all__ = [
     "Share",
     "Standing",
     "Tally",
+    "TallySum",
     "Topology",
     "Truth",
     "VerdictCurve",

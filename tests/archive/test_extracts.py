@@ -96,13 +96,16 @@ def test_an_extract_says_of_verdicts_what_their_records_say():
         assert (row.started, row.seconds) == (record.started_at.timestamp(), record.duration_s)
 
 
-def test_only_what_all_jurors_judged_is_in_an_extract():
+def test_verdicts_of_several_jurors_stand_in_the_order_of_their_seats():
     juror = VERDICTS["k"].model_copy(update={"key": "m", "judge": "another"})
     match = MATCH.model_copy(update={"verdicts": ("k", "m", "l"), "shown_first": (0, 0, 1)})
     ranking = RANKING.model_copy(update={"matches": (match,)})
     judged: dict[str, Judged] = VERDICTS | {"m": juror}
-    of = extract_of(a_group(ROLLOUTS), ranking, judged.get, jurors=2).verdicts
-    assert {order: [v.judge for v in seats] for order, seats in of.items()} == {(0, 1, 0): ["scripted", "another"]}
+    of = extract_of(a_group(ROLLOUTS), ranking, judged.get).verdicts
+    assert {order: [v.judge for v in seats] for order, seats in of.items()} == {
+        (0, 1, 0): ["scripted", "another"],
+        (1, 0, 0): ["scripted"],
+    }
 
 
 def test_extracts_of_another_way_of_judging_do_not_count(run: Path, extract: GroupExtract):

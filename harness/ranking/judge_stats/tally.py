@@ -14,7 +14,7 @@ from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.orders import OrderSums, order_sums
 from harness.ranking.ranks import average_ranks
 
-_TINY = 1e-9
+TINY = 1e-9
 """Below this two margins of one decimal are the same."""
 FLAT_FROM = 0.8
 """A judge that gives one whole mark to at least this share of all sides hardly uses the scale."""
@@ -202,7 +202,7 @@ def judge_calls(
 
 def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
     """Sum up one group's calls of one judge."""
-    decided = [c.margin for c in calls if abs(c.margin) > _TINY]
+    decided = [c.margin for c in calls if abs(c.margin) > TINY]
     means = _margins(calls)
     noise, disagreements = _noise(calls)
     return Tally(
@@ -234,7 +234,7 @@ def _margins(calls: Iterable[JudgeCall]) -> dict[tuple[str, str], float]:
 
 def _flips(means: Mapping[tuple[str, str], float]) -> Share:
     both = [(m, means[j, i]) for (i, j), m in means.items() if i < j and (j, i) in means]
-    return Share(sum(forth * back > _TINY**2 for forth, back in both), len(both))
+    return Share(sum(forth * back > TINY**2 for forth, back in both), len(both))
 
 
 def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
@@ -247,7 +247,7 @@ def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
         lead[min(a, b), max(a, b)] += margin if a < b else -margin
         met[a] |= 1 << b
         met[b] |= 1 << a
-    decided = [(a, b) if margin > 0 else (b, a) for (a, b), margin in lead.items() if abs(margin) > _TINY]
+    decided = [(a, b) if margin > 0 else (b, a) for (a, b), margin in lead.items() if abs(margin) > TINY]
     for winner, loser in decided:
         beats[winner] |= 1 << loser
         beaten_by[loser] |= 1 << winner
@@ -309,4 +309,4 @@ def _noise(calls: Sequence[JudgeCall]) -> tuple[NoiseSums, Share]:
 
 
 def _sign(margin: float) -> int:
-    return (margin > _TINY) - (margin < -_TINY)
+    return (margin > TINY) - (margin < -TINY)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
@@ -156,5 +155,5 @@ def _noise_facts(ranking: GroupRanking) -> list[Fact]:
 
 def _wall_time(spans: Iterable[TimeSpan]) -> Fact:
     """Return the time that spans cover: what people waited for, without the days before a rescoring."""
-    covered = sum((end - start for start, end in spans), timedelta())
-    return Fact("Wall time", seconds(covered.total_seconds()), "while a run or a verdict was under way")
+    covered = sum(end - start for start, end in spans)
+    return Fact("Wall time", seconds(covered), "while a run or a verdict was under way")

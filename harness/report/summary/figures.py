@@ -1,13 +1,14 @@
 """What the judge and the agent did and cost, in figures that add up over groups."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
+from harness.core.extracts import RolloutExtract
 from harness.core.rankings import GroupRanking, Match
-from harness.core.records import Group, Rollout
+from harness.core.records import Group
 from harness.core.sums import sum_if_known
-from harness.ranking import Tally, judge_calls, tally
+from harness.ranking import JudgeCall, Tally, judge_calls, tally
 from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 
 Tallies = Mapping[str, Tally]
@@ -72,18 +73,20 @@ class AgentFigures:
         )
 
 
-def judge_figures(ranking: GroupRanking, verdicts: ScoresLookup) -> JudgeFigures:
-    """Return the judge's figures in one group. Costs are those of verdicts bought for it; repeats count once."""
+def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFigures:
+    """Return the judge's figures in one group, of which `calls` are all, each once. Costs are those of what was bought.
+
+    A match that rests on an earlier one counts once.
+    """
     matches = [m for m in ranking.matches if not m.repeated]
-    judged = (verdicts(key) for key in verdict_keys(matches))
-    decided = [v for v in judged if v and v.winner != "tie" and v.first != v.second]
+    leads = [call.score_first - call.score_second for call in calls]
     return replace(
         paid_figures(ranking),
         matches=len(matches),
         both_orders=sum(_both_orders(m) for m in matches),
         flips=sum(m.flipped for m in matches),
-        decided=len(decided),
-        first_wins=sum(v.winner == "A" for v in decided),
+        decided=sum(lead != 0 for lead in leads),
+        first_wins=sum(lead > 0 for lead in leads),
         failed=len(ranking.failed_verdicts),
         reused=ranking.reused,
     )
@@ -102,15 +105,14 @@ def paid_figures(ranking: GroupRanking) -> JudgeFigures:
     )
 
 
-def agent_figures(rollouts: Iterable[Rollout]) -> AgentFigures:
+def agent_figures(rollouts: Sequence[RolloutExtract]) -> AgentFigures:
     """Return the agent's figures over rollouts."""
-    every = list(rollouts)
     return AgentFigures(
-        runs=len(every),
-        failed=Counter(r.failure.kind for r in every if r.failure),
-        partial=sum(r.capture == "partial" and r.failure is None for r in every),
-        tokens=sum_reported(r.usage.tokens for r in every),
-        usd=sum_if_known(r.price_usd for r in every),
+        runs=len(rollouts),
+        failed=Counter(r.failure for r in rollouts if r.failure),
+        partial=sum(r.capture == "partial" and r.failure is None for r in rollouts),
+        tokens=sum_reported(r.tokens for r in rollouts),
+        usd=sum_if_known(r.usd for r in rollouts),
     )
 
 

@@ -1,42 +1,23 @@
 """One query of a ranking, summed up: a line for lists of queries, and the figures that add up over queries."""
 
-import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache
-from operator import itemgetter
+from itertools import chain
 
-from pydantic import JsonValue
-
-from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Role, Rollout
+from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Role
 from harness.core.sums import sum_if_known
-from harness.core.verdicts import PairJudgment, Scored
-from harness.ranking import Tally
-from harness.report.summary.figures import (
-    AgentFigures,
-    JudgeFigures,
-    agent_figures,
-    judge_figures,
-    sum_reported,
-    tallies,
-)
+from harness.core.verdicts import Scored
+from harness.ranking import JudgeCall
+from harness.report.summary.figures import AgentFigures, JudgeFigures, agent_figures, judge_figures, sum_reported
 from harness.report.summary.first_two import last_meeting
-from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
-from harness.report.summary.placed_rollouts import (
-    PlacedRollout,
-    samples_above_anchor,
-    score_name,
-    sharing_first_place,
-    with_a_rank,
-)
+from harness.report.summary.match_verdicts import verdict_keys
+from harness.report.summary.placed_rollouts import samples_above_anchor, score_name
 
-TimeSpan = tuple[datetime, datetime]
-_TITLE = 300
-"""Characters of a query's text, and of what came with it, that a line keeps."""
+TimeSpan = tuple[float, float]
+"""From when to when, in seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +79,8 @@ class GroupSummary:
     line: QueryLine
     agents: AgentFigures
     judge: JudgeFigures
-    tallies: dict[str, Tally]
+    calls: Mapping[str, Sequence[JudgeCall]]
+    """The calls that it rests on, by judge."""
     models: ModelNames
     spans: tuple[TimeSpan, ...]
     """When a rollout or a verdict was under way: in order, and none overlaps another."""
@@ -107,56 +89,64 @@ class GroupSummary:
 
 
 def summarize_group(
-    number: int,
-    group: Group,
-    ranking: GroupRanking,
-    judged: ScoresLookup,
-    scored: Callable[[str], Scored | None],
+    number: int, extract: GroupExtract, ranking: GroupRanking, scored: Callable[[str], Scored | None]
 ) -> GroupSummary:
-    """Sum up one group, the `number`-th query; `judged` and `scored` look its verdicts up by key."""
-    judged = cache(judged)
-    verdicts = list(_verdicts(ranking, judged, scored))
-    timed: list[Rollout | PairJudgment | Scored] = [*group.rollouts, *verdicts]
-    agents, judge = agent_figures(group.rollouts), judge_figures(ranking, judged)
-    spans = tuple(merged_spans((r.started_at, r.started_at + timedelta(seconds=r.duration_s)) for r in timed))
+    """Sum up one group, the `number`-th query; `scored` looks verdicts on lists up by key."""
+    by_key = extract.by_key()
+    verdicts = [verdict for key in verdict_keys(ranking.matches) if (verdict := by_key.get(key))]
+    lists = list(filter(None, map(scored, ranking.verdicts)))
+    calls = _calls(extract.rollouts, verdicts)
+    agents = agent_figures(extract.rollouts)
+    judge = judge_figures(ranking, chain.from_iterable(calls.values()))
+    spans = tuple(merged_spans(_spans(extract.rollouts, verdicts, lists)))
     return GroupSummary(
-        line=_query_line(number, group, ranking, _Totals(agents, judge, spans)),
+        line=_query_line(number, extract, ranking, _Totals(agents, judge, spans)),
         agents=agents,
         judge=judge,
-        tallies=tallies(group, ranking, judged),
-        models=_model_names(group, verdicts),
+        calls=calls,
+        models=_model_names(extract.rollouts, [*verdicts, *lists]),
         spans=spans,
-        sources=Counter(verdict.source for verdict in verdicts if verdict.source),
+        sources=Counter(verdict.source for verdict in (*verdicts, *lists) if verdict.source),
     )
 
 
 def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
     """Yield spans in order; spans that touch or overlap become one."""
     current: TimeSpan | None = None
-    until = -math.inf
-    seconds = ((start.timestamp(), end.timestamp(), (start, end)) for start, end in spans)  # much faster to compare
-    for begins, ends, span in sorted(seconds, key=itemgetter(0)):
-        if current and begins <= until:
-            current = (current[0], span[1] if ends > until else current[1])
+    for begins, ends in sorted(spans):
+        if current and begins <= current[1]:
+            current = (current[0], max(current[1], ends))
         else:
             if current:
                 yield current
-            current, until = span, ends
-        until = max(until, ends)
+            current = (begins, ends)
     if current:
         yield current
 
 
-def _verdicts(
-    ranking: GroupRanking, judged: ScoresLookup, scored: Callable[[str], Scored | None]
-) -> Iterator[PairJudgment | Scored]:
-    """Yield the verdicts of a group, pairwise and listwise, each once."""
-    for key in verdict_keys(ranking.matches):
-        if verdict := judged(key):
-            yield verdict
-    for key in ranking.verdicts:
-        if verdict := scored(key):
-            yield verdict
+def _spans(
+    rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract], lists: Iterable[Scored]
+) -> Iterator[TimeSpan]:
+    for timed in (*rollouts, *verdicts):
+        yield timed.started, timed.started + timed.seconds
+    for verdict in lists:
+        started = verdict.started_at.timestamp()
+        yield started, started + verdict.duration_s
+
+
+def _calls(rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract]) -> dict[str, list[JudgeCall]]:
+    """Return verdicts as calls, by judge; one on two equal transcripts does not count."""
+    shown = {r.number: (r.shown or "", r.answer_words) for r in rollouts}
+    by_judge: dict[str, list[JudgeCall]] = {}
+    for v in verdicts:
+        (first, length_first), (second, length_second) = shown[v.first], shown[v.second]
+        if first != second:
+            call = JudgeCall(
+                *(first, second, v.score_first, v.score_second, v.repeat),
+                *(v.claimed, v.claimed_winner, v.repaired, length_first, length_second),
+            )
+            by_judge.setdefault(v.judge, []).append(call)
+    return by_judge
 
 
 @dataclass(frozen=True)
@@ -168,52 +158,46 @@ class _Totals:
     spans: tuple[TimeSpan, ...]
 
 
-def _query_line(number: int, group: Group, ranking: GroupRanking, totals: _Totals) -> QueryLine:
-    placed = with_a_rank(group, ranking)
+def _query_line(number: int, extract: GroupExtract, ranking: GroupRanking, totals: _Totals) -> QueryLine:
+    ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: (r.rank or 0.0, r.index))
+    roles: dict[int, Role] = {r.number: r.role for r in extract.rollouts}
+    anchors = [number for number, role in roles.items() if role == "anchor"]
     agents, judge = totals.agents, totals.judge
     return QueryLine(
         number=number,
-        id=group.query.id,
-        title=group.query.text[:_TITLE],
+        id=extract.query,
+        title=extract.title,
         signal=ranking.signal,
         complete=ranking.status == "complete",
-        first=tuple(r.index for r in sharing_first_place(placed)),
-        first_role=placed[0].rollout.role if placed else None,
-        by_tie=_by_tie(placed, ranking),
-        score=placed[0].ranked.score if placed else None,
+        first=tuple(r.index for r in ranked if r.rank == ranked[0].rank),
+        first_role=roles[ranked[0].index] if ranked else None,
+        by_tie=_by_tie(ranked, ranking),
+        score=ranked[0].score if ranked else None,
         score_name=score_name(ranking),
-        scores=tuple(p.ranked.score for p in placed if p.ranked.score is not None),
-        anchor_score=next((p.ranked.score for p in placed if p.rollout.role == "anchor"), None),
-        p_best=placed[0].ranked.p_best if placed else None,
+        scores=tuple(r.score for r in ranked if r.score is not None),
+        anchor_score=next((r.score for r in ranked if r.index in anchors), None),
+        p_best=ranked[0].p_best if ranked else None,
         flips=(judge.flips, judge.both_orders),
         tokens=sum_reported((agents.tokens, judge.tokens)),
         usd=sum_if_known((agents.usd, judge.usd)),
-        seconds=sum((end - start).total_seconds() for start, end in totals.spans),
-        metadata={name: _brief(v) for name, v in group.query.metadata.items() if v is not None},
-        above_anchor=samples_above_anchor(group, ranking),
+        seconds=round(sum(end - start for start, end in totals.spans), 6),
+        metadata=extract.metadata,
+        above_anchor=samples_above_anchor(anchors, ranking),
         runs=agents.runs,
         failed=agents.failed.total(),
     )
 
 
-def _by_tie(placed: Sequence[PlacedRollout], ranking: GroupRanking) -> bool:
-    if len(placed) < 2 or ranking.estimator != "tiers" or placed[0].ranked.rank == placed[1].ranked.rank:
+def _by_tie(ranked: Sequence[Ranked], ranking: GroupRanking) -> bool:
+    if len(ranked) < 2 or ranking.estimator != "tiers" or ranked[0].rank == ranked[1].rank:
         return False
-    match = last_meeting(ranking, placed[0].rollout.index, placed[1].rollout.index)
+    match = last_meeting(ranking, ranked[0].index, ranked[1].index)
     return match is not None and match.winner is None
 
 
-def _brief(value: JsonValue) -> float | str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:_TITLE]
-
-
-def _model_names(group: Group, verdicts: Iterable[PairJudgment | Scored]) -> ModelNames:
-    asked = (model for r in group.rollouts for model in (r.requested.model, *(c.model for c in r.calls)))
-    replied = (c.replied_model for r in group.rollouts for c in r.calls)
+def _model_names(rollouts: Sequence[RolloutExtract], verdicts: Iterable[VerdictExtract | Scored]) -> ModelNames:
     return ModelNames(
-        asked=frozenset(filter(None, asked)),
-        replied=frozenset(filter(None, replied)),
+        asked=frozenset(chain.from_iterable(r.asked for r in rollouts)),
+        replied=frozenset(chain.from_iterable(r.replied for r in rollouts)),
         judges=frozenset(v.judge for v in verdicts),
     )

@@ -1,6 +1,6 @@
 """The rollouts of a group with their places: best first, named for people, and how sure the first place is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Ranked
@@ -88,9 +88,11 @@ def rollout_label(rollout: Rollout) -> str:
     return f"rollout {rollout.index} ({rollout.role})"
 
 
-def samples_above_anchor(group: Group, ranking: GroupRanking) -> tuple[int, int]:
-    """Return how many ranked samples stand above the anchor, and how many ranked samples there are."""
-    anchors = {r.index for r in group.rollouts if r.role == "anchor"}
+def samples_above_anchor(anchors: Collection[int], ranking: GroupRanking) -> tuple[int, int]:
+    """Return how many ranked samples stand above the anchor, and how many ranked samples there are.
+
+    `anchors` are the rollouts that are the anchor: one, or none.
+    """
     ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
     anchor = next((ranks[index] for index in anchors if index in ranks), None)
     samples = [rank for index, rank in ranks.items() if index not in anchors]

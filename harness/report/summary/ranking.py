@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import ArchiveDamaged
+from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import Agreement, GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
-from harness.ranking import Tally
-from harness.report.summary.figures import AgentFigures, JudgeFigures, add_tallies
+from harness.ranking import Tally, TallySum
+from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import (
     GroupSummary,
     ModelNames,
@@ -33,7 +34,6 @@ class RankingSummary:
     lines: list[QueryLine] = field(default_factory=list[QueryLine])
     agents: AgentFigures = field(default_factory=AgentFigures)
     judge: JudgeFigures = field(default_factory=JudgeFigures)
-    tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
     models: ModelNames = field(default_factory=ModelNames)
     sources: Counter[str] = field(default_factory=Counter[str])
     """How many verdicts were bought in which other run (--reuse)."""
@@ -44,8 +44,14 @@ class RankingSummary:
     """Keys of the verdicts that groups still wait for."""
     listwise: bool = False
     """Whether a listwise judge scored any group."""
+    _tallies: dict[str, TallySum] = field(default_factory=dict[str, TallySum])
     _spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
     """Those of each group."""
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """How each judge decided."""
+        return {judge: sums.tally for judge, sums in self._tallies.items()}
 
     @property
     def spans(self) -> list[TimeSpan]:
@@ -72,16 +78,17 @@ class RankingSummary:
         """The first query in which a rollout has a rank, and its best rollout; None if nothing is ranked."""
         return next(((line.id, line.first[0]) for line in self.lines if line.first), None)
 
-    def add(self, reader: RunReader, group: Group, ranking: GroupRanking) -> None:
-        """Add the next group, of which the archive has the verdicts. Raises ArchiveDamaged."""
+    def add(self, reader: RunReader, extract: GroupExtract, ranking: GroupRanking) -> None:
+        """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
-        self._add(summarize_group(number, group, ranking, reader.pair_scores, reader.scored), ranking)
+        self._add(summarize_group(number, extract, ranking, reader.scored), ranking)
 
     def _add(self, group: GroupSummary, ranking: GroupRanking) -> None:
         self.lines.append(group.line)
         self.agents += group.agents
         self.judge += group.judge
-        self.tallies = add_tallies([self.tallies, group.tallies])
+        for judge, calls in group.calls.items():
+            self._tallies.setdefault(judge, TallySum()).add(calls)
         self.models += group.models
         self._spans.extend(group.spans)
         self.sources += group.sources
@@ -95,7 +102,7 @@ def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) ->
     """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged."""
     summary = RankingSummary()
     for query, ranked in ranked_queries(reader, ranking, owed=owed):
-        summary.add(reader, group_of(reader, query, ranked), ranked)
+        summary.add(reader, extract_of(group_of(reader, query, ranked), ranked, reader.pair_scores), ranked)
     return summary
 
 

@@ -98,7 +98,7 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
         sums.flat[reason] += 1
     else:
         sums.weak += ranked.signal == "weak"
-    above, samples = samples_above_anchor(group, ranked)
+    above, samples = samples_above_anchor([r.index for r in group.rollouts if r.role == "anchor"], ranked)
     if samples:
         sums.above_anchor.append((above, samples))
     for key in verdict_keys(ranked.matches):

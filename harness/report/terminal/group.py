@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from rich.text import Text
 
 from harness.archive import RunReader, with_provider
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
+from harness.ranking import judge_calls
 from harness.report.summary.figures import JudgeFigures, judge_figures
 from harness.report.summary.first_two import first_places
 from harness.report.summary.flags import rollout_flags
-from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
 from harness.report.summary.notes import jury_lines, notes, open_reasons
 from harness.report.summary.placed_rollouts import (
     PlacedRollout,
@@ -85,7 +87,8 @@ def _lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[s
         yield headline
     if sure := certainty(group, ranking):
         yield sure
-    yield judge_line(judge_figures(ranking, reader.verdict), _signal(ranking))
+    calls = judge_calls(ranking, filter(None, map(reader.verdict, verdict_keys(ranking.matches))), {})
+    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), _signal(ranking))
     yield from jury_lines(ranking)
     for ranked in _best_explained(ranking):
         yield f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from harness.archive import RankingFile, RunReader
+from harness.core.extracts import extract_of
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.core.sums import sum_if_known
@@ -80,7 +81,7 @@ class SectionMaker:
         """Return the section of the `number`-th query. Raises ArchiveDamaged."""
         group = group_of(self._reader, query, ranking)
         verdicts = cache(self._reader.verdict)
-        summary = summarize_group(number, group, ranking, verdicts, self._reader.scored)
+        summary = summarize_group(number, extract_of(group, ranking, verdicts), ranking, self._reader.scored)
         spent = QuerySpending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
         bracket = draw_bracket(group, ranking)
         matches = list(detail_matches(group, ranking, bracket, verdicts))

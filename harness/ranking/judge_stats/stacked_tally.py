@@ -1,0 +1,223 @@
+"""The tally of many groups: what `tally` sums up of each group by itself, for a stack of groups at once."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.ranking.first_side import PRIOR_DOF, PRIOR_FIRST_SIDE, PRIOR_QUALITY, PRIOR_SIGMA
+from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.orders import OrderSums
+from harness.ranking.judge_stats.tally import TINY, JudgeCall, LengthSums, SideSums, Tally, tally
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+_STACK = 256
+"""Groups that are summed up at once."""
+_FEW = 32
+"""So many groups are not worth importing numpy for, where nothing else has."""
+_MOST_ENTRANTS = 64
+"""Larger groups are summed up by themselves: the stack is filled up to its largest group."""
+
+
+@dataclass
+class TallySum:
+    """The tally of one judge over groups, summed up as they come."""
+
+    _sum: Tally = field(default_factory=Tally)
+    _waiting: list[Sequence[JudgeCall]] = field(default_factory=list[Sequence[JudgeCall]])
+
+    def add(self, calls: Sequence[JudgeCall]) -> None:
+        """Add the calls of a group."""
+        if _is_plain(calls):
+            self._waiting.append(calls)
+        else:
+            self._sum += tally(calls)
+        if len(self._waiting) == _STACK:
+            self._sum_up()
+
+    @property
+    def tally(self) -> Tally:
+        """The tally of all groups so far."""
+        self._sum_up()
+        return self._sum
+
+    def _sum_up(self) -> None:
+        if len(self._waiting) < _FEW:
+            self._sum = sum(map(tally, self._waiting), self._sum)
+        else:
+            self._sum += _Stack(self._waiting).tally()
+        self._waiting = []
+
+
+def _is_plain(calls: Sequence[JudgeCall]) -> bool:
+    """Tell whether a group has its place in a stack: it is not too large, and no question was asked again."""
+    nodes = {node for c in calls for node in (c.first, c.second)}
+    return 0 < len(nodes) <= _MOST_ENTRANTS and len({(c.first, c.second) for c in calls}) == len(calls)
+
+
+class _Stack:
+    """G groups with K calls in all, among at most n entrants of each, numbered in each from 0 as they come."""
+
+    def __init__(self, groups: Sequence[Sequence[JudgeCall]]) -> None:
+        import numpy as np  # noqa: PLC0415 - a few groups are shown without numpy
+
+        self._np = np
+        self._groups = len(groups)
+        self._calls = [call for calls in groups for call in calls]
+        numbers = [_numbers(calls) for calls in groups]
+        self._at = np.repeat(np.arange(len(groups)), [len(calls) for calls in groups])  # (K,) the group of a call
+        ends = [(of[c.first], of[c.second]) for of, calls in zip(numbers, groups, strict=True) for c in calls]
+        self._first, self._second = np.array(ends, np.int64).T  # (K,) each
+        self._entrants = np.array([len(of) for of in numbers])  # (G,)
+        self._n = int(self._entrants.max())
+        self._scores = np.array([(c.score_first, c.score_second) for c in self._calls])  # (K, 2)
+        self._margins = np.round(self._scores[:, 0] - self._scores[:, 1], 9)  # (K,)
+        shape = (len(groups), self._n, self._n)
+        self._margin, self._asked = np.zeros(shape), np.zeros(shape, bool)  # of first against second
+        self._margin[self._at, self._first, self._second] = self._margins
+        self._asked[self._at, self._first, self._second] = True
+
+    def tally(self) -> Tally:
+        """Return the sum of the groups' tallies."""
+        np, calls, margins = self._np, self._calls, self._margins
+        decided = int((np.abs(margins) > TINY).sum())
+        return Tally(
+            verdicts=len(calls),
+            flips=self._flips(),
+            first_wins=Share(int((margins > TINY).sum()), decided),
+            ties=Share(len(calls) - decided, len(calls)),
+            cycles=self._cycles(),
+            claims=Share(sum(c.claimed for c in calls), len(calls)),
+            claimed_winners=sum(c.claimed_winner for c in calls),
+            repaired=sum(c.repaired for c in calls),
+            marks=self._marks(),
+            length=self._length(),
+            side=self._side(),
+            orders=self._orders(),
+        )
+
+    def _marks(self) -> dict[int, int]:
+        np = self._np
+        marks, times = np.unique(np.floor(self._scores + 0.5).astype(np.int64), return_counts=True)
+        return dict(zip(marks.tolist(), times.tolist(), strict=True))
+
+    def _flips(self) -> Share:
+        np = self._np
+        both = np.triu(self._asked & self._turned(self._asked))
+        agree = self._margin * self._turned(self._margin)
+        return Share(int((both & (agree > TINY**2)).sum()), int(both.sum()))
+
+    def _cycles(self) -> Share:
+        """Count triples by walks of three steps: each that goes round has three, each triangle of meetings six."""
+        np = self._np
+        met = (self._asked | self._turned(self._asked)).astype(float)
+        beats = (self._margin - self._turned(self._margin) > TINY).astype(float)
+        return Share(
+            round(float(np.einsum("gij,gji->", beats @ beats, beats)) / 3),
+            round(float(np.einsum("gij,gji->", met @ met, met)) / 6),
+        )
+
+    def _length(self) -> LengthSums:
+        np, shape = self._np, (self._groups, self._n)
+        sums, times, lengths, known = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, bool)
+        sides = (
+            (self._first, self._scores[:, 0], [c.length_first for c in self._calls]),
+            (self._second, self._scores[:, 1], [c.length_second for c in self._calls]),
+        )
+        for node, score, length in sides:
+            told = np.array([words is not None for words in length], bool)
+            at = self._at[told], node[told]
+            np.add.at(sums, at, score[told])
+            np.add.at(times, at, 1)
+            lengths[at] = [words for words in length if words is not None]
+            known[at] = True
+        known &= known.sum(axis=1, keepdims=True) > 1
+        scores = np.round(sums / np.maximum(times, 1), 9)
+        ours, theirs = self._centered_ranks(scores, known), self._centered_ranks(lengths, known)
+        products = ((ours * theirs).sum(), (ours * ours).sum(), (theirs * theirs).sum())
+        along, score_squares, length_squares = map(float, products)
+        return LengthSums(along, score_squares, length_squares, int(known.sum()))
+
+    def _centered_ranks(self, values: "Floats", known: "Flags") -> "Floats":
+        """Return ranks about their mean, (G, n), 0 for the greatest; those who tie share; 0 where none is known."""
+        np = self._np
+        both = known[:, :, None] & known[:, None, :]
+        above = values[:, None, :] - values[:, :, None]  # [g, i, j]: how far j is above i
+        ranks = ((np.sign(above) * both).sum(axis=2)) / 2  # those above less those below: centered at 0
+        return np.where(known, ranks, 0.0)
+
+    def _side(self) -> SideSums:
+        """Fit what standing first is worth, as `first_side` does; who is not there is tied to 0 by the prior alone."""
+        np, n, groups = self._np, self._n, self._groups
+        asked = self._asked.astype(float)
+        matrix, collected = np.zeros((groups, n + 1, n + 1)), np.zeros((groups, n + 1))
+        pairs = asked + self._turned(asked)
+        matrix[:, :n, :n] = -pairs
+        matrix[:, range(n), range(n)] += pairs.sum(axis=2) + PRIOR_QUALITY
+        matrix[:, n, :n] = matrix[:, :n, n] = asked.sum(axis=2) - asked.sum(axis=1)
+        matrix[:, n, n] = calls = asked.sum(axis=(1, 2))
+        matrix[:, n, n] += PRIOR_FIRST_SIDE
+        raw = np.zeros_like(asked)
+        raw[self._at, self._first, self._second] = self._scores[:, 0] - self._scores[:, 1]
+        collected[:, :n], collected[:, n] = raw.sum(axis=2) - raw.sum(axis=1), raw.sum(axis=(1, 2))
+        units = np.zeros((groups, n + 1))
+        units[:, n] = 1.0
+        solved = np.linalg.solve(matrix, np.stack([collected, units], axis=2))
+        mode, last = solved[:, :, 0], solved[:, n, 1]
+        fitted = mode[:, :n, None] - mode[:, None, :n] + mode[:, n, None, None]
+        squares = (((raw - fitted) ** 2) * asked).sum(axis=(1, 2))
+        dof = np.maximum(0, calls - self._entrants) + PRIOR_DOF
+        sds = np.sqrt((squares + PRIOR_DOF * PRIOR_SIGMA**2) / dof * last)
+        effects = math.fsum((calls * mode[:, n]).tolist())
+        return SideSums(effects, math.fsum(((calls * sds) ** 2).tolist()), float(calls.sum()))
+
+    def _orders(self) -> OrderSums:
+        """Sum up pairs in both orders; preferences are fitted by the pairs' Laplacian, each component's level at 0."""
+        np, n = self._np, self._n
+        both = self._asked & self._turned(self._asked)  # (G, n, n), each pair twice
+        pairs = both.sum(axis=(1, 2)) / 2
+        position = np.where(both, (self._margin + self._turned(self._margin)) / 2, 0.0)
+        preference = np.where(both, (self._margin - self._turned(self._margin)) / 2, 0.0)
+        shifts = position.sum(axis=(1, 2)) / 2
+        means = shifts / np.maximum(pairs, 1)
+        reached = self._reached(both)
+        weights = both.astype(float)
+        laplacian = reached / reached.sum(axis=2, keepdims=True) - weights
+        laplacian[:, range(n), range(n)] += weights.sum(axis=2)
+        qualities = np.linalg.solve(laplacian, preference.sum(axis=2)[:, :, None])[:, :, 0]
+        left = np.where(both, preference - (qualities[:, :, None] - qualities[:, None, :]), 0.0)
+        components = (1 / reached.sum(axis=2)).sum(axis=1)  # whoever is in no pair is one, too
+        about = np.where(both, position - means[:, None, None], 0.0)
+        count = int(pairs.sum())
+        return OrderSums(
+            count,
+            float((about**2).sum()) / 2,
+            count - int((pairs > 0).sum()),
+            float((left**2).sum()) / 2,
+            count - round(float((n - components).sum())),
+            float(shifts.sum()),
+            float((position**2).sum()) / 2,
+        )
+
+    def _reached(self, pairs: "Flags") -> "Floats":
+        """Return which entrants pairs connect, (G, n, n) of 0 and 1, everyone with itself."""
+        np = self._np
+        reached = pairs | np.eye(self._n, dtype=bool)
+        for _ in range(max(1, (self._n - 1).bit_length())):
+            reached = (reached.astype(float) @ reached.astype(float)) > 0
+        return reached.astype(float)
+
+    def _turned(self, matrices: Any) -> Any:
+        """Return each group's matrix with its rows as columns."""
+        return matrices.swapaxes(1, 2)
+
+
+def _numbers(calls: Sequence[JudgeCall]) -> dict[str, int]:
+    return {node: k for k, node in enumerate(dict.fromkeys(node for c in calls for node in (c.first, c.second)))}
