@@ -5,7 +5,7 @@
 For each size and judge a line a bin: how often the rollout with the highest `p_best` is the best one, of how many
 groups, with Wilson's interval, beside the mean of what was stated. `!` stands where what was stated lies outside of
 the interval. The judge is learnt from pools of `--pool` groups (1: each group alone). A judge who is seldom certain
-gets up to four times as many groups, until 20 claims of 95 % or more stand; with fewer the cell says `too few claims`.
+gets up to sixteen times as many groups, until 50 claims of 95 % or more stand; below 20 the cell says `too few claims`.
 Exits 1 where these claims are right less often than chance allows: so few right ones have a probability of less than
 5 % over all cells together, if each claim is right with 95 %. A judge at its ceiling is exempt: it is to be recognized.
 No real judge is run.
@@ -32,7 +32,7 @@ from harness.ranking.margins import fit_margins
 BINS = (0.0, 0.5, 0.65, 0.8, 0.9, SURE, 1.0001)
 EXEMPT = ("ceiling",)
 """The model does not hold for this judge, and a note on each ranking says so."""
-FEWEST_CLAIMS, MOST_BATCHES = 20, 4
+ENOUGH_CLAIMS, FEWEST_CLAIMS, MOST_BATCHES = 50, 20, 16
 CHANCE = 0.05
 """How probable it is that the benchmark fails although every claim of 95 % is one."""
 
@@ -64,7 +64,7 @@ def stated(batches: Iterator[Simulated], fit: Callable[[Simulated], Sequence[Fit
         p: Array = np.array([f.p_best() for f in fit(batch)], np.float64)
         right = p.argmax(axis=1) == batch.quality.argmax(axis=1)
         parts.append(Stated(np.asarray(p.max(axis=1), np.float64), right, share_at_ends(batch.groups)))
-        if sum(part.claims.whole for part in parts) >= FEWEST_CLAIMS:
+        if sum(part.claims.whole for part in parts) >= ENOUGH_CLAIMS:
             break
     columns = (np.concatenate(column) for column in zip(*((p.highest, p.right) for p in parts), strict=True))
     return Stated(*columns, at_ends=float(np.mean([part.at_ends for part in parts])))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.ranking.early_stop import EarlyStop
     from harness.ranking.fit_versions import MARGINS
     from harness.ranking.given_pairs import GivenPairs
+    from harness.ranking.judge_prior import Prior
     from harness.ranking.judge_stats.agreement import Share, kappa
     from harness.ranking.judge_stats.preferences import Preference, preferences
     from harness.ranking.judge_stats.side_by_side import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from harness.ranking.many_tables import rank_many
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
     from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from, without_level
-    from harness.ranking.pooled_model import Prior
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
     from harness.ranking.ranks import average_ranks
@@ -102,7 +102,7 @@ else:
             "kendall": "tau_b",
             "many_tables": "rank_many",
             "profile": "calls_of_judge learn_profile prior_of",
-            "pooled_model": "Prior",
+            "judge_prior": "Prior",
             "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from without_level",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",

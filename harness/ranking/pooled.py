@@ -2,24 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons, Fit, Floats
+from harness.ranking.group_noise import learnt_widths, on_groups
 from harness.ranking.judge_points import JudgePoints, judge_points
+from harness.ranking.judge_prior import PRIOR_MEAN, WEAK, Parameters, Prior
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled_model import (
-    PRIOR_MEAN,
-    WEAK,
-    Parameters,
-    Posterior,
-    Prior,
     at_a_time,
+    covariances_of,
     judges_at,
     log_evidence,
     log_probabilities,
+    means_of,
     posterior,
 )
 from harness.ranking.pooled_sums import PoolSums, pool_sums, thinned
@@ -51,6 +50,8 @@ class LearntJudge:
     points: JudgePoints
     """The posterior itself, as points."""
     converged: bool
+    noise_widths: Floats
+    """(W,): how probable it is that noise differs so much from group to group."""
     at_ends: float = 0.0
     """Share of the scores that it was learnt from which lie at an end of the scale."""
 
@@ -116,7 +117,8 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     values, vectors = np.linalg.eigh((bends + bends.T) / 2)
     covariance = (vectors / np.maximum(values, _LEAST_CURVATURE)) @ vectors.T
     points = judge_points(at, covariance, lambda points: log_probabilities(some, points, prior))
-    return LearntJudge(Parameters(*at.tolist()), covariance, points, converged)
+    mode = Parameters(*at.tolist())
+    return LearntJudge(mode, covariance, points, converged, learnt_widths(some, mode, prior.noise_widths))
 
 
 def _mean_level(pool: Sequence[PoolSums]) -> float:
@@ -129,16 +131,14 @@ def _steps() -> Floats:
 
 
 class _Averages(NamedTuple):
-    """Averages over the points of a judge, for G groups of n rollouts in D designs."""
+    """Averages over what is not known of a judge, for G groups of n rollouts."""
 
     mean: Floats
     """(G, n + 1): the qualities about the group's mean, and what standing first is worth."""
-    between: Floats
-    """(G, n + 1, n + 1): the covariance of the points' means."""
-    within: Floats
-    """(D, n + 1, n + 1): the mean of the points' covariances."""
+    covariance: Floats
+    """(G, n + 1, n + 1)."""
     dof: Floats
-    """(D,)."""
+    """(G,)."""
 
 
 def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> dict[int, Fit]:
@@ -146,24 +146,50 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     over = _averages(sums, judge)
     noise = np.exp([at.log_preference_noise, at.log_position_noise]).sum()
-    placed: list[tuple[int, int]] = list(zip(sums.places.tolist(), sums.design.tolist(), strict=True))
+    places: list[int] = sums.places.tolist()
     return {
         place: Fit(
             estimates=over.mean[g, :n],
-            covariance=misfit * (over.within[design, :n, :n] + over.between[g, :n, :n]),
+            covariance=misfit * over.covariance[g, :n, :n],
             first_side=float(over.mean[g, n]),
-            first_side_sd=float(np.sqrt(over.within[design, n, n] + over.between[g, n, n])),
+            first_side_sd=float(np.sqrt(over.covariance[g, n, n])),
             components=groups[place].components(),
             calls=len(groups[place].first),
             sigma=float(np.sqrt(noise)),
             converged=judge.converged,
-            dof=float(over.dof[design]),
+            dof=float(over.dof[g]),
         )
-        for g, (place, design) in enumerate(placed)
+        for g, place in enumerate(places)
     }
 
 
 def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
+    """Average over the points of the judge, and where its noise is uneven over what each group's may be."""
+    of_points = _over_points(sums, judge)
+    of_noise = on_groups(sums, judge.parameters, judge.noise_widths)
+    mean, covariance = of_points.mean, of_points.within[sums.design]
+    log_scale_var = of_points.log_scale_var[sums.design]
+    if of_noise:
+        mean = mean + of_noise.moved
+        covariance = covariance * of_noise.wider[:, :, None] * of_noise.wider[:, None, :] + of_noise.between
+        log_scale_var = log_scale_var + of_noise.log_scale_var
+    return _Averages(mean, covariance + of_points.between, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
+
+
+class _OverPoints(NamedTuple):
+    """Averages over the points of a judge, for G groups of n rollouts in D designs."""
+
+    mean: Floats
+    """(G, n + 1)."""
+    between: Floats
+    """(G, n + 1, n + 1): the covariance of the points' means."""
+    within: Floats
+    """(D, n + 1, n + 1): the mean of the points' covariances."""
+    log_scale_var: Floats
+    """(D,): the variance of the logarithm of the posterior's scale."""
+
+
+def _over_points(sums: PoolSums, judge: LearntJudge) -> _OverPoints:
     n, mode = sums.n, judge.parameters
     start = _means(sums, mode)
     slopes = [
@@ -175,37 +201,20 @@ def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
     for part in at_a_time(len(judge.points.weights), [sums]):
         at, weights = judge.points.at[part], judge.points.weights[part]
         here = posterior(sums, judges_at(at))
-        away = _means_of(here, at[:, -1], n) - start
+        away = means_of(here, at[:, -1], n) - start
         moved += np.tensordot(weights, away, 1)
         squares += np.einsum("p,pgi,pgj->gij", weights, away, away)
-        block = _about_their_mean(_about_their_mean(here.covariance[..., : n + 1, : n + 1], n).swapaxes(-1, -2), n)
+        block = covariances_of(here, n)
         within += np.tensordot(weights, block, 1)
         logs.append(np.log(np.maximum(np.trace(block[..., :n, :n], axis1=-2, axis2=-1), _LEAST_TRACE)))
     spreads = np.concatenate(logs) - judge.points.weights @ np.concatenate(logs)
-    return _Averages(
+    return _OverPoints(
         mean=start + moved,
         between=squares - moved[:, :, None] * moved[:, None, :],
         within=within,
-        dof=2 / np.maximum(judge.points.weights @ spreads**2, _LEAST_SPREAD),
+        log_scale_var=judge.points.weights @ spreads**2,
     )
 
 
 def _means(sums: PoolSums, at: Parameters[float]) -> Floats:
-    return _means_of(posterior(sums, at), at.first_side, sums.n)
-
-
-def _means_of(of_groups: Posterior, first_side: Any, n: int) -> Floats:
-    """Return each group's qualities about their mean, and what standing first is worth, (G, n + 1), or (P, G, n + 1).
-
-    `first_side` is beta, a number or (P,).
-    """
-    means = _about_their_mean(of_groups.mean[..., : n + 1], n)
-    means[..., n] += np.reshape(first_side, (*np.shape(first_side), 1))
-    return means
-
-
-def _about_their_mean(values: Floats, n: int) -> Floats:
-    """Return values (..., n + 1) with the mean of the first n taken from these."""
-    away = values.copy()
-    away[..., :n] -= values[..., :n].mean(axis=-1, keepdims=True)
-    return away
+    return means_of(posterior(sums, at), at.first_side, sums.n)

@@ -14,73 +14,20 @@ varies by position from pair to pair widens no interval from which it cancels. A
 A linear mixed model (Laird and Ware 1982), with the parameters by maximum a posteriori over all groups.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.ranking.comparisons import Floats
+from harness.ranking.judge_prior import WEAK, Amount, Parameters, Prior
 from harness.ranking.pooled_sums import Block, PoolSums
 
-Amount = TypeVar("Amount", float, Floats)
-
-
-class Parameters(NamedTuple, Generic[Amount]):
-    """The model's parameters as the fit moves them: variances by their logarithm. In score points of 0 to 10.
-
-    Of one judge as floats; of P judges at once as arrays (P,).
-    """
-
-    log_quality_var: Amount
-    log_level_var: Amount
-    log_side_var: Amount
-    log_preference_noise: Amount
-    """Of half the difference of two orders' margins."""
-    log_position_noise: Amount
-    """Of the mean of two orders' margins."""
-    log_level_noise: Amount
-    level_share: Amount
-    """kappa."""
-    level: Amount
-    """mu."""
-    first_side: Amount
-    """beta."""
-
-
-PRIOR_MEAN = Parameters(
-    log_quality_var=math.log(2),
-    log_level_var=math.log(0.5),
-    log_side_var=math.log(0.25),
-    log_preference_noise=math.log(4),
-    log_position_noise=math.log(0.7),
-    log_level_noise=math.log(1),
-    level_share=0.25,
-    level=5.0,
-    first_side=0.0,
-)
-"""Weak: eight groups outweigh it. It is what a group alone goes by, which cannot tell how much of a level is real: with
-more belief in levels, the rollouts of a judge without any are ranked worse than by `margins` (benchmarks/pooled.py)."""
-PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.3, 3.0, 1.0)
 _NAMES = Parameters._fields
 _NUMBERS_AT_ONCE = 500_000
 _LEAST_NOISE = 0.1**2 / 12
 """The variance of rounding to tenths, as marks are. Below that no noise goes: of a judge who contradicts nothing, all
 would be lost in the rounding of numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """What is believed of the parameters before the groups are seen: a normal."""
-
-    mean: Floats
-    """(9,)."""
-    precision: Floats
-    """(9, 9)."""
-
-
-WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0))
 
 
 class Posterior(NamedTuple):
@@ -184,6 +131,29 @@ def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
     return np.einsum("...gij,...gj->...gi", matrices[..., sums.design, :, :], vectors)
 
 
+def means_of(of_groups: Posterior, first_side: Any, n: int) -> Floats:
+    """Return each group's qualities about their mean, and what standing first is worth, (G, n + 1), or (P, G, n + 1).
+
+    `first_side` is beta, a number or (P,).
+    """
+    means = about_their_mean(of_groups.mean[..., : n + 1], n)
+    means[..., n] += np.reshape(first_side, (*np.shape(first_side), 1))
+    return means
+
+
+def covariances_of(of_groups: Posterior, n: int) -> Floats:
+    """Return the designs' covariances of these, (D, n + 1, n + 1), or (P, D, n + 1, n + 1)."""
+    rows = about_their_mean(of_groups.covariance[..., : n + 1, : n + 1], n)
+    return about_their_mean(rows.swapaxes(-1, -2), n)
+
+
+def about_their_mean(values: Floats, n: int) -> Floats:
+    """Return values (..., n + 1) with the mean of the first n taken from these."""
+    away = values.copy()
+    away[..., :n] -= values[..., :n].mean(axis=-1, keepdims=True)
+    return away
+
+
 def log_evidence(pool: Sequence[PoolSums], at: Floats, prior: Prior = WEAK) -> tuple[Any, Floats]:
     """Return the logarithm of likelihood times prior, up to a constant, and its gradient in the parameters.
 
@@ -194,7 +164,7 @@ def log_evidence(pool: Sequence[PoolSums], at: Floats, prior: Prior = WEAK) -> t
     value = 0.5 * (away * gradient).sum(axis=-1)
     for sums in pool:
         of_size = posterior(sums, judge)
-        value = value + _log_likelihood(sums, judge, of_size)
+        value = value + log_likelihoods(sums, judge, of_size).sum(axis=-1)
         for name, slope in _slopes(sums, judge, of_size):
             gradient[..., _NAMES.index(name)] += slope
     return value, gradient
@@ -210,7 +180,7 @@ def log_probabilities(pool: Sequence[PoolSums], points: Floats, prior: Prior = W
     logs = -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away)
     for part in at_a_time(len(points), pool):
         at = judges_at(points[part])
-        logs[part] += sum(_log_likelihood(sums, at, posterior(sums, at)) for sums in pool)
+        logs[part] += sum(log_likelihoods(sums, at, posterior(sums, at)).sum(axis=-1) for sums in pool)
     return np.where(np.isfinite(logs), logs, -np.inf)
 
 
@@ -226,16 +196,15 @@ def judges_at(points: Floats) -> Parameters[Floats]:
     return Parameters(*np.moveaxis(points, -1, 0))
 
 
-def _log_likelihood(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Any:
-    """Return the groups' marginal likelihood, a number or (P,): theta, b and delta are integrated out."""
-    per_design = np.bincount(sums.design, minlength=of_groups.precision.shape[-3])
-    misfit = (of_groups.collected * of_groups.mean).sum(axis=(-1, -2))
-    logs = len(sums.design) * np.log(_prior_vars(at, sums.n)).sum(axis=-1)
-    logs = logs + np.linalg.slogdet(of_groups.precision)[1] @ per_design
+def log_likelihoods(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Floats:
+    """Return each group's marginal likelihood, (G,) or (P, G): theta, b and delta are integrated out."""
+    of = sums.design
+    logs = np.linalg.slogdet(of_groups.precision)[1][..., of] + _across(np.log(_prior_vars(at, sums.n)).sum(axis=-1))
+    misfit = (of_groups.collected * of_groups.mean).sum(axis=-1)
     for block, noise, _, offset, _ in _observed(_terms(sums, at)):
-        square = block.square.sum() - 2 * offset * block.total.sum() + offset**2 * (per_design @ block.shifts)
-        misfit = misfit - square / noise
-        logs = logs + float(per_design @ block.number) * np.log(noise)
+        square = block.square - 2 * _across(offset) * block.total + _across(offset) ** 2 * block.shifts[of]
+        misfit = misfit - square / _across(noise)
+        logs = logs + block.number[of] * _across(np.log(noise))
     return (misfit - logs) / 2
 
 

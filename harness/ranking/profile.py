@@ -1,6 +1,7 @@
 """A judge's profile: what a pool of groups teaches of their judge, kept, and lent to other groups as their prior."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from harness.core.judge_profile import (
     JudgeProfile,
     hash_of_judge,
 )
+from harness.core.rankings import FIT_VERSION
 from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.judge_prior import EVEN, WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
-from harness.ranking.pooled_model import WEAK, Parameters, Prior
 from harness.ranking.pooled_sums import pool_sums
 
 DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
@@ -23,6 +25,8 @@ DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
 
 The judge is the same, but not the queries and the agents: how much their rollouts differ moves most.
 """
+_UNEVEN_FROM = 3
+"""The first version of the fit that learns how much noise differs from group to group."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
@@ -80,9 +84,13 @@ def lent(profile: JudgeProfile) -> Prior:
     size = len(DRIFT)
     root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
     mean = np.clip(np.array(profile.parameters.values), np.array(_LEAST_LENT), np.array(_MOST_LENT))
-    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)))
+    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), WEAK.noise_widths)
 
 
-def prior_of(profile: JudgeProfile | None) -> Prior:
-    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
-    return lent(profile) if profile else WEAK
+def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
+    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
+
+    Earlier versions of the fit took a judge's noise for the same on all groups.
+    """
+    prior = lent(profile) if profile else WEAK
+    return prior if fit_version >= _UNEVEN_FROM else replace(prior, noise_widths=EVEN)

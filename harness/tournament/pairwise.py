@@ -227,7 +227,7 @@ def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng:
     index = anchor.index if anchor and anchor.index in members else None
     topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
-        by_pooled = partial(fit_alone, prior=prior_of(rules.profile))
+        by_pooled = partial(fit_alone, prior=prior_of(rules.profile, rules.fit_version))
         fit = by_pooled if rules.estimator == "pooled" else MARGINS[rules.fit_version]
         return EarlyStop(topology, members, rules.sure, fit, UNITS)
     return topology

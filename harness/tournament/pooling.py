@@ -58,7 +58,7 @@ def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: R
     for at in range(min(len(names), LEARNT_FROM)):
         ranking = provisional(names[at * len(names) // min(len(names), LEARNT_FROM)])
         groups += (calls for calls in _calls(ranking, _classes(ranking, rules)) if calls.first.size)
-    return learnt_from(groups, prior_of(rules.profile))
+    return learnt_from(groups, prior_of(rules.profile, rules.fit_version))
 
 
 def _settled(some: Sequence[GroupRanking], judge: LearntJudge, rules: Rules) -> Iterator[GroupRanking]:

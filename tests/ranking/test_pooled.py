@@ -14,11 +14,13 @@ from scipy import optimize, stats
 import harness
 from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.judge_prior import PRIOR_MEAN, PRIOR_SD, Parameters
 from harness.ranking.margins import fit_margins
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from
-from harness.ranking.pooled_model import PRIOR_MEAN, PRIOR_SD, Parameters, log_evidence, log_probabilities, posterior
+from harness.ranking.pooled_model import log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
+from harness.ranking.profile import prior_of
 from harness.ranking.student import probability_above_zero
 
 ROUNDING = 0.1**2 / 12
@@ -248,7 +250,8 @@ def test_tables_are_ranked_as_they_stand_by_each_estimator() -> None:
             [
                 Comparisons.of(2, [0, 1], [1, 0], [7.5, 6.5], [6.0, 7.0]),
                 Comparisons.of(3, [0, 2], [1, 1], [7.0, 8.0], [6.0, 6.0]),
-            ]
+            ],
+            prior_of(None),
         )[0].estimates,
         abs=1e-8,
     )

@@ -12,8 +12,8 @@ import harness
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.judge_prior import PRIOR_SD
 from harness.ranking.pooled import fit_alone, fit_pooled, learn_judge
-from harness.ranking.pooled_model import PRIOR_SD
 from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.profile import DRIFT, learn_profile, lent, prior_of
 from tests.ranking.test_pooled import noisy_groups

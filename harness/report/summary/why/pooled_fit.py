@@ -42,7 +42,8 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> PooledFit | None:
 
 def _prior(ranking: RankingFile) -> Prior:
     text = ranking.head.settings.get("judge_profile")
-    return prior_of(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
+    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
+    return prior_of(profile, ranking.head.fit_version)
 
 
 def _entrants(ranked: GroupRanking) -> list[int]:
