@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from harness.archive.run_store import RunStore
     from harness.archive.schema import schema_of, schemas
     from harness.archive.store import Store, VerdictStore
-    from harness.archive.typed_records import RankedPlaces, RankingHead, checked, recorded_settings
+    from harness.archive.typed_records import RankingHead, checked, recorded_settings
     from harness.archive.validation import findings
     from harness.archive.verdict_folder import VerdictFolder
 else:
@@ -86,7 +86,7 @@ else:
             "run_store": "RunStore",
             "schema": "schema_of schemas",
             "store": "Store VerdictStore",
-            "typed_records": "RankedPlaces RankingHead checked recorded_settings",
+            "typed_records": "RankingHead checked recorded_settings",
             "comparison_validation": "comparison_findings",
             "folder_check": "Finding",
             "validation": "findings",
@@ -119,7 +119,6 @@ __all__ = [
     "MemoryStore",
     "MissingWork",
     "PageFolder",
-    "RankedPlaces",
     "RankingFile",
     "RankingHead",
     "ReadStore",

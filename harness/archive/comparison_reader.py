@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from harness.archive.comparison_records import (
@@ -20,7 +21,7 @@ from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedQuery
 from harness.core.settings import Settings
 
-_COMPARISON = ResultType(COMPARISON_HEAD, COMPARED_QUERY, COMPARED_MARK, COMPARISON_FOOTER)
+_COMPARISON = ResultType(COMPARISON_HEAD, COMPARED_QUERY, COMPARED_MARK, attrgetter("is_open"), COMPARISON_FOOTER)
 
 
 @dataclass(frozen=True)
@@ -74,4 +75,4 @@ class ComparisonReader(FolderReader):
 def read_comparison(path: Path) -> ComparisonFile | None:
     """Return a comparison's file, or None for one without a header: torn before that was whole, or repaired."""
     file = read_results(path, _COMPARISON)
-    return file and ComparisonFile(file.head, file.results, file.finished, path, file.incomplete)
+    return file and ComparisonFile(file.head, file.results, file.finished, path, sum(file.briefs.values()))

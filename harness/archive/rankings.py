@@ -1,19 +1,20 @@
 """Rankings files, read."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from harness.archive.lines import line_number
+from harness.archive.record_faults import MOST
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import (
     FOOTER,
     RANKED_GROUP,
-    RANKED_PLACES,
     RANKED_QUERY,
     RANKING_HEAD,
-    RankedPlaces,
+    RankedQuery,
     RankingHead,
 )
 from harness.core.judge_profile import JudgeProfile
@@ -21,7 +22,8 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 
 _Change = Callable[[GroupRanking], GroupRanking]
-_RANKING = ResultType(RANKING_HEAD, RANKED_GROUP, RANKED_QUERY, FOOTER)
+_OPEN, _PROVISIONAL = 1, 2
+"""Flags of a group."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,10 @@ class RankingFile:
     """How many of the groups are not ranked in full; 0 too for one that was not read from a file."""
     provisional: Collection[str] = ()
     """The queries whose groups were ranked before all were in, and not since (`GroupRanking.provisional`)."""
-
     profiles: Sequence[JudgeProfile] = ()
     """What its footer says that it has taught of its judges."""
+    ranks: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False, compare=False)
+    """The ranks in the groups of a file, by query: packed, as there are many."""
 
     def of(self, query: Query | str) -> GroupRanking | None:
         """Return the ranking of the group of a query, or of the query with that id; or None."""
@@ -53,18 +56,14 @@ class RankingFile:
     def line_of(self, query: str) -> int | None:
         """Return the number, from 1, of the line that holds the ranking of a query's group; None without a file."""
         groups = self.groups
-        return line_number(*groups.places[self._places[query]]) if isinstance(groups, ResultsOnDisk) else None
+        return line_number(*groups.place(self._places[query])) if isinstance(groups, ResultsOnDisk) else None
 
-    @cached_property
-    def places(self) -> Sequence[GroupRanking | RankedPlaces]:
-        """The places of the rollouts in `groups`; of groups on disk nothing else is read."""
-        groups = self.groups
-        return (groups.read_as(RANKED_PLACES) if isinstance(groups, ResultsOnDisk) else None) or groups
-
-    def places_of(self, query: str) -> GroupRanking | RankedPlaces | None:
-        """Return the places in the group of a query, or None."""
-        at = self._places.get(query)
-        return None if at is None else self.places[at]
+    def ranks_of(self, query: str) -> dict[int, float]:
+        """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""
+        if isinstance(self.groups, ResultsOnDisk):
+            return _unpacked(self.ranks.get(query, b""))
+        group = self.of(query)
+        return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
 
     def passed_through(self, change: _Change) -> "RankingFile":
         """Return the same ranking with each group changed; one on disk is changed when it is read."""
@@ -88,6 +87,27 @@ def read_ranking(path: Path) -> RankingFile | None:
     file = read_results(path, _RANKING)
     if file is None:
         return None
-    provisional = frozenset(mark.query for mark in file.marks if mark.provisional)
+    incomplete = sum(brief[0] & _OPEN for brief in file.briefs.values())
+    provisional = frozenset(query for query, brief in file.briefs.items() if brief[0] & _PROVISIONAL)
     profiles: Sequence[JudgeProfile] = file.footer.profiles if file.finished else ()
-    return RankingFile(file.head, file.results, file.finished, path, file.incomplete, provisional, profiles)
+    return RankingFile(file.head, file.results, file.finished, path, incomplete, provisional, profiles, file.briefs)
+
+
+def _brief(mark: RankedQuery) -> bytes:
+    """Pack a byte of flags, and the index and the rank of each rollout that has one."""
+    flags = _OPEN * mark.is_open | _PROVISIONAL * mark.provisional
+    ranks = [
+        number
+        for r in mark.rollouts
+        if r.rank is not None and abs(r.index) <= MOST
+        for number in (float(r.index), r.rank)
+    ]
+    return bytes([flags]) + array("d", ranks).tobytes()
+
+
+def _unpacked(brief: bytes) -> dict[int, float]:
+    numbers = array("d", brief[1:])
+    return {int(index): rank for index, rank in zip(numbers[::2], numbers[1::2], strict=True)}
+
+
+_RANKING = ResultType(RANKING_HEAD, RANKED_GROUP, RANKED_QUERY, _brief, FOOTER)

@@ -1,15 +1,24 @@
 """Files of results, read: header, a line a result, a footer when complete. Rankings and comparisons are such files."""
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from harness.archive.lines import RecordFiles, RecordPlace, read_lines
+from harness.archive.lines import (
+    RecordFiles,
+    RecordPlace,
+    begins_as_written,
+    check_sum,
+    decode,
+    read_lines,
+    whole_lines,
+)
 from harness.archive.run_files import files_in
-from harness.archive.typed_records import RecordType, read_at_place, read_record
+from harness.archive.typed_records import RecordType, read_at_place, read_line, read_record
 
 
 class _Dated(Protocol):
@@ -20,12 +29,10 @@ class _Dated(Protocol):
 class _Mark(Protocol):
     @property
     def query(self) -> str: ...
-    @property
-    def is_open(self) -> bool: ...
 
 
 T = TypeVar("T")
-Lean = TypeVar("Lean")
+Brief = TypeVar("Brief")
 Head = TypeVar("Head")
 DatedHead = TypeVar("DatedHead", bound=_Dated)
 Mark = TypeVar("Mark", bound=_Mark)
@@ -36,27 +43,29 @@ class ResultsOnDisk(Sequence[T]):
 
     def __init__(
         self,
-        places: Sequence[RecordPlace],
+        path: Path,
+        offsets: Sequence[int],
         queries: Sequence[str],
         record_type: RecordType[T],
         through: Callable[[T], T] | None = None,
     ) -> None:
-        """Read from `places`, where the lines of `queries` begin; each result is changed by `through`."""
-        self.places, self.queries, self._record_type, self._through = places, queries, record_type, through
+        """Read from `offsets` of a file, where the lines of `queries` begin; each result is changed by `through`."""
+        self.queries, self._record_type, self._through = queries, record_type, through
+        self._path, self._offsets = path, offsets
         self._files = RecordFiles()
         weakref.finalize(self, self._files.close)
 
-    def read_as(self, record_type: RecordType[Lean]) -> "ResultsOnDisk[Lean] | None":
-        """Return what another type reads of the same lines; None where results are changed when they are read."""
-        return None if self._through else ResultsOnDisk(self.places, self.queries, record_type)
+    def place(self, at: int) -> RecordPlace:
+        """Return where a result stands."""
+        return RecordPlace(self._path, self._offsets[at])
 
     def passed_through(self, change: Callable[[T], T]) -> "ResultsOnDisk[T]":
         """Return the same results, each changed when it is read."""
-        return ResultsOnDisk(self.places, self.queries, self._record_type, change)
+        return ResultsOnDisk(self._path, self._offsets, self.queries, self._record_type, change)
 
     def __len__(self) -> int:
         """How many results there are."""
-        return len(self.places)
+        return len(self._offsets)
 
     @overload
     def __getitem__(self, at: int) -> T: ...
@@ -65,12 +74,12 @@ class ResultsOnDisk(Sequence[T]):
     def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
         """Return one result, or several."""
         if isinstance(at, slice):
-            return tuple(self._read(place) for place in self.places[at])
-        return self._read(self.places[at])
+            return tuple(map(self._read, self._offsets[at]))
+        return self._read(self._offsets[at])
 
     def __iter__(self) -> Iterator[T]:
         """Yield the results in the order written."""
-        return (self._read(place) for place in self.places)
+        return map(self._read, self._offsets)
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a sequence of the same results."""
@@ -78,28 +87,30 @@ class ResultsOnDisk(Sequence[T]):
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
-    def _read(self, place: RecordPlace) -> T:
-        result = read_at_place(self._files, place, self._record_type)
+    def _read(self, offset: int) -> T:
+        result = read_at_place(self._files, RecordPlace(self._path, offset), self._record_type)
         return self._through(result) if self._through else result
 
 
 @dataclass(frozen=True)
-class ResultType(Generic[Head, Mark, T]):
-    """The lines of a file of results. `mark` is what a line says of its query, and whether something of it is open."""
+class ResultType(Generic[Head, Mark, Brief, T]):
+    """The lines of a file of results. `mark` is what a line says of its query, of which `brief` is kept."""
 
     head: RecordType[Head]
     line: RecordType[T]
     mark: RecordType[Mark]
+    brief: Callable[[Mark], Brief]
     footer: RecordType[Any]
 
 
 @dataclass(frozen=True)
-class ResultFile(Generic[Head, Mark, T]):
-    """A file of results: its header, the results, what each says of itself, and whether its footer is there."""
+class ResultFile(Generic[Head, Brief, T]):
+    """A file of results: its header, the results, what each says of itself in brief, its footer if that is there."""
 
     head: Head
     results: ResultsOnDisk[T]
-    marks: Sequence[Mark]
+    briefs: Mapping[str, Brief]
+    """By query, in the order of the results."""
     footer: Any = None
     """The record of its last line; None where the file is not complete."""
 
@@ -108,33 +119,28 @@ class ResultFile(Generic[Head, Mark, T]):
         """Whether its footer is there."""
         return self.footer is not None
 
-    @property
-    def incomplete(self) -> int:
-        """How many of the results are open."""
-        return sum(mark.is_open for mark in self.marks)
 
-
-def read_results(path: Path, lines: ResultType[Head, Mark, T]) -> ResultFile[Head, Mark, T] | None:
+def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultFile[Head, Brief, T] | None:
     """Return the results in a file, or None for one without a header: torn before that was whole, or repaired.
 
     Of several lines of one query the last counts.
     """
     head: Head | None = None
-    places: dict[str, RecordPlace] = {}
-    marks: dict[str, Mark] = {}
+    offsets: dict[str, int] = {}
+    briefs: dict[str, Brief] = {}
     footer: Any = None
-    for located in read_lines(path):
-        kind = located.members["kind"]
+    for line, place in whole_lines(path):
+        check_sum(line, place)
+        kind = lines.line.kind if begins_as_written(line, lines.line.kind) else decode(line, place)["kind"]
         if kind == lines.head.kind:
-            head = read_record(located, lines.head)
+            head = read_line(line, place, lines.head)
         elif kind == lines.line.kind:
-            mark = read_record(located, lines.mark)
-            places[mark.query] = located.place
-            marks[mark.query] = mark
+            mark = read_line(line, place, lines.mark)
+            offsets[mark.query], briefs[mark.query] = place.offset, lines.brief(mark)
         else:
-            footer = read_record(located, lines.footer)
-    results = ResultsOnDisk(list(places.values()), list(places), lines.line)
-    return None if head is None else ResultFile(head, results, list(marks.values()), footer)
+            footer = read_line(line, place, lines.footer)
+    results = ResultsOnDisk(path, array("q", offsets.values()), list(briefs), lines.line)
+    return None if head is None else ResultFile(head, results, briefs, footer)
 
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:

@@ -104,19 +104,6 @@ class VerdictMark(Record):
     price_usd: float | None = None
 
 
-class RankedQuery(Record):
-    """Which query's group a line of a ranking holds, and whether that is ranked in full."""
-
-    query: str
-    status: Literal["complete", "incomplete"]
-    provisional: bool = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether something is missing of it."""
-        return self.status == "incomplete"
-
-
 class RankedPlace(Record):
     """A rollout's place in a line of a ranking."""
 
@@ -124,11 +111,18 @@ class RankedPlace(Record):
     rank: float | None = None
 
 
-class RankedPlaces(Record):
-    """The places in a group that a line of a ranking holds, read without the matches behind them."""
+class RankedQuery(Record):
+    """Which query's group a line of a ranking holds, whether that is ranked in full, and the places."""
 
     query: str
+    status: Literal["complete", "incomplete"]
+    provisional: bool = False
     rollouts: tuple[RankedPlace, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is missing of it."""
+        return self.status == "incomplete"
 
 
 @dataclass(frozen=True)
@@ -175,8 +169,7 @@ PAIR_SCORES = RecordType(
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
 RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.head_faults)
 RANKED_GROUP = RecordType("group", GroupRanking.model_validate, from_json=GroupRanking.model_validate_json)
-RANKED_PLACES = RecordType("group", RankedPlaces.model_validate, from_json=RankedPlaces.model_validate_json)
-RANKED_QUERY = RecordType("group", RankedQuery.model_validate)
+RANKED_QUERY = RecordType("group", RankedQuery.model_validate, from_json=RankedQuery.model_validate_json)
 FOOTER = RecordType("footer", Footer.model_validate)
 BLOB = RecordType("blob", BlobText.model_validate)
 
@@ -190,12 +183,17 @@ def read_record(located: LocatedRecord, record_type: RecordType[T]) -> T:
 
 
 def read_at_place(files: RecordFiles, place: RecordPlace, record_type: RecordType[T]) -> T:
-    """Return the typed record at a place. Raises as `decode` and `read_record` do.
+    """Return the typed record at a place. Raises as `decode` and `read_record` do."""
+    line = files.line(place)
+    check_sum(line, place)
+    return read_line(line, place, record_type)
+
+
+def read_line(line: bytes, place: RecordPlace, record_type: RecordType[T]) -> T:
+    """Return the typed record of a line that fits its checksum. Raises as `decode` and `read_record` do.
 
     A line that begins as we write it goes straight into its record. The longer way finds what is strange about others.
     """
-    line = files.line(place)
-    check_sum(line, place)
     plain = begins_as_written(line, record_type.kind) and b"NaN" not in line and b"Infinity" not in line
     if plain and record_type.from_json:
         try:  # and not `suppress`, which takes longer than the rest

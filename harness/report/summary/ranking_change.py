@@ -1,12 +1,11 @@
 """What a ranking changed against an earlier one of the same run."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.archive import RankedPlaces, RankingFile, RunReader
-from harness.core.rankings import GroupRanking
+from harness.archive import RankingFile, RunReader
 from harness.ranking import average_ranks, tau_b
 from harness.report.summary.ranking_line import made_by
 
@@ -72,7 +71,15 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
     """Return what `after` changed against `before`."""
     winners_changed = of = rollouts = 0
     shifts, taus, largest = 0.0, list[float](), list[PlaceMove]()
-    for moves in _moves_by_query(before, after):
+    for query in after.queries:
+        old, new = before.ranks_of(query), after.ranks_of(query)
+        if old == new:  # as mostly where the same verdicts are ranked again
+            of += bool(new)
+            rollouts += len(new)
+            taus += [1.0] if len(set(new.values())) > 1 else []
+            continue
+        if not (moves := _moves(query, old, new)):
+            continue
         of += 1
         winners_changed += _winners([m.before for m in moves]) != _winners([m.after for m in moves])
         rollouts += len(moves)
@@ -91,19 +98,11 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
     )
 
 
-def _moves_by_query(before: RankingFile, after: RankingFile) -> Iterator[list[PlaceMove]]:
-    """Yield, for each query that both ranked, where each rollout stood and stands, among those that both ranked."""
-    for group in after.places:
-        old = _ranks(before.places_of(group.query))
-        new = _ranks(group)
-        both = [rollout for rollout in new if rollout in old]
-        places = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
-        if both:
-            yield [PlaceMove(group.query, r, *(float(ranks[r] + 1) for ranks in places)) for r in both]
-
-
-def _ranks(group: GroupRanking | RankedPlaces | None) -> dict[int, float]:
-    return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
+def _moves(query: str, old: Mapping[int, float], new: Mapping[int, float]) -> list[PlaceMove]:
+    """Return where each rollout of a query stood and stands, among those that both rankings ranked."""
+    both = [rollout for rollout in new if rollout in old]
+    places = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
+    return [PlaceMove(query, r, *(float(ranks[r] + 1) for ranks in places)) for r in both]
 
 
 def _winners(places: list[float]) -> set[int]:
