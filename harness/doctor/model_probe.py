@@ -9,7 +9,7 @@ from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
 from harness.doctor.agent_checks import CheckedAgent
-from harness.endpoints import EndpointState, Gate, refused_setting
+from harness.endpoints import EndpointState, Gate, RefusedSettings, refused_setting
 from harness.rollouts import RecordedCall, RecordedProvider, Recorder, provider_for, recorded
 
 PATIENCE_S = 60.0
@@ -80,7 +80,7 @@ class ModelProbe:
         self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
     ) -> ProbeReply:
         notes: list[str] = []
-        state = EndpointState(Gate.impatient(), notes.append, strict=self._settings.strict_temperature)
+        state = EndpointState(Gate.impatient(), RefusedSettings(notes.append, strict=self._settings.strict_temperature))
         recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
         config = RunConfig(
             model=self._settings.model,

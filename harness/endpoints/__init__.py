@@ -32,7 +32,13 @@ from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.endpoints.errors import failure_of, is_quota, is_too_long, refusal_of
 from harness.endpoints.gate import Gate, GateLesson, Gates, Patience
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList, price_list
-from harness.endpoints.refused_settings import OPENS_AFTER_S, FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.refused_settings import (
+    OPENS_AFTER_S,
+    FirstAlone,
+    RefusedSettings,
+    SettingLesson,
+    refused_setting,
+)
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
@@ -72,6 +78,7 @@ __all__ = [
     "Purchase",
     "RefusedSettings",
     "ReplyTokens",
+    "SettingLesson",
     "Stoppable",
     "StreamedReply",
     "TimeLimit",

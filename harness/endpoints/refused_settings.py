@@ -1,6 +1,7 @@
 """Settings that a model refuses: each is found out by one call, remembered, and left out from then on."""
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
@@ -16,6 +17,16 @@ OPENS_AFTER_S = 5.0
 """For so long the first call goes alone."""
 
 
+@dataclass(frozen=True)
+class SettingLesson:
+    """A setting that a model refuses: calls of other processes leave it out, too."""
+
+    model: str | None
+    setting: str
+    message: str
+    """The server's words."""
+
+
 class RefusedSettings:
     """Which settings each model has refused, with the server's words."""
 
@@ -23,6 +34,8 @@ class RefusedSettings:
         """Tell `note` once of each refused setting; with `strict` a refused temperature is an error instead."""
         self._note, self._strict = note, strict
         self._by_model: dict[str | None, dict[str, str]] = {}
+        self.tell: Callable[[SettingLesson], None] = lambda _: None
+        """Hears each refusal that a call of this process met, so that it can be passed on to other processes."""
 
     def of(self, model: str | None) -> Mapping[str, str]:
         """Return the settings that `model` has refused, each with the server's message."""
@@ -41,13 +54,18 @@ class RefusedSettings:
                 f"model {model!r} refuses the setting temperature, and {switch('strict_temperature')} is on "
                 f"({error.message}); leave that off to go on without, or name another {option('model')}"
             )
-        refused = self._by_model.setdefault(model, {})
-        if name not in refused:
-            refused[name] = error.message
+        if name not in self.of(model):
+            lesson = SettingLesson(model, name, error.message)
+            self.hear(lesson)
+            self.tell(lesson)
             if self._note:
                 greedy = "; its anchor is not greedy" if name == "temperature" else ""
                 self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
         return True
+
+    def hear(self, lesson: SettingLesson) -> None:
+        """Go by what a call of another process was refused; it is told to nobody."""
+        self._by_model.setdefault(lesson.model, {}).setdefault(lesson.setting, lesson.message)
 
 
 def refused_setting(error: BaseException | None, sent: Collection[str]) -> str | None:

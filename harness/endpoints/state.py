@@ -28,19 +28,18 @@ class EndpointState:
     def __init__(
         self,
         gate: Gate,
-        note: Callable[[str], None],
+        refused: RefusedSettings,
         *,
-        strict: bool = False,
         alone_s: float = math.inf,
         tokens: TokenRequests | None = None,
     ) -> None:
-        """Tell `note` once of each refused setting; with `strict` a refused temperature ends the run instead.
+        """Leave out what is `refused` already, and what a call is refused from now on.
 
         A first call goes alone for `alone_s` at most. Without `tokens` no token ids are asked for.
         """
-        self.tokens = tokens or TokenRequests("off", note)
+        self.tokens = tokens or TokenRequests("off", lambda _: None)
+        self.refused = refused
         self._gate = gate
-        self._refused = RefusedSettings(note, strict=strict)
         self._first = FirstAlone(alone_s)
 
     @property
@@ -96,12 +95,12 @@ class EndpointState:
     ) -> _Reply:
         doubted: openai.APIStatusError | None = None
         while True:
-            allowed = without(settings, self._refused.of(model))
+            allowed = without(settings, self.refused.of(model))
             asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
             try:
                 reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                if self.tokens.refused(exc, asked) or self._refused.learn(model, exc, names_set(allowed)):
+                if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
                     continue
                 if not asked or self.tokens.told:
                     raise

@@ -22,6 +22,7 @@ from harness.endpoints import (
     Gates,
     Patience,
     Priced,
+    RefusedSettings,
     TokenRequests,
     judge_endpoint,
     price_list,
@@ -85,23 +86,19 @@ async def open_engine(
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
     tokens = TokenRequests(settings.tokens, surroundings.progress.note)  # one for all event loops
 
-    def models_of_loop(endpoint: Endpoint | None) -> LoopModels:
+    def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
         gate = gate_of(endpoint, settings, surroundings.gates)  # one for all event loops
         provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
-        state = EndpointState(
-            gate,
-            surroundings.progress.note,
-            strict=settings.strict_temperature,
-            alone_s=surroundings.deadline.alone_s,
-            tokens=tokens,
-        )
+        state = EndpointState(gate, refused, alone_s=surroundings.deadline.alone_s, tokens=tokens)
         return LoopModels(provider, state, client.close if client else None)
 
     def source_of(endpoint: Endpoint | None) -> ModelSource:
-        models = models_of_loop(endpoint)
+        refused = RefusedSettings(surroundings.progress.note, strict=settings.strict_temperature)
+        models = models_of_loop(endpoint, refused)
         if models.close:
             connections.push_async_callback(models.close)
-        return ModelSource(endpoint, models.provider, spec.offline, models.state, partial(models_of_loop, endpoint))
+        elsewhere = partial(models_of_loop, endpoint, refused)
+        return ModelSource(endpoint, models.provider, spec.offline, models.state, elsewhere)
 
     async with AsyncExitStack() as connections:
         connections.enter_context(sdk_in_hand())

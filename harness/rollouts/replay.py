@@ -13,7 +13,7 @@ from agents import ModelSettings, RunConfig, Runner
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
-from harness.endpoints import EndpointState, Gate
+from harness.endpoints import EndpointState, Gate, RefusedSettings
 from harness.rollouts.attempt import AgentOutcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
@@ -127,7 +127,7 @@ async def _run(
             raise
         except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
             return AgentOutcome(
-                failure=failure_from(exc, Recorder(state=EndpointState(Gate.impatient(), _ignore))), error=exc
+                failure=failure_from(exc, Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))), error=exc
             )
     message = f"not done after {timeout_s:g} s"
     return AgentOutcome(failure=Failure(kind="timeout", type="TimeoutError", message=message))
@@ -159,7 +159,3 @@ def _answer_divergence(recording: Recording, outcome: AgentOutcome) -> Divergenc
 
 def _ending(failure: Failure | None) -> str:
     return f"{failure.kind} ({failure.type}: {failure.message})" if failure else "with an answer"
-
-
-def _ignore(_: str) -> None:
-    """Nobody reads the notes of a replay."""

@@ -191,6 +191,30 @@ def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing
     assert f"{server.host} (Ray workers)" in places
 
 
+def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: Path, tmp_path: Path):
+    asked, notes = list[str](), list[str]()
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    def picky(seen: Seen) -> Reaction:
+        if name := next((name for name in ("temperature", "seed") if name in seen.body), None):
+            asked.append(name)
+            return Refuse(400, f"{name} is not supported", param=name)
+        return Say("An answer.") if seen.tool_outputs else Say(calls=(("search", {"query": "languages"}),))
+
+    environ = environ_of(tmp_path)
+    with Deterministic(picky).serving() as server:
+        around = pipeline.Surroundings(environ, progress=Notes())
+        run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
+    assert len(list((tmp_path / "pids").iterdir())) == 2, "both workers made rollouts"
+    assert sorted(asked) == ["seed", "temperature"]
+    assert sum("refuses the setting" in note for note in notes) == 2
+    with RunReader(run) as reader:
+        assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
+
+
 def test_a_worker_without_the_key_refuses_to_begin_and_nothing_is_spent(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):

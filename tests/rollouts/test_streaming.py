@@ -13,7 +13,7 @@ from agents import Agent, Model, ModelResponse, ModelSettings, ModelTracing, Usa
 from openai.types.responses import ResponseOutputMessage
 
 import harness
-from harness.endpoints import EndpointState, Gate
+from harness.endpoints import EndpointState, Gate, RefusedSettings
 from harness.endpoints.streams import completed
 from harness.offline.tool import search_tool
 from harness.rollouts.models import RecordedModel
@@ -157,7 +157,7 @@ LIMIT = SimpleNamespace(
 
 
 def opened(*events: Any, closing: Exception | None = None) -> tuple[Recorder, Any]:
-    recorder = Recorder(on_reply=lambda: None, state=EndpointState(Gate.impatient(), lambda _: None))
+    recorder = Recorder(on_reply=lambda: None, state=EndpointState(Gate.impatient(), RefusedSettings()))
     args: tuple[Any, ...] = (None, "Hi.", ModelSettings(), [], None, [], ModelTracing.DISABLED)
     return recorder, RecordedModel(Streaming(*events, closing=closing), recorder).stream_response(*args)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.core.errors import OutOfQuota, Refused, UsageError
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
+from harness.endpoints import SettingLesson
 from harness.rollouts import LoadedAgent, load_agent
 
 
@@ -55,6 +56,8 @@ class RolloutOrder:
     index: int
     leads: bool
     """Whether the other rollouts of the run wait for its first reply."""
+    refused: tuple[SettingLesson, ...] = ()
+    """What models have refused in any worker so far."""
 
 
 @dataclass(frozen=True)

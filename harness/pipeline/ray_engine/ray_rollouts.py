@@ -20,7 +20,7 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.wording import option
-from harness.endpoints import AGENT_URL, GateLesson, Gates
+from harness.endpoints import AGENT_URL, GateLesson, Gates, SettingLesson
 from harness.pipeline.ray_engine.cluster import (
     end_actors,
     folder_shipped,
@@ -57,6 +57,9 @@ async def open_rollouts_on_ray(
         listening = asyncio.create_task(line.listen(relay.hear))
         surroundings.gates.pass_on(line.post)
         try:
+            first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
+            if first.refusal:
+                raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
         finally:
             surroundings.gates.pass_on(lambda _: None)
@@ -148,6 +151,8 @@ class _Relay:
     progress: Progress
     gates: Gates
     leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
+    refused: tuple[SettingLesson, ...] = ()
+    """What models have refused in any worker: a rollout that begins later does not ask again."""
     _noted: set[str] = field(default_factory=set[str])
     _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
@@ -155,6 +160,8 @@ class _Relay:
         match news:
             case GateLesson():
                 self.gates.learn(news)
+            case SettingLesson():
+                self.refused = tuple(dict.fromkeys((*self.refused, news)))
             case WorkerNote(text):
                 self._note(text)
             case RetriedCall():
@@ -186,7 +193,7 @@ class _RolloutsOnRay:
 
     async def make(self, begun: BegunRollout) -> None:
         worker = min(self.workers, key=lambda one: one.busy)
-        order = RolloutOrder(next(self.numbers), begun.query, begun.index, begun.leads)
+        order = RolloutOrder(next(self.numbers), begun.query, begun.index, begun.leads, self.relay.refused)
         if begun.leads:
             self.relay.leading[order.number] = begun.first_call
         worker.busy += 1

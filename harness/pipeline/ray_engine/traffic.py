@@ -11,7 +11,7 @@ from typing import Any
 
 from ray.exceptions import RayActorError
 
-from harness.endpoints import GateLesson
+from harness.endpoints import GateLesson, SettingLesson
 
 _LONGEST_WAIT_S = 20.0
 _MOST_KEPT = 10_000
@@ -45,7 +45,9 @@ class FirstReply:
     order: int
 
 
-News = GateLesson | WorkerNote | RetriedCall | WaitingCalls | FirstReply
+Lesson = GateLesson | SettingLesson
+"""What all workers go by."""
+News = Lesson | WorkerNote | RetriedCall | WaitingCalls | FirstReply
 
 
 class Traffic:
@@ -81,7 +83,7 @@ class Traffic:
         return [
             (source, news)
             for number, source, news in self._news
-            if number > since and source != listener and (everything or isinstance(news, GateLesson))
+            if number > since and source != listener and (everything or isinstance(news, Lesson))
         ]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
@@ -15,7 +15,7 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Rollout
-from harness.endpoints import AGENT_KEY, AGENT_URL, Credentials, GateLesson
+from harness.endpoints import AGENT_KEY, AGENT_URL, Credentials, GateLesson, RefusedSettings, SettingLesson
 from harness.pipeline.ray_engine.orders import MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
@@ -76,13 +76,23 @@ class RolloutWorker:
                 WorkerNote("a Ray worker was lost and is started again: the rollouts that it was making begin anew")
             )
 
+    async def ready(self) -> MadeRollout:
+        """Load the agent and open its connections; return why that fails, if it does."""
+        try:
+            await self._run_context()
+        except HarnessError as exc:
+            return _refusal(exc)
+        return MadeRollout()
+
     async def make(self, order: RolloutOrder) -> MadeRollout:
         """Run the agent once; return its record with the texts that the record names, also when it is stopped."""
         try:
             run_context = await self._run_context()
+            for lesson in order.refused:
+                run_context.models.state.refused.hear(lesson)
             return await self._made(order, replace(run_context, store=MemoryStore(run_context.store.redact)))
         except HarnessError as exc:
-            return MadeRollout(refusal=str(exc), refused_by=type(exc).__name__)
+            return _refusal(exc)
 
     async def stop(self, number: int, *, late: bool) -> None:
         """End the rollout of an order now; `late` says that a deadline is why."""
@@ -119,15 +129,19 @@ class RolloutWorker:
             settings = self._job.settings
             store = MemoryStore(redactor_of(spec.loaded, settings, surroundings.environ))
             async with open_engine(spec, settings, store, surroundings, run_id=self._job.run_id) as engine:
+                refused = engine.run_context.models.state.refused
+                refused.tell = self._line.post
                 opened.set_result(engine.run_context)
-                await self._line.listen(self._learn)
+                await self._line.listen(partial(self._learn, refused))
         except Exception as exc:  # noqa: BLE001 - each order that waits for it gets it
             if not opened.done():
                 opened.set_exception(exc)
 
-    def _learn(self, _: str, news: News) -> None:
+    def _learn(self, refused: RefusedSettings, _: str, news: News) -> None:
         if isinstance(news, GateLesson):
             self._surroundings.gates.learn(news)
+        elif isinstance(news, SettingLesson):
+            refused.hear(news)
 
     @cached_property
     def _surroundings(self) -> Surroundings:
@@ -158,3 +172,7 @@ class RolloutWorker:
         elif url and without_credentials(url) == self._job.settings.base_url:
             environ[AGENT_URL] = url  # it may hold a password
         return environ
+
+
+def _refusal(error: HarnessError) -> MadeRollout:
+    return MadeRollout(refusal=str(error), refused_by=type(error).__name__)
