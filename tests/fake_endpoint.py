@@ -66,6 +66,14 @@ class Raw:
 
 
 @dataclass(frozen=True)
+class Torn:
+    """Half of a reply's bytes, then the connection is closed; or, where `framed`, half of its JSON as a whole body."""
+
+    reply: Say = field(default_factory=lambda: Say("This reply is cut short."))
+    framed: bool = False
+
+
+@dataclass(frozen=True)
 class Cut:
     """The connection is closed without a reply."""
 
@@ -117,7 +125,7 @@ class Seen:
         return content if isinstance(content, str) else "".join(p["text"] for p in content)
 
 
-Reaction = Say | Refuse | Page | Raw | Cut | Hang
+Reaction = Say | Refuse | Page | Raw | Torn | Cut | Hang
 Script = Callable[[Seen], Reaction]
 
 
@@ -248,6 +256,10 @@ class FakeEndpoint:
             error = {"message": reaction.message, "code": reaction.code, "param": reaction.param, "type": "error"}
             return reaction.status, {"error": error}, reaction.headers
         shape = _responses if seen.path.endswith("/responses") else chat_reply
+        if isinstance(reaction, Torn):
+            text = json.dumps(shape(reaction.reply, seen.body, number))
+            half = text[: len(text) // 2]
+            return 200, half, {} if reaction.framed else {"content-length": str(len(text)), "connection": "close"}
         whole = shape(reaction, seen.body, number)
         if seen.body.get("stream"):
             wants_usage = bool((seen.body.get("stream_options") or {}).get("include_usage"))

@@ -39,6 +39,7 @@ from harness.endpoints.refused_settings import (
     SettingLesson,
     refused_setting,
 )
+from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
@@ -72,6 +73,7 @@ __all__ = [
     "Gate",
     "GateLesson",
     "Gates",
+    "NoReply",
     "Patience",
     "PriceList",
     "Priced",
@@ -100,6 +102,7 @@ __all__ = [
     "judge_retries",
     "judge_tokens",
     "jurors",
+    "model_reply",
     "openai_client",
     "price_list",
     "refusal_of",

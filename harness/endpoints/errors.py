@@ -10,6 +10,7 @@ from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
 from harness.core.wording import option
 from harness.endpoints.redirects import RedirectRefused
+from harness.endpoints.reply_body import NoReply
 from harness.endpoints.secrets import secrets_sent
 
 QUOTA = "insufficient_quota"
@@ -51,10 +52,18 @@ def refusal_of(  # noqa: PLR0911
         case RedirectRefused():
             flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
+        case NoReply():
+            return Refused(_no_api(exc, host, judge=judge, named_by=named_by)) if exc.is_page else None
         case openai.APIConnectionError():
             return Refused(_unreachable(exc, host, judge=judge, named_by=named_by))
         case _:
             return None
+
+
+def _no_api(exc: NoReply, host: str, *, judge: bool, named_by: str | None) -> str:
+    """Say that a server is there, and gives web pages: its address may be another one's than the API's."""
+    source = named_by or f"{option('judge_base_url' if judge else 'base_url')} or OPENAI_BASE_URL"
+    return f"{host} gives no model's replies ({_message(exc)}); is {source} the address of an API? Most end in /v1"
 
 
 def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, named_by: str | None) -> str:
@@ -78,7 +87,7 @@ def failure_of(exc: BaseException) -> Failure:
         kind = "context_length"
     elif isinstance(exc, openai.APIError) and exc.code in _CONTENT_FILTER:
         kind = "content_filter"
-    elif isinstance(exc, openai.APIConnectionError):
+    elif isinstance(exc, openai.APIConnectionError) and not isinstance(exc, NoReply):
         kind = "network"
     return Failure(kind=kind, type=type(exc).__name__, message=_message(exc))
 
@@ -89,6 +98,8 @@ def trouble_of(exc: openai.APIError, host: str) -> str:
         return f"{host} answered HTTP {exc.status_code}"
     if isinstance(exc, openai.APITimeoutError):
         return f"{host} gave no reply in time"
+    if isinstance(exc, NoReply):
+        return f"{host} gave no model's reply ({_message(exc)})"
     return f"cannot reach {host} ({_root(exc)})"
 
 

@@ -15,9 +15,10 @@ from harness.core.progress import Progress, Silent
 from harness.core.records import FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
-from harness.endpoints.breaker import Breaker, stays
+from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.errors import is_quota, trouble_of
 from harness.endpoints.pace import Pace
+from harness.endpoints.reply_body import NoReply
 from harness.endpoints.retries import retry_after_s
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 
@@ -69,6 +70,8 @@ class Gate:
         self._breaker = Breaker(name, patience.give_up_s, progress.note, self._tell_end)
         self._replied_at: float | None = None
         self._lock = threading.Lock()
+        self.hangs = False
+        """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
         """What became of the last call, in words; None if the call got a reply."""
 
@@ -108,7 +111,7 @@ class Gate:
         An attempt that takes longer than `request_s` ends as openai.APITimeoutError; where no reply ever came, one that
         outlives `give_up_s` does, too. Raises what `call` raises: a RateLimitError only where no reply came for
         `give_up_s`; EndpointDown once the endpoint is given up, or where the call would wait for an endpoint that is
-        down and `leaves`.
+        down, or got no reply in time, and `leaves`.
         """
         began, refused = anyio.current_time(), 0
         while True:
@@ -128,9 +131,15 @@ class Gate:
                     raise
                 rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)
                 refused += 1
+            except openai.APITimeoutError:
+                if not leaves():
+                    raise
+                rest_s = None
             finally:
                 if tries:
                     self._breaker.tried()
+            if rest_s is None:  # not raised above: the SDK retries what has a timeout behind it
+                raise EndpointDown(f"{self.name} gave no reply in time")
             with self._waits(clock):
                 await self._pace.rest(rest_s)
 
@@ -143,17 +152,23 @@ class Gate:
                 self._replied()
                 return reply
             raise openai.APITimeoutError(_NO_REQUEST)
+        except NoReply as exc:  # the endpoint is there: the call may be made again, and others need not wait
+            self.last_error, self.hangs = trouble_of(exc, self.name), False
+            raise
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
             self.last_error = trouble_of(exc, self.name)
+            self.hangs = isinstance(exc, openai.APITimeoutError)
             self._breaker.failed(_short(exc), sent_at)
             if self.given_up:
                 self._pace.end()
             raise
         except openai.APIStatusError:
+            self.hangs = False
             self._breaker.replied()  # the endpoint works, and says so
             raise
         except anyio.get_cancelled_exc_class():
             if clock.passed:
+                self.hangs = True
                 self._breaker.failed("no reply in time", sent_at)
             raise
 
@@ -206,7 +221,7 @@ class Gate:
         return min(self.patience.request_s, max(self._breaker.left_s, _SHORTEST_ATTEMPT_S))
 
     def _replied(self) -> None:
-        self._replied_at, self.last_error = anyio.current_time(), None
+        self._replied_at, self.last_error, self.hangs = anyio.current_time(), None, False
         self._breaker.replied()
         self._pace.replied()
 

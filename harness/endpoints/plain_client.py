@@ -42,8 +42,8 @@ class PlainClient(openai.AsyncOpenAI):
         """Return the name of the openai client, which gateways may go by."""
         return f"{openai.AsyncOpenAI.__name__}/Python {self._version}"
 
-    async def post_bytes(self, path: str, body: bytes) -> bytes:
-        """Send a body of JSON to a path below the address, and return the body of the reply.
+    async def send_bytes(self, path: str, body: bytes) -> httpx2.Response:
+        """Send a body of JSON to a path below the address, and return the response, which is read.
 
         Raises the errors that the client's own calls raise. What is the same for all requests is made once.
         """
@@ -64,7 +64,7 @@ class PlainClient(openai.AsyncOpenAI):
             raise openai.APIConnectionError(request=request) from exc
         if not response.is_success:
             raise self._make_status_error_from_response(response)
-        return response.content
+        return response
 
     @cached_property
     def _templates(self) -> dict[str, httpx2.Request]:

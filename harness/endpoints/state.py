@@ -49,8 +49,8 @@ class EndpointState:
 
     @property
     def is_down(self) -> bool:
-        """Whether call after call failed and none has had a reply since."""
-        return self._gate.is_down
+        """Whether call after call failed, or the last one hung, and none has had a reply since."""
+        return self._gate.is_down or self._gate.hangs
 
     @property
     def last_error(self) -> str | None:

@@ -14,6 +14,7 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from harness.endpoints.pooled_client import PooledClient
+from harness.endpoints.reply_body import checked_reply, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.token_arrays import read_body
 
@@ -38,28 +39,17 @@ class TokenClient(PooledClient):
             return response
         if "event-stream" in kind:
             return _with(response, stream=_Stripped(response, tokens))
-        return _without_tokens(response, await response.aread(), tokens) if "json" in kind else response
+        return _with(response, content=_rest(await response.aread(), tokens, request))
 
 
-def _without_tokens(response: httpx2.Response, content: bytes, tokens: ReplyTokens) -> httpx2.Response:
-    try:
-        rest = _rest(content, tokens)
-    except ValueError:
-        return response  # the SDK reads the same body and will say what is wrong with it
-    return response if rest is None else _with(response, content=rest)
-
-
-def _rest(content: bytes, tokens: ReplyTokens) -> bytes | None:
-    """Return what is left of a body without its tokens; None for what is no object. Raises ValueError."""
+def _rest(content: bytes, tokens: ReplyTokens, request: httpx2.Request) -> bytes:
+    """Return what is left of a reply's body without its tokens. Raises NoReply."""
     body: Any = read_body(content, logprobs=not tokens.keep_logprobs)
-    if body is None:
-        with _no_collection():
-            body = json.loads(content)
-    if not isinstance(body, dict):
-        return None
-    tokens.take(cast("dict[str, Any]", body))
-    tokens.on_body(cast("dict[str, Any]", body))
-    return to_json(body)
+    with _no_collection():
+        reply = model_reply(content, request) if body is None else checked_reply(body, request)
+    tokens.take(reply)
+    tokens.on_body(reply)
+    return json.dumps(reply).encode()
 
 
 @contextmanager

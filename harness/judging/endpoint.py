@@ -21,17 +21,20 @@ from harness.endpoints import (
     EndpointDown,
     FirstAlone,
     Gate,
+    NoReply,
     RefusedSettings,
     Stoppable,
     failure_of,
     is_too_long,
     judge_retries,
+    model_reply,
     openai_client,
     refusal_of,
+    usage_of,
 )
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.places import Places
-from harness.judging.request_bodies import FORMS, Form, body_in, body_of, path_of, reply_of
+from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
 from harness.judging.tiers import TierChoice, tier_refusal
 
 _SAMPLING = {"temperature": 0.0}
@@ -108,13 +111,20 @@ class EndpointAsk:
             except EndpointDown as exc:
                 raise AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
             except openai.OpenAIError as exc:
-                if self._model not in self._first.answered:
+                works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
+                if self._model not in self._first.answered and not works:
                     self._refusal = refusal_of(
                         exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
                     )
-                raise self._refusal or AskFailed(failure_of(exc)) from exc
+                raise self._refusal or AskFailed(failure_of(exc), self._in_its_place(exc)) from exc
         finally:
             self._places.leave(prompt.beginning)
+
+    def _in_its_place(self, exc: openai.OpenAIError) -> ModelReply | None:
+        """Return what came in place of a model's reply; None if nothing came."""
+        if not isinstance(exc, NoReply):
+            return None
+        return ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
 
     async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
@@ -184,5 +194,6 @@ class EndpointAsk:
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        content = await self._client.post_bytes(path_of(api), to_json(body))
-        return reply_of(body_in(content), form, tiered=self._tier != "default")
+        response = await self._client.send_bytes(path_of(api), to_json(body))
+        answer = model_reply(response.content, response.request)
+        return reply_of(answer, form, tiered=self._tier != "default")

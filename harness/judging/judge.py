@@ -52,10 +52,10 @@ class ModelReply:
 class AskFailed(Exception):
     """No reply could be had; `failure` says why."""
 
-    def __init__(self, failure: Failure) -> None:
-        """Carry `failure`."""
+    def __init__(self, failure: Failure, reply: ModelReply | None = None) -> None:
+        """Carry `failure`, and what came in place of a model's reply."""
         super().__init__(failure.message)
-        self.failure = failure
+        self.failure, self.reply = failure, reply
 
 
 IN_BATCH = Failure(kind="cancelled", type="InBatch", message="not bought yet: it goes into a batch")

@@ -105,6 +105,8 @@ class JudgeModel:
                     reply = await self.ask(prompt, limit)
                 except AskFailed as exc:
                     result = exc.failure
+                    if exc.reply:
+                        replies.append((exc.reply, self.keep(exc.reply.raw)))
                     forget_frames(exc)
                     break
                 replies.append((reply, self.keep(reply.raw)))  # paid for: on disk before it is read

@@ -49,14 +49,6 @@ def _schema(prompt: Question) -> dict[str, Any]:
     return {"schema": prompt.schema()}
 
 
-def body_in(content: bytes) -> Any:
-    """Return the JSON of a response, in any encoding of Unicode; what is none, as a gateway's page, as a text."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return content.decode(errors="replace")
-
-
 def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
     answer = _members(body)

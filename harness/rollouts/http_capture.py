@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
-
-from pydantic_core import from_json
+from typing import Any, Literal
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints import ReplyTokens
+from harness.endpoints import ReplyTokens, model_reply
 
 Finish = Literal["length", "content_filter"]
 
@@ -61,18 +59,17 @@ def stray_replies(strays: list[str]) -> Generator[None]:
 
 
 async def note_response(response: Any) -> None:
-    """Note what a response says, if its call is captured. The client calls this with each response."""
+    """Note what a response says, if its call is captured. The client calls this with each response.
+
+    Raises NoReply where the response is no error, and no reply of a model either.
+    """
     reply = _captured.get()
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)
-    if reply is None or reply.tokens or "json" not in response.headers.get("content-type", ""):
+    if reply is None or reply.tokens:
         return  # who takes the tokens out of a reply reads the body anyway, and tells what is in it
-    try:
-        body: Any = from_json(await response.aread())
-    except ValueError:
-        return  # the SDK reads the same body and will say what is wrong with it
-    if isinstance(body, dict):
-        _note_body(reply, cast("dict[str, Any]", body))
+    if response.is_success and "event-stream" not in response.headers.get("content-type", ""):
+        _note_body(reply, model_reply(await response.aread(), response.request))
 
 
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:

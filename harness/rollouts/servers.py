@@ -39,7 +39,7 @@ class ServerAtWork:
 
     @property
     def is_down(self) -> bool:
-        """Whether call after call failed and none has had a reply since."""
+        """Whether call after call failed, or the last one hung, and none has had a reply since."""
         return self.run_context.models.state.is_down
 
     def may_serve(self, now: float) -> bool:

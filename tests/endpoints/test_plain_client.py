@@ -97,7 +97,7 @@ def test_a_body_goes_where_the_openai_clients_own_call_goes_with_the_same_header
     parameters = {"model": "m", "messages": [{"role": "user", "content": "é"}]}
 
     async def by_text(client: PlainClient) -> None:
-        assert [await client.post_bytes("/chat/completions", body) for _ in range(2)] == [b'{"of": "it"}'] * 2
+        assert [(await client.send_bytes("/chat/completions", body)).content for _ in range(2)] == [b'{"of": "it"}'] * 2
 
     async def by_create(client: Any) -> None:
         await client.chat.completions.create(**parameters)
@@ -116,7 +116,7 @@ def test_what_the_environment_says_of_the_openai_account_goes_only_where_the_cli
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
 
     async def send(client: PlainClient) -> None:
-        await client.post_bytes("/chat/completions", b"{}")
+        await client.send_bytes("/chat/completions", b"{}")
 
     (request,) = answered(send, default_headers={"OpenAI-Organization": openai.Omit()}, organization="org-of-somebody")
     assert request.headers["authorization"] == "Bearer sk-key"
@@ -140,7 +140,7 @@ def test_what_goes_wrong_is_the_error_of_the_openai_clients_own_call(
     answer: httpx2.Response | Exception, error: type[openai.OpenAIError]
 ) -> None:
     async def by_text(client: PlainClient) -> None:
-        await client.post_bytes("/chat/completions", b"{}")
+        await client.send_bytes("/chat/completions", b"{}")
 
     async def by_create(client: PlainClient) -> None:
         await client.chat.completions.create(model="m", messages=[])

@@ -2,21 +2,24 @@
 
 import json
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from pydantic import SecretStr
 
 from harness.archive import MemoryStore
 from harness.core.clock import now
+from harness.core.errors import Refused
+from harness.core.progress import Silent
 from harness.core.settings import Api
 from harness.core.verdicts import VERDICT, Judged, Unjudged
-from harness.endpoints import Gate, Priced
+from harness.endpoints import Gate, Patience, Priced, model_reply
 from harness.endpoints.address import Endpoint
 from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
-from harness.judging.request_bodies import body_in
-from tests.fake_endpoint import FakeEndpoint, Page, Raw, Refuse, Say, chat_reply, verdict
+from tests.fake_endpoint import FakeEndpoint, Page, Raw, Refuse, Say, Torn, chat_reply, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO
 
@@ -26,7 +29,7 @@ def ask(endpoint: FakeEndpoint, api: Api = "chat") -> tuple[Judged | Unjudged, M
 
     async def go() -> Judged | Unjudged:
         there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
-        door = EndpointAsk(there, "m", Gate.impatient(), retries=1, limit=1)
+        door = EndpointAsk(there, "m", Gate("it", Patience(), Random(0), Silent()), retries=1, limit=1)
         pricing = Priced("m", None, free=True)
         model = JudgeModel(door, identity="m@host", pricing=pricing, keep=store.put_blob, clock=now)
         try:
@@ -71,7 +74,7 @@ def test_an_endpoint_that_refuses_the_key_is_asked_without_it(endpoint: FakeEndp
 @pytest.mark.parametrize(
     "body",
     [
-        "<html>Bad gateway</html>",
+        "Bad gateway",
         '{"choices": ',
         "[1]",
         "null",
@@ -87,6 +90,27 @@ def test_a_reply_of_any_shape_is_kept_and_fails_the_verdict_alone(endpoint: Fake
     assert isinstance(unjudged, Unjudged)
     assert unjudged.failure.kind in {"api", "output"}
     assert set(unjudged.raw_replies) == set(store.blobs) != set()
+
+
+def test_a_page_at_the_first_call_is_a_wrong_address_and_later_it_is_kept(endpoint: FakeEndpoint) -> None:
+    endpoint.judge = lambda _: Page()
+    with pytest.raises(Refused, match=r"gives no model's replies .*web page: '<html>Bad gateway</html>'.* end in /v1"):
+        ask(endpoint)
+    endpoint.judge = lambda seen: Page() if seen.items[1:] else Say("no verdict")
+    unjudged, store = ask(endpoint)
+    assert isinstance(unjudged, Unjudged)
+    assert (unjudged.failure.kind, unjudged.failure.type) == ("api", "NoReply")
+    assert store.blobs[unjudged.raw_replies[-1]] == "<html>Bad gateway</html>"
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("framed", [True, False])
+def test_a_reply_that_is_cut_short_is_asked_for_again(endpoint: FakeEndpoint, api: Api, framed: bool) -> None:
+    whole = Say(verdict(7, 5))
+    endpoint.judge = lambda _: Torn(whole, framed) if len(endpoint.of_judge) == 1 else whole
+    judged, _ = ask(endpoint, api)
+    assert isinstance(judged, Judged)
+    assert len(endpoint.of_judge) == 2
 
 
 def test_a_reply_that_is_not_called_json_is_read_all_the_same(endpoint: FakeEndpoint) -> None:
@@ -115,4 +139,6 @@ def test_a_chat_reply_is_read_with_members_of_another_api_and_with_its_text_in_p
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_body_in_any_encoding_of_unicode_is_read(encoding: str) -> None:
-    assert body_in('{"of": "é"}'.encode(encoding)) == {"of": "é"}
+    request = httpx2.Request("POST", "http://host/v1")
+    body = {"choices": [{"message": {"content": "é"}}]}
+    assert model_reply(json.dumps(body, ensure_ascii=False).encode(encoding), request) == body

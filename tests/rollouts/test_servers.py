@@ -18,7 +18,7 @@ from harness.core.records import Rollout
 from harness.core.settings_sources import load
 from harness.endpoints import Credentials, agent_servers, judge_endpoint
 from harness.rollouts.servers import ServerAtWork, fewest_outstanding
-from tests.fake_endpoint import Cut, FakeEndpoint, Refuse, Say, Seen, searching_agent
+from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Seen, searching_agent
 
 KEY = "sk-" + "a" * 40
 QUERIES = ["What is one?", "What is two?", "What is three?"]
@@ -131,6 +131,14 @@ def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Se
     assert served == {("ok", dead.host): 1, ("ok", well.host): 23}
     assert not made.given_up
     assert not [note for note in heard.notes if "--give-up" in note], "nobody waits until it is given up"
+
+
+@pytest.mark.usefixtures("keyed")
+def test_a_server_that_hangs_rests_after_the_first_call_that_got_no_reply_in_time(servers: Servers, tmp_path: Path):
+    hanging, well = servers(lambda _: Hang(60)), servers()
+    made = run(tmp_path, hanging.base_url, well.base_url, concurrency=2, n=6, retries=5, request_timeout=1.0)
+    assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", well.host): 18}
+    assert len(hanging.requests) <= 2, "one of the beginning, and perhaps one when it had rested"
 
 
 def test_what_rollouts_that_began_together_fail_of_makes_a_servers_rest_no_longer():

@@ -1,0 +1,80 @@
+"""The body of a reply: a model's, or what a server sends with success in its place, as a page or half a body."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import httpx2
+import openai
+from pydantic_core import from_json
+
+_SHOWN = 100
+
+
+class NoReply(openai.APIConnectionError):
+    """A server answered with success and without a model's reply. As after no answer at all, a retry may mend it."""
+
+    def __init__(
+        self, why: str, request: httpx2.Request, text: str, *, is_page: bool = False, usage: object = None
+    ) -> None:
+        """Say what came, with the `usage` that it tells; `is_page`: from a web server, as where there is no API."""
+        super().__init__(message=f"the endpoint answered {why}", request=request)
+        self.text, self.is_page, self.usage = text, is_page, usage
+
+
+def model_reply(content: bytes, request: httpx2.Request) -> dict[str, Any]:
+    """Return the JSON of a response by either API, in any encoding of Unicode. Raises NoReply for all else."""
+    try:
+        body = _json(content)
+    except (ValueError, RecursionError):
+        text = content.decode(errors="replace")
+        raise NoReply(_not_json(text), request, text, is_page=_is_page(text)) from None
+    return checked_reply(body, request)
+
+
+def checked_reply(body: Any, request: httpx2.Request) -> dict[str, Any]:
+    """Return JSON that is a response by either API. Raises NoReply."""
+    members = _members(body)
+    first = _first(members.get("choices"))
+    failed = members.get("status") == "failed" or first.get("finish_reason") == "error"
+    if failed or not (first or isinstance(members.get("output"), list)):
+        error = first.get("error") or members.get("error")
+        raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
+    return members
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return from_json(content)
+    except ValueError:  # other encodings and lone surrogates are nothing to it
+        return json.loads(content)
+
+
+def _is_page(text: str) -> bool:
+    return text.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def _not_json(text: str) -> str:
+    if not text.strip():
+        return "with an empty body"
+    what = "with a web page" if _is_page(text) else "with a body that is cut short, or no JSON"
+    return f"{what}: {_shown(text)}"
+
+
+def _no_reply(error: Any, body: Any) -> str:
+    if error:
+        return f"with an error in place of a reply: {_members(error).get('message') or error}"
+    return f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
+
+
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…")
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _first(values: Any) -> Mapping[str, Any]:
+    return _members(cast("list[Any]", values)[0]) if isinstance(values, list) and values else {}
