@@ -1,11 +1,13 @@
 """Is a stated probability one? `p_best` of simulated groups against the truth, in bins.
 
-    python benchmarks/reliability.py [--groups G] [--sizes 4,8,16] [--pool 8] [--estimator pooled|margins] [--rng SEED]
+    python benchmarks/reliability.py [--groups G] [--sizes 4,8,16] [--pool 8] [--batches 4] [--judges "noisy;ceiling"]
+                                     [--estimator pooled|margins] [--rng SEED]
 
 For each size and judge a line a bin: how often the rollout with the highest `p_best` is the best one, of how many
 groups, with Wilson's interval, beside the mean of what was stated. `!` stands where what was stated lies outside of
 the interval. The judge is learnt from pools of `--pool` groups (1: each group alone). A judge who is seldom certain
-gets up to sixteen times as many groups, until 50 claims of 95 % or more stand; below 20 the cell says `too few claims`.
+gets up to `--batches` times as many groups, until 50 claims of 95 % or more stand; below 20 the cell says
+`too few claims`.
 Exits 1 where these claims are right less often than chance allows: so few right ones have a probability of less than
 5 % over all cells together, if each claim is right with 95 %. A judge at its ceiling is exempt: it is to be recognized.
 No real judge is run.
@@ -32,7 +34,7 @@ from harness.ranking.margins import fit_margins
 BINS = (0.0, 0.5, 0.65, 0.8, 0.9, SURE, 1.0001)
 EXEMPT = ("ceiling",)
 """The model does not hold for this judge, and a note on each ranking says so."""
-ENOUGH_CLAIMS, FEWEST_CLAIMS, MOST_BATCHES = 50, 20, 16
+ENOUGH_CLAIMS, FEWEST_CLAIMS = 50, 20
 CHANCE = 0.05
 """How probable it is that the benchmark fails although every claim of 95 % is one."""
 
@@ -99,6 +101,8 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1600)
     parser.add_argument("--sizes", default="4,8,16")
     parser.add_argument("--pool", type=int, default=8)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--judges", default=";".join(JUDGES))
     parser.add_argument("--estimator", choices=("pooled", "margins"), default="pooled")
     parser.add_argument("--rng", type=int, default=0)
     options = parser.parse_args()
@@ -108,8 +112,8 @@ def main() -> None:
     for n in sizes:
         budget = min(2 * (n - 1), n * (n - 1) // 2)
         print(f"N = {n}, {budget} calls in one order")
-        for judge in JUDGES:
-            seeds = range(options.rng, options.rng + MOST_BATCHES)
+        for judge in options.judges.split(";"):
+            seeds = range(options.rng, options.rng + options.batches)
             cell = stated((simulated(judge, n, budget, options.groups, seed) for seed in seeds), fit)
             describe(judge, cell)
             if judge not in EXEMPT and is_beyond_chance(cell, len(JUDGES) * len(sizes)):

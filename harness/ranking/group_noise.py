@@ -4,6 +4,9 @@ Some queries are harder to judge than others, and now and then a judge errs wild
 other more than the judge's noise explains have a noise of their own: its logarithm is normal about that of the judge.
 How wide that normal is, is learnt from all groups. Of a judge whose noise is the same everywhere the width is 0, and
 nothing here changes a fit; the wider it is, the less sure is a group whose calls contradict each other.
+
+A group's noise is averaged over steps. In the basis that turns a design's information into a diagonal, each step
+shrinks each coordinate by a number, so that all steps cost about one posterior.
 """
 
 from collections.abc import Sequence
@@ -13,20 +16,14 @@ import numpy as np
 
 from harness.ranking.comparisons import Floats
 from harness.ranking.judge_prior import NOISE_WIDTHS, Parameters
-from harness.ranking.pooled_model import (
-    covariances_of,
-    judges_at,
-    log_likelihoods,
-    means_of,
-    posterior,
-)
+from harness.ranking.pooled_model import about_their_mean, posterior, prior_vars, squares
 from harness.ranking.pooled_sums import PoolSums
 
 STEPS: Floats = np.linspace(-1.8, 1.8, 9)
 """(S,): logarithms of a group's noise variance over the judge's, over which a group's fit is averaged."""
-_NOISES = [at for at, name in enumerate(Parameters._fields) if name.endswith("_noise")]
-_LEAST_VARIANCE, _LEAST_LOG = 1e-12, -500.0
+_PRECISIONS: Floats = np.exp(-STEPS)
 _JUDGES_OWN = len(STEPS) // 2
+_LEAST_VARIANCE, _LEAST_LOG, _LEAST_WIDTH = 1e-12, -500.0, 1e-3
 
 
 class OnGroups(NamedTuple):
@@ -42,9 +39,26 @@ class OnGroups(NamedTuple):
     """(G,): the variance of the logarithm of the posterior's scale."""
 
 
+class _Turned(NamedTuple):
+    """Groups of n rollouts in the basis of their design, B, with m = n + 2 coordinates.
+
+    At a step of noise with the precision r their posterior has the covariance B diag(shrunk) B', and the mean
+    B diag(shrunk) r c.
+    """
+
+    basis: Floats
+    """(D, m, m)."""
+    shrunk: Floats
+    """(S, D, m)."""
+    collected: Floats
+    """c, (G, m)."""
+    logs: Floats
+    """(G, S): the logarithms of how probable the group's calls are, up to a constant."""
+
+
 def _shares() -> Floats:
     """Return how probable each step is for each width, (W, S): a noise variance is the judge's own on the average."""
-    logs = -((STEPS / np.maximum(NOISE_WIDTHS[:, None], 1e-3)) ** 2) / 2 - STEPS / 2
+    logs = -((STEPS / np.maximum(NOISE_WIDTHS[:, None], _LEAST_WIDTH)) ** 2) / 2 - STEPS / 2
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     return shares / shares.sum(axis=1, keepdims=True)
 
@@ -58,7 +72,7 @@ def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Flo
         return believed
     logs = np.log(believed)
     for sums in pool:
-        logs += np.log(_likelihoods(sums, at) @ _SHARES.T).sum(axis=0)
+        logs += np.log(_likelihoods(_turned(sums, at)) @ _SHARES.T).sum(axis=0)
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()
 
@@ -67,39 +81,43 @@ def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups
     """Return what the groups' own noises change; None where noise is the same on all of them."""
     if widths[0] == 1:
         return None
-    judges, n = _judges(at), sums.n
-    here = posterior(sums, judges)
-    weights = _weights(sums, at, widths)
-    means = means_of(here, judges.first_side, n)
-    away = means - means[_JUDGES_OWN]
-    moved = np.einsum("gs,sgi->gi", weights, away)
-    squares = np.einsum("gs,sgi,sgj->gij", weights, away, away)
-    variances = np.maximum(np.diagonal(covariances_of(here, n), axis1=-2, axis2=-1), _LEAST_VARIANCE)[:, sums.design]
-    logs = np.log(variances[..., :n].sum(axis=-1)).T
-    mean_logs = (weights * logs).sum(axis=1, keepdims=True)
+    turned, of, n = _turned(sums, at), sums.design, sums.n
+    weights = _weights(turned, widths)
+    basis = about_their_mean(turned.basis[:, : n + 1].swapaxes(-1, -2), n)
+    gains = _PRECISIONS[:, None, None] * turned.shrunk
+    away = ((gains - gains[_JUDGES_OWN])[:, of] * turned.collected).swapaxes(0, 1) @ basis[of]
+    moved = (weights[:, None, :] @ away)[:, 0]
+    variances = np.maximum(turned.shrunk.swapaxes(0, 1) @ basis**2, _LEAST_VARIANCE)[of]
+    logs = np.log(variances[..., :n].sum(axis=-1))
     return OnGroups(
         moved=moved,
-        between=squares - moved[:, :, None] * moved[:, None, :],
-        wider=np.sqrt(np.einsum("gs,sgi->gi", weights, variances) / variances[_JUDGES_OWN]),
-        log_scale_var=(weights * (logs - mean_logs) ** 2).sum(axis=1),
+        between=(away * weights[:, :, None]).swapaxes(1, 2) @ away - moved[:, :, None] * moved[:, None, :],
+        wider=np.sqrt((weights[:, None, :] @ variances)[:, 0] / variances[:, _JUDGES_OWN]),
+        log_scale_var=(weights * logs**2).sum(axis=1) - (weights * logs).sum(axis=1) ** 2,
     )
 
 
-def _weights(sums: PoolSums, at: Parameters[float], widths: Floats) -> Floats:
+def _turned(sums: PoolSums, at: Parameters[float]) -> _Turned:
+    here, variances, of = posterior(sums, at), prior_vars(at, sums.n), sums.design
+    scales = np.sqrt(variances)
+    information = here.precision - np.diag(1 / variances)
+    values, vectors = np.linalg.eigh(information * np.outer(scales, scales))
+    basis, grown = scales[:, None] * vectors, 1 + _PRECISIONS[:, None, None] * np.maximum(values, 0)
+    collected = (here.collected[:, None, :] @ basis[of])[:, 0]
+    observed = sum(block.number for block in (sums.single, sums.halves, sums.sides, sums.levels))
+    fitted = _PRECISIONS[:, None] ** 2 * ((collected**2)[:, None, :] / grown.swapaxes(0, 1)[of]).sum(axis=-1).T
+    grown_logs = np.log(grown).sum(axis=-1) + np.outer(STEPS, observed)
+    logs = fitted - _PRECISIONS[:, None] * squares(sums, at) - grown_logs[:, of]
+    return _Turned(basis, 1 / grown, collected, logs.T / 2)
+
+
+def _weights(turned: _Turned, widths: Floats) -> Floats:
     """Return how probable each step is for each group, (G, S)."""
-    of_width = _likelihoods(sums, at)[:, None, :] * _SHARES
+    of_width = _likelihoods(turned)[:, None, :] * _SHARES
     of_width /= of_width.sum(axis=-1, keepdims=True)
     return widths @ of_width
 
 
-def _likelihoods(sums: PoolSums, at: Parameters[float]) -> Floats:
+def _likelihoods(turned: _Turned) -> Floats:
     """Return how probable the calls of each group are at each step, (G, S); 1 at the most probable step, never 0."""
-    judges = _judges(at)
-    logs = log_likelihoods(sums, judges, posterior(sums, judges)).T
-    return np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), _LEAST_LOG))
-
-
-def _judges(at: Parameters[float]) -> Parameters[Floats]:
-    points = np.tile(np.array(at), (len(STEPS), 1))
-    points[:, _NOISES] += STEPS[:, None]
-    return judges_at(points)
+    return np.exp(np.maximum(turned.logs - turned.logs.max(axis=1, keepdims=True), _LEAST_LOG))

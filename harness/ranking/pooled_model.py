@@ -85,7 +85,7 @@ def _noise_slope(log_noise: Amount) -> Any:
     return np.exp(2 * log_noise) / _noise(log_noise)
 
 
-def _prior_vars(at: Parameters[Amount], n: int) -> Floats:
+def prior_vars(at: Parameters[Amount], n: int) -> Floats:
     """Return the prior variances of (theta_1..n, b, delta), (n + 2,)."""
     return np.exp(np.stack([at.log_quality_var] * n + [at.log_side_var, at.log_level_var], axis=-1))
 
@@ -94,7 +94,7 @@ def posterior(sums: PoolSums, at: Parameters[Amount]) -> Posterior:
     """Return the posterior of each group's qualities, first-side effect and level."""
     n, groups, judges = sums.n, len(sums.design), np.shape(at.level)
     precision = np.zeros((*judges, len(sums.single.number), n + 2, n + 2))
-    precision[..., range(n + 2), range(n + 2)] = 1 / _prior_vars(at, n)[..., None, :]
+    precision[..., range(n + 2), range(n + 2)] = 1 / prior_vars(at, n)[..., None, :]
     collected = np.zeros((*judges, groups, n + 2))
     for block, noise, gain, offset, latent in _observed(_terms(sums, at)):
         place, scaled = n + latent, _across(gain / noise, 2)
@@ -199,13 +199,20 @@ def judges_at(points: Floats) -> Parameters[Floats]:
 def log_likelihoods(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Floats:
     """Return each group's marginal likelihood, (G,) or (P, G): theta, b and delta are integrated out."""
     of = sums.design
-    logs = np.linalg.slogdet(of_groups.precision)[1][..., of] + _across(np.log(_prior_vars(at, sums.n)).sum(axis=-1))
-    misfit = (of_groups.collected * of_groups.mean).sum(axis=-1)
-    for block, noise, _, offset, _ in _observed(_terms(sums, at)):
-        square = block.square - 2 * _across(offset) * block.total + _across(offset) ** 2 * block.shifts[of]
-        misfit = misfit - square / _across(noise)
-        logs = logs + block.number[of] * _across(np.log(noise))
+    logs = np.linalg.slogdet(of_groups.precision)[1][..., of] + _across(np.log(prior_vars(at, sums.n)).sum(axis=-1))
+    for term in _observed(_terms(sums, at)):
+        logs = logs + term.block.number[of] * _across(np.log(term.noise))
+    misfit = (of_groups.collected * of_groups.mean).sum(axis=-1) - squares(sums, at)
     return (misfit - logs) / 2
+
+
+def squares(sums: PoolSums, at: Parameters[Amount]) -> Any:
+    """Return for each group, (G,) or (P, G), the sum of its squared observations, each over its noise."""
+    total = np.zeros(len(sums.design))
+    for block, noise, _, offset, _ in _observed(_terms(sums, at)):
+        shifted = block.square - 2 * _across(offset) * block.total + _across(offset) ** 2 * block.shifts[sums.design]
+        total = total + shifted / _across(noise)
+    return total
 
 
 def _slopes(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Iterator[tuple[str, Any]]:
@@ -213,7 +220,7 @@ def _slopes(sums: PoolSums, at: Parameters[Amount], of_groups: Posterior) -> Ite
     n, groups = sums.n, len(sums.design)
     per_design = np.bincount(sums.design, minlength=of_groups.covariance.shape[-3]).astype(np.float64)
     moments = (of_groups.mean**2).sum(axis=-2) + per_design @ np.diagonal(of_groups.covariance, axis1=-2, axis2=-1)
-    scaled = moments / _prior_vars(at, n)
+    scaled = moments / prior_vars(at, n)
     yield "log_quality_var", (scaled[..., :n].sum(axis=-1) - groups * n) / 2
     yield "log_side_var", (scaled[..., n] - groups) / 2
     yield "log_level_var", (scaled[..., n + 1] - groups) / 2
