@@ -20,8 +20,8 @@ Order = tuple[int, int]
 """Two rollouts, the first shown first."""
 OrderVerdicts = tuple[PairJudgment | Unjudged, ...]
 """What each juror gave in one order of a pair; a single judge is a jury of one."""
-_VerdictsByOrder = dict[tuple[Order, int], OrderVerdicts]
-"""The verdicts by order and repeat."""
+_VerdictsByOrder = dict[Order, list[OrderVerdicts]]
+"""The verdicts by order, one of each repeat."""
 _CountedByOrder = Mapping[Order, Sequence[tuple[PairJudgment, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
 
@@ -86,7 +86,9 @@ class _Playing:
 
     topology: Topology
     jury: OrderJury
-    verdicts: _VerdictsByOrder = field(default_factory=dict[tuple[Order, int], OrderVerdicts])
+    verdicts: _VerdictsByOrder = field(default_factory=dict[Order, list[OrderVerdicts]])
+    counted: dict[Pairing, _CountedByOrder] = field(default_factory=dict[Pairing, _CountedByOrder])
+    """What the matches settled rest on."""
     opened: set[str] = field(default_factory=set[str])
     started: set[Pairing] = field(default_factory=set[Pairing])
     recorded: int = 0
@@ -120,10 +122,11 @@ class _Playing:
         """Return the verdicts of a match that are not at hand, and note the others."""
         missing: list[tuple[Order, int]] = []
         for order in pairing.orders:
+            heard = self.verdicts[order] = list[OrderVerdicts]()
             for repeat in range(self.jury.repeats):
-                if verdicts := self.jury.at_hand(*order, repeat):
-                    self.verdicts[order, repeat] = verdicts
-                else:
+                verdicts = self.jury.at_hand(*order, repeat)
+                heard.append(verdicts or ())
+                if not verdicts:
                     missing.append((order, repeat))
         return missing
 
@@ -136,30 +139,34 @@ class _Playing:
         self.wait(self.go_on(), tasks)
 
     async def _judge(self, order: Order, repeat: int) -> None:
-        self.verdicts[order, repeat] = await self.jury.hear(*order, repeat)
+        self.verdicts[order][repeat] = await self.jury.hear(*order, repeat)
 
     def _settle(self, pairing: Pairing) -> None:
-        by_order = {order: [self.verdicts[order, k] for k in range(self.jury.repeats)] for order in pairing.orders}
+        by_order = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(by_order.items()):
             if _of_twins(repeats[0]):
-                by_order[second, first] = repeats
-                self.verdicts |= {((second, first), k): verdicts for k, verdicts in enumerate(repeats)}
-        means = _means(pairing, _counted(by_order), self.jury.averaging)
-        if means is None:
-            self.opened.update(v.key for repeats in by_order.values() for v in _failed(repeats))
-        else:
+                by_order[second, first] = self.verdicts[second, first] = repeats
+        counted = _counted(by_order)
+        if means := _means(pairing, counted, self.jury.averaging):
+            self.counted[pairing] = counted
             self.topology.record(pairing, *means)
             self.recorded += 1
+        else:
+            self.opened.update(v.key for repeats in by_order.values() for v in _failed(repeats))
 
     def result(self) -> PlayedTournament:
         """Return what was played."""
-        failed = {v.key for v in _failed(self.verdicts.values())}
+        failed = {v.key for repeats in self.verdicts.values() for v in _failed(repeats)}
         return PlayedTournament(
-            matches=tuple(_match(played, self.verdicts, self.jury.averaging) for played in self.topology.matches),
+            matches=tuple(map(self._match, self.topology.matches)),
             standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
         )
+
+    def _match(self, played: Played) -> Match:
+        counted = self.counted.get(played.pairing) or _rests_on(played.pairing, self.verdicts)
+        return _match(played, counted, self.jury.averaging)
 
 
 def _failed(repeats: Iterable[OrderVerdicts]) -> list[Unjudged]:
@@ -186,19 +193,13 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
 
     None without a juror.
     """
-    rows = [_scores(pairing, first, verdicts) for (first, _), repeats in counted.items() for verdicts in repeats]
-    jurors = list(zip(*rows, strict=True))  # by juror, then by verdict: the scores of a and b
-    if not jurors:
+    rows = [(verdicts, first == pairing.a) for (first, _), repeats in counted.items() for verdicts in repeats]
+    seats = range(len(rows[0][0]))
+    if not seats:
         return None
-    a, b = (_averaged([tuple(pair[side] for pair in pairs) for pairs in jurors], averaging) for side in (0, 1))
-    return a, b
-
-
-def _scores(pairing: Pairing, first: int, verdicts: Sequence[PairJudgment]) -> list[tuple[float, float]]:
-    """Return the scores of the pairing's a and b by each juror, in one order."""
-    if first == pairing.a:
-        return [(v.a.combined, v.b.combined) for v in verdicts]
-    return [(v.b.combined, v.a.combined) for v in verdicts]
+    a = [tuple((row[n].a if a_first else row[n].b).combined for row, a_first in rows) for n in seats]
+    b = [tuple((row[n].b if a_first else row[n].a).combined for row, a_first in rows) for n in seats]
+    return _averaged(a, averaging), _averaged(b, averaging)
 
 
 def _averaged(by_juror: Sequence[tuple[float, ...]], averaging: Averaging) -> Exact:
@@ -212,30 +213,25 @@ def _mean(scores: tuple[float, ...]) -> Exact:
     return exact_mean([in_units(score) for score in scores])
 
 
-def _match(played: Played, verdicts: _VerdictsByOrder, averaging: Averaging) -> Match:
-    pairing, counted = played.pairing, _rests_on(played, verdicts)
-    used = _used(counted)
+def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Match:
+    pairing = played.pairing
+    used = [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
     winners = {_winner(pairing, order, repeats, averaging) for order, repeats in counted.items()}
     return Match(
         round=pairing.round,
         a=pairing.a,
         b=pairing.b,
-        verdicts=tuple(v.key for v, _ in used),
-        shown_first=tuple(first for _, first in used),
+        verdicts=tuple([v.key for v, _ in used]),
+        shown_first=tuple([first for _, first in used]),
         score_a=float(played.score_a / UNITS),
         score_b=float(played.score_b / UNITS),
         winner=_higher(pairing, played.score_a, played.score_b),
-        flipped=_differ(counted) and len(winners - {None}) > 1,
+        flipped=len(winners - {None}) > 1 and _differ(counted),
         inconsistent=None in winners and len(winners) > 1,
         repeated=played.repeated,
-        scores=tuple((v.a.combined, v.b.combined) for v, _ in used),
+        scores=tuple([(v.a.combined, v.b.combined) for v, _ in used]),
         cut=any(v.cut for v, _ in used),
     )
-
-
-def _used(counted: _CountedByOrder) -> list[tuple[PairJudgment, int]]:
-    """Return the verdicts that count, each with the rollout that was shown first."""
-    return [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
 
 
 def _higher(pairing: Pairing, score_a: Exact, score_b: Exact) -> int | None:
@@ -245,24 +241,11 @@ def _higher(pairing: Pairing, score_a: Exact, score_b: Exact) -> int | None:
     return pairing.a if score_a > score_b else pairing.b
 
 
-def _rests_on(played: Played, verdicts: _VerdictsByOrder) -> _CountedByOrder:
-    """Return the verdicts that a match rests on: a repeated pair may have met the other way round before."""
-    pairing = played.pairing
+def _rests_on(pairing: Pairing, verdicts: _VerdictsByOrder) -> _CountedByOrder:
+    """Return the verdicts that a repeated match rests on: the pair may have met the other way round before."""
     both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
-    by_order = dict[Order, list[OrderVerdicts]]()
-    twins = _of_twins(verdicts.get((pairing.orders[0], 0), ()))
-    for order in dict.fromkeys((*pairing.orders, *both)) if played.repeated or twins else pairing.orders:
-        repeats = _repeats_of(order, verdicts)
-        if any(_counted({order: repeats})[order]):
-            by_order[order] = repeats
-    return _counted(by_order)
-
-
-def _repeats_of(order: Order, verdicts: _VerdictsByOrder) -> list[OrderVerdicts]:
-    repeats: list[OrderVerdicts] = []
-    while of_repeat := verdicts.get((order, len(repeats))):
-        repeats.append(of_repeat)
-    return repeats
+    met = {order: verdicts[order] for order in dict.fromkeys((*pairing.orders, *both)) if order in verdicts}
+    return _counted({order: repeats for order, repeats in met.items() if any(_counted({order: repeats})[order])})
 
 
 def _of_twins(verdicts: OrderVerdicts) -> bool:

@@ -15,7 +15,7 @@ from tests import builders
 
 __all__ = ["Field", "Table", "arenas", "bracket", "builders", "play", "played_key", "singles", "tables"]
 
-Table = Callable[[int, int], tuple[Fraction, Fraction]]
+Table = Callable[[int, int], tuple[Exact, Exact]]
 """Scores of two entrants in a match; swapping the entrants swaps the scores."""
 
 
