@@ -1,13 +1,14 @@
 """What the fitted estimators share: judged calls as arrays, their normal equations, and the record of a fit."""
 
 import math
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.ranking.best_draws import chances_of_best
 from harness.ranking.components import components
 from harness.ranking.student import probabilities_above_zero
 
@@ -16,10 +17,13 @@ Ints = NDArray[np.int64]
 
 _FEWEST_DOF = 2
 """Up to here a Student t has no standard deviation, and its scale is given."""
-_DRAWS = 4096
-"""Monte Carlo draws for `Fit.p_best`: its standard error is at most 0.008."""
-_DOFS_PER_OCTAVE = 16
-"""Degrees of freedom are rounded to so many steps for the draws, which are then kept: by 2 % at most."""
+
+
+class Chances(NamedTuple):
+    """Posterior probabilities of n entrants, each (n,)."""
+
+    best: Floats
+    above_mean: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +105,8 @@ class Fit:
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
     center: Floats | None = None
     """(n,) the posterior's mean where that is not the estimates."""
+    chances: Chances | None = None
+    """The probabilities, where `with_chances` has computed them for many fits at once."""
 
     @property
     def mean(self) -> Floats:
@@ -133,41 +139,49 @@ class Fit:
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
-        scales = np.sqrt(np.maximum(self.covariance.diagonal(), 0))
-        return probabilities_above_zero(self.mean / np.where(scales > 0, scales, 1.0), self.dof)
+        return self.chances.above_mean if self.chances else _above_mean([self])[0]
 
     def p_best(self) -> Floats:
         """Return each entrant's probability of being best, (n,), sum 1, under the joint posterior.
 
         Monte Carlo over 4096 fixed draws: the same input gives the same output; standard error at most 0.008.
         """
-        values, vectors = np.linalg.eigh(self.covariance)
-        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-        drawn = root.astype(np.float32) @ _normals(len(self.estimates))
-        if not math.isinf(self.dof):
-            drawn *= _stretches(self.dof)
-        drawn += self.mean[:, None].astype(np.float32)
-        best = np.count_nonzero(drawn == drawn.max(axis=0), axis=1)  # many times faster than argmax
-        return best / best.sum()
+        return self.chances.best if self.chances else _best([self])[0]
+
+
+def with_chances(fits: Sequence[Fit]) -> list[Fit]:
+    """Return fits with their probabilities, which takes half of the time for many of one size at once."""
+    sizes: dict[int, list[int]] = {}
+    for at, fit in enumerate(fits):
+        sizes.setdefault(len(fit.estimates), []).append(at)
+    of = {
+        at: chances
+        for places in sizes.values()
+        for at, chances in zip(places, _chances([fits[at] for at in places]), strict=True)
+    }
+    return [replace(fit, chances=of[at]) for at, fit in enumerate(fits)]
+
+
+def _chances(fits: Sequence[Fit]) -> list[Chances]:
+    """Return the probabilities of fits of one size."""
+    return [Chances(*both) for both in zip(_best(fits), _above_mean(fits), strict=True)]
+
+
+def _best(fits: Sequence[Fit]) -> Floats:
+    return chances_of_best(_means(fits), np.stack([fit.covariance for fit in fits]), [fit.dof for fit in fits])
+
+
+def _above_mean(fits: Sequence[Fit]) -> Floats:
+    scales = np.sqrt(np.maximum(np.stack([fit.covariance.diagonal() for fit in fits]), 0))
+    z = _means(fits) / np.where(scales > 0, scales, 1.0)
+    return probabilities_above_zero(z, np.array([[fit.dof] for fit in fits]))
+
+
+def _means(fits: Sequence[Fit]) -> Floats:
+    return np.stack([fit.mean for fit in fits])
 
 
 def projected(covariance: Floats) -> Floats:
     """Return P Sigma P for P = I - 11'/n: the covariance of what is left when the common level is taken away."""
     rows = covariance - covariance.mean(axis=0)
     return rows - rows.mean(axis=1)[:, None]
-
-
-@cache
-def _normals(n: int) -> NDArray[np.float32]:
-    return np.random.default_rng(20260106).standard_normal((n, _DRAWS), np.float32)
-
-
-def _stretches(dof: float) -> NDArray[np.float32]:
-    """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
-    return _stretches_of(round(_DOFS_PER_OCTAVE * math.log2(dof)))
-
-
-@lru_cache(maxsize=256)
-def _stretches_of(step: int) -> NDArray[np.float32]:
-    dof = 2 ** (step / _DOFS_PER_OCTAVE)
-    return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)

@@ -1,21 +1,31 @@
 """Who is connected with whom by judged pairs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
     """Return the entrants 0..n-1 in groups that pairs connect, each group sorted, by its smallest member."""
-    root = list(range(n))
-
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = i = root[root[i]]
-        return i
-
+    met = [1 << i for i in range(n)]  # sets of entrants, as bits
     for i, j in {*pairs}:
-        low, high = sorted((find(i), find(j)))
-        root[high] = low
-    by_root: dict[int, list[int]] = {}
-    for i in range(n):
-        by_root.setdefault(find(i), []).append(i)
-    return tuple(tuple(members) for members in by_root.values())
+        met[i] |= 1 << j
+        met[j] |= 1 << i
+    groups, left = list[tuple[int, ...]](), (1 << n) - 1
+    while left:
+        group = _reached(met, left & -left)
+        groups.append(tuple(_members(group)))
+        left &= ~group
+    return tuple(groups)
+
+
+def _reached(met: list[int], fresh: int) -> int:
+    """Return whom the entrants of `fresh` are connected with, themselves included."""
+    reached = fresh
+    while fresh:
+        i = fresh.bit_length() - 1
+        fresh = (fresh | met[i] & ~reached) & ~(1 << i)
+        reached |= met[i]
+    return reached
+
+
+def _members(group: int) -> Iterator[int]:
+    return (i for i in range(group.bit_length()) if group >> i & 1)

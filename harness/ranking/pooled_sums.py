@@ -4,13 +4,15 @@ Groups whose rollouts met in the same pairs and orders share a design. Whatever 
 likelihood and its posteriors follow from these sums, so that the calls themselves are read once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Floats, Ints
+
+_NUMBERS_AT_ONCE = 1_000_000
 
 
 class Block(NamedTuple):
@@ -48,15 +50,6 @@ class PoolSums:
     """Mean of the two scores of each order: what is known of the absolute level."""
 
 
-class _Cells(NamedTuple):
-    """Calls of one design, repeats averaged: who stood first and second (K,), their scores (G, K)."""
-
-    first: Ints
-    second: Ints
-    score_first: Floats
-    score_second: Floats
-
-
 def pool_sums(groups: Sequence[Comparisons]) -> list[PoolSums]:
     """Return the sums of `groups`, those of one size together."""
     designs: dict[tuple[int, bytes, bytes], list[int]] = {}
@@ -69,61 +62,93 @@ def pool_sums(groups: Sequence[Comparisons]) -> list[PoolSums]:
 
 
 def _of_one_size(n: int, groups: Sequence[Comparisons], designs: Sequence[Sequence[int]]) -> PoolSums:
-    parts = [_blocks(n, _cells(n, [groups[place] for place in places])) for places in designs]
-    kinds = (_joined(kind) for kind in zip(*parts, strict=True))
-    places = np.array([place for of_design in designs for place in of_design], np.int64)
-    design = np.repeat(np.arange(len(designs)), [len(of_design) for of_design in designs])
-    return PoolSums(n, places, design, *kinds)
+    number = np.array([len(of_design) for of_design in designs])
+    design = np.repeat(np.arange(len(designs)), number)
+    in_order = [place for of_design in designs for place in of_design]
+    times = _by_order(n, [groups[of_design[0]] for of_design in designs], None)
+    at_once = max(1, _NUMBERS_AT_ONCE // (n * n))
+    parts = [slice(at, at + at_once) for at in range(0, len(in_order), at_once)]
+    of_groups = [_sums_of_groups([groups[place] for place in in_order[part]], times[design[part]]) for part in parts]
+    kinds = zip(_sums_of_designs(times), zip(*of_groups, strict=True), strict=True)
+    blocks = (Block(*known, *map(np.concatenate, zip(*sums, strict=True))) for known, sums in kinds)
+    return PoolSums(n, np.array(in_order, np.int64), design, *blocks)
 
 
-def _cells(n: int, groups: Sequence[Comparisons]) -> _Cells:
-    """Return the calls of groups of one design; of calls made again in the same order the mean."""
-    key = groups[0].first * n + groups[0].second
-    cells, at = np.unique(key, return_inverse=True)
-    mean = np.zeros((len(key), len(cells)))
-    mean[np.arange(len(key)), at] = (1 / np.bincount(at, minlength=len(cells)))[at]
-    first_scores = np.array([calls.score_first for calls in groups])
-    second_scores = np.array([calls.score_second for calls in groups])
-    return _Cells(cells // n, cells % n, first_scores @ mean, second_scores @ mean)
+def _by_order(n: int, groups: Sequence[Comparisons], sides: Sequence[Floats] | None) -> Floats:
+    """Return for each group, who stood first, and who second: how many calls, or the sum of a value a call.
+
+    (G, n, n)
+    """
+    first = np.concatenate([calls.first for calls in groups])
+    second = np.concatenate([calls.second for calls in groups])
+    at = np.repeat(np.arange(len(groups)), [len(calls.first) for calls in groups]) * n
+    weights = None if sides is None else np.concatenate(sides)
+    sums = np.bincount((at + first) * n + second, weights, len(groups) * n * n)
+    return sums.astype(np.float64).reshape(len(groups), n, n)
 
 
-def _blocks(n: int, cells: _Cells) -> tuple[Block, Block, Block, Block]:
-    margin, level = cells.score_first - cells.score_second, (cells.score_first + cells.score_second) / 2
-    rows = np.zeros((len(cells.first), n))
-    rows[np.arange(len(rows)), cells.first], rows[np.arange(len(rows)), cells.second] = 1, -1
-    one, there, back = _orders(cells)
-    nobody = np.zeros((len(there), n))
-    halves, means = (margin[:, there] - margin[:, back]) / 2, (margin[:, there] + margin[:, back]) / 2
+class _Orders(NamedTuple):
+    """1 where a pair was judged in that order, else 0, (D, n, n): which observations there are of each kind."""
+
+    single: Floats
+    """In this order alone."""
+    both: Floats
+    """In both; on one side of the diagonal."""
+    every: Floats
+
+
+def _orders(times: Floats) -> _Orders:
+    every = (times > 0).astype(np.float64)
+    turned = every.swapaxes(1, 2)
+    return _Orders(every * (1 - turned), np.triu(every * turned), every)
+
+
+def _sums_of_designs(times: Floats) -> tuple[tuple[Floats, ...], ...]:
+    """Return the first four sums of each block."""
+    single, both, every = _orders(times)
+    number, pairs, calls = (met.sum(axis=(1, 2)) for met in (single, both, every))
+    nobody = np.zeros((len(times), times.shape[1]))
     return (
-        _block(rows[one], np.ones(len(one)), margin[:, one]),
-        _block(rows[there], np.zeros(len(there)), halves),
-        _block(nobody, np.ones(len(there)), means),
-        _block(np.abs(rows) / 2, np.ones(len(rows)), level),
+        (_information(single, -1), _ends(single, -1), number, number),
+        (_information(both, -1), nobody, np.zeros_like(pairs), pairs),
+        (np.zeros_like(both), nobody, pairs, pairs),
+        (_information(every, 1) / 4, _ends(every, 1) / 2, calls, calls),
     )
 
 
-def _orders(cells: _Cells) -> tuple[list[int], list[int], list[int]]:
-    """Return the cells of pairs that met in one order; of the others those of one order, and of the other."""
-    at = {(i, j): cell for cell, (i, j) in enumerate(zip(cells.first.tolist(), cells.second.tolist(), strict=True))}
-    both = [(cell, at[j, i]) for (i, j), cell in at.items() if i < j and (j, i) in at]
-    one = [cell for (i, j), cell in at.items() if (j, i) not in at]
-    return one, [there for there, _ in both], [back for _, back in both]
-
-
-def _block(rows: Floats, shift: Floats, values: Floats) -> Block:
-    return Block(
-        information=(rows.T @ rows)[None],
-        shift=(rows.T @ shift)[None],
-        shifts=np.array([float(shift @ shift)]),
-        number=np.array([float(len(rows))]),
-        collected=values @ rows,
-        total=values @ shift,
-        square=(values * values).sum(axis=1),
+def _sums_of_groups(groups: Sequence[Comparisons], times: Floats) -> tuple[tuple[Floats, ...], ...]:
+    """Return the last three sums of each block; of calls made again in the same order the mean counts."""
+    n, (single, both, every), calls = times.shape[1], _orders(times), np.maximum(times, 1)
+    of_first = _by_order(n, groups, [group.score_first for group in groups]) / calls
+    of_second = _by_order(n, groups, [group.score_second for group in groups]) / calls
+    margin = of_first - of_second
+    turned = margin.swapaxes(1, 2)
+    alone, level = single * margin, every * (of_first + of_second) / 2
+    half, side = both * (margin - turned) / 2, both * (margin + turned) / 2
+    nobody = np.zeros((len(groups), n))
+    return (
+        (_ends(alone, -1), *_total_and_square(alone)),
+        (_ends(half, -1), np.zeros(len(groups)), _total_and_square(half)[1]),
+        (nobody, *_total_and_square(side)),
+        (_ends(level, 1) / 2, *_total_and_square(level)),
     )
 
 
-def _joined(blocks: Iterable[Block]) -> Block:
-    return Block(*(np.concatenate(sums) for sums in zip(*blocks, strict=True)))
+def _total_and_square(values: Floats) -> tuple[Floats, Floats]:
+    return values.sum(axis=(1, 2)), (values * values).sum(axis=(1, 2))
+
+
+def _ends(values: Floats, sign: int) -> Floats:
+    """Return for each entrant the sum of the values where it stood first, plus or less that where it stood second."""
+    return values.sum(axis=2) + sign * values.sum(axis=1)
+
+
+def _information(met: Floats, sign: int) -> Floats:
+    """Return X'X, (D, n, n), for rows that have 1 at the first of two who met, and `sign` at the second."""
+    matrix = sign * (met + met.swapaxes(1, 2))
+    n = met.shape[1]
+    matrix[:, range(n), range(n)] = _ends(met, 1)
+    return matrix
 
 
 def thinned(sums: PoolSums, most: int) -> PoolSums:

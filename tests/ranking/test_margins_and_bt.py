@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from harness.ranking.bt import fit_bt
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.comparisons import Comparisons, Fit, with_chances
 from harness.ranking.margins import (
     CROWDED,
     CROWDING,
@@ -323,3 +323,17 @@ def _covered(fit: str, shape: str) -> float:
 @pytest.mark.parametrize("fit", ["margins", "bt"])
 def test_the_95_percent_intervals_hold_the_true_quality_90_to_98_percent_of_the_time(fit: str, shape: str) -> None:
     assert 0.90 <= _covered(fit, shape) <= 0.98
+
+
+@FITS
+def test_the_probabilities_of_many_groups_at_once_are_those_of_each_alone(fit: Callable[[Comparisons], Fit]) -> None:
+    rng = np.random.default_rng(3)
+    groups = [
+        Comparisons.of(
+            n, *(np.array(list(itertools.permutations(range(n), 2))).T), *rng.integers(0, 10, (2, n * (n - 1)))
+        )
+        for n in (2, 8, 3, 8, 8)
+    ]
+    for alone, among_many in zip(map(fit, groups), with_chances([fit(group) for group in groups]), strict=True):
+        assert (alone.p_best() == among_many.p_best()).all()
+        assert alone.p_above_mean() == pytest.approx(among_many.p_above_mean(), abs=1e-12)
