@@ -8,7 +8,17 @@ from harness.archive import RankingFile, RunReader, with_provider
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.wording import command
-from harness.report import QueryTable, RankingSummary, counted, is_offline, overview, parts_line, summarize
+from harness.report import (
+    QueryTable,
+    RankingSummary,
+    counted,
+    design_of,
+    is_offline,
+    overview,
+    parts_line,
+    provisional_words,
+    summarize,
+)
 
 
 def print_run(
@@ -46,8 +56,9 @@ def print_run(
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
         stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
+        provisional = provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional))
         console.print(
-            f"this ranking has {ranked} of {queries} in full{', places provisional' if ranking.provisional else ''}: "
+            f"this ranking has {ranked} of {queries} in full{provisional}: "
             f"{stopped or 'it was cut short, or is under way'}; `{resume}` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):

@@ -5,7 +5,9 @@ from typing import Literal
 from harness.core.records import Record, Usage
 
 Signal = Literal["ok", "weak", "none"]
-FIT_VERSION = 2
+SecondOpinion = Literal["margins", "pooled"]
+"""The fit beside an estimator: behind `margin`, and behind the probabilities where the estimator has none."""
+FIT_VERSION = 3
 """Which version of the fits gives new rankings their probabilities (harness.ranking.fit_versions)."""
 
 
@@ -47,7 +49,7 @@ class Ranked(Record):
     uncertainty: float | None = None
     """Posterior standard deviation: of `score` where a fit ranks (margins, bt, pooled), else of `margin`."""
     margin: float | None = None
-    """The `margins` estimate over the same calls: score points above the group's mean."""
+    """The second opinion's estimate (`GroupRanking.second_opinion`): score points above the group's mean."""
     p_best: float | None = None
     """Posterior probability of being the best of those that ended well; None where no two scores differ."""
     p_above_mean: float | None = None
@@ -91,7 +93,12 @@ class GroupRanking(Record):
     status: Literal["complete", "incomplete"]
     signal: Signal
     provisional: bool = False
-    """Whether it is told anew once the judge is learnt from all groups of the ranking (`pooled`)."""
+    """Whether it is told anew once `pooled` has learnt the judge from all groups of the ranking.
+
+    Ranked by `pooled` itself its places may change; beside another estimator only probabilities and signal may.
+    """
+    second_opinion: SecondOpinion = "margins"
+    """The fit behind `margin`, and, where the estimator has no fit of its own, behind probabilities and signal."""
     matches: tuple[Match, ...] = ()
     rollouts: tuple[Ranked, ...] = ()
     failed_verdicts: tuple[str, ...] = ()
@@ -108,7 +115,7 @@ class GroupRanking(Record):
     notes: tuple[str, ...] = ()
     reward_from: Literal["rank", "score"] = "rank"
     first_side: float | None = None
-    """What standing first is worth in this group, in score points, by `margins` or `pooled`; with its posterior sd."""
+    """What standing first is worth in this group, in score points, by the fit behind `signal`; with its sd."""
     first_side_sd: float | None = None
     sigma: float | None = None
     """Noise of one call's margin, in score points."""

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
     from harness.ranking.ceiling import CEILING_FROM, ceiling_note, share_at_ends, without_ceiling_note
     from harness.ranking.comparisons import Comparisons, Fit
-    from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude
+    from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude, with_second_opinion
     from harness.ranking.curve.designs import CurveDesign, designs
     from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, frontier, plays_for, verdict_curve
     from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_calls import sure_calls
     from harness.ranking.early_stop import EarlyStop
-    from harness.ranking.fit_versions import MARGINS
+    from harness.ranking.fit_versions import MARGINS, second_opinion
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_prior import Prior
     from harness.ranking.judge_stats.agreement import Share, kappa
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
     from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
-    from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, learnt_from, without_level
+    from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, without_level
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
+    from harness.ranking.ranked_calls import RankedClass, judge_behind, ranked_classes
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
@@ -81,14 +82,14 @@ else:
             "bracket": "seeded_order",
             "ceiling": "CEILING_FROM ceiling_note share_at_ends without_ceiling_note",
             "comparisons": "Comparisons Fit",
-            "conclusions": "Conclusion Rule comparisons_of conclude",
+            "conclusions": "Conclusion Rule comparisons_of conclude with_second_opinion",
             "curve.designs": "CurveDesign designs",
             "curve.points": "KEEP CurvePoint VerdictCurve frontier plays_for verdict_curve",
             "curve.verdict_table": "VerdictTable holds_every_pair verdict_scores",
             "cyclic": "Cyclic",
             "early_calls": "sure_calls",
             "early_stop": "EarlyStop",
-            "fit_versions": "MARGINS",
+            "fit_versions": "MARGINS second_opinion",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
             "judge_stats.preferences": "Preference preferences",
@@ -100,12 +101,13 @@ else:
             "judge_stats.tally": "JudgeCall Tally judge_calls tally",
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
+            "judge_prior": "Prior",
             "many_tables": "rank_many",
             "profile": "calls_of_judge learn_profile prior_of",
-            "judge_prior": "Prior",
-            "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by learnt_from without_level",
+            "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by without_level",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above",
+            "ranked_calls": "RankedClass judge_behind ranked_classes",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -148,6 +150,7 @@ __all__ = [
     "Prior",
     "QueryFigure",
     "RankAgreement",
+    "RankedClass",
     "RankedScores",
     "Rule",
     "Sampler",
@@ -178,11 +181,11 @@ __all__ = [
     "frontier",
     "holds_every_pair",
     "in_units",
+    "judge_behind",
     "judge_calls",
     "judging_figures",
     "kappa",
     "learn_profile",
-    "learnt_from",
     "length_figure",
     "make_topology",
     "match_margins",
@@ -200,7 +203,9 @@ __all__ = [
     "rank_agreements",
     "rank_many",
     "rank_scores",
+    "ranked_classes",
     "rights",
+    "second_opinion",
     "seeded_order",
     "share_at_ends",
     "single_call_right",
@@ -213,6 +218,7 @@ __all__ = [
     "tau_b",
     "verdict_curve",
     "verdict_scores",
+    "with_second_opinion",
     "without_ceiling_note",
     "without_level",
 ]

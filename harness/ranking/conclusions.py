@@ -1,19 +1,19 @@
-"""From a tournament's end to the conclusion on its group: ranks by an estimator, and a second opinion by `margins`."""
+"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the second opinion of a fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from harness.core.judge_profile import JudgeProfile
-from harness.core.rankings import Match, Ranked, Signal
+from harness.core.rankings import FIT_VERSION, Match, Ranked, SecondOpinion, Signal
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, OF_A_GROUP, Estimate, Evidence, rounded
-from harness.ranking.margins import fit_margins
-from harness.ranking.pooled_model import WEAK, Prior
+from harness.ranking.fit_versions import second_opinion
+from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.profile import prior_of
 from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import Placed, place
-from harness.ranking.topology import Standing
+from harness.ranking.topology import Standing, standings_of
 
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
@@ -37,11 +37,24 @@ class Rule:
     reward: RewardFrom = "rank"
     profile: JudgeProfile | None = None
     """What is known of the judge from elsewhere, for `pooled`."""
+    fit_version: int = FIT_VERSION
+    provisional: bool = False
+    """Until `pooled` has learnt the judge from all groups, `margins` stands in for it, which takes no time."""
+
+    @property
+    def estimator_now(self) -> EstimatorName:
+        """What ranks."""
+        return "margins" if self.provisional and self.estimator == "pooled" else self.estimator
+
+    @property
+    def second_opinion(self) -> SecondOpinion:
+        """What stands beside it."""
+        return "margins" if self.provisional else second_opinion(self.estimator, self.fit_version)
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A group's ranks and signal. `fit`, of `pooled` or else `margins`, tells of the judge; None without entrant."""
+    """A group's ranks and signal. `fit`, of `pooled` or `margins`, tells of the judge; None without entrant."""
 
     ranked: Mapping[int, Ranked]
     signal: Signal
@@ -80,24 +93,46 @@ def conclude(
     this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit, prior_of(rule.profile))
-    estimate = ESTIMATORS[rule.estimator](evidence) if evidence else Estimate({})
-    tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
+    evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version))
+    estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else Estimate({})
+    beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else Estimate({})
+    tied = _is_level(matches)
     judged = bool(matches) or len(standings) < 2
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
     values = estimate.scores if rule.reward == "score" else None
     places = place(estimate.sort_keys, failed_last, tied=tied, values=values) if rankable else {}
-    pooled = rule.estimator == "pooled"
-    of_judge = estimate.fit if pooled else evidence and evidence.margins
+    by_pooled = "pooled" in {rule.estimator_now, rule.second_opinion}
+    of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
     return Conclusion(
-        ranked=_ranked(places, _figures(evidence, estimate, tied=tied) if evidence else {}),
-        signal=_signal(
-            of_judge, len(failed_last), weak_below_pooled(len(standings)) if pooled else WEAK_BELOW, tied=tied
-        ),
+        ranked=_ranked(places, _figures(standings, estimate, beside, tied=tied)),
+        signal=_signal(of_judge, len(failed_last), _weak_below(len(standings), by_pooled=by_pooled), tied=tied),
         fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
+
+
+def with_second_opinion(
+    ranked: Sequence[Ranked], matches: Sequence[Match], fit: Fit, *, failed_last: Sequence[int] = ()
+) -> Conclusion:
+    """Return entrants with the places that they have, and what `pooled` makes of them with the other groups.
+
+    `fit` numbers the entrants as they stand in `ranked`.
+    """
+    standings, tied = standings_of([r.index for r in ranked], matches), _is_level(matches)
+    calls = comparisons_of([r.index for r in ranked], matches)
+    beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
+    figures = _figures(standings, None, beside, tied=tied)
+    return Conclusion(
+        ranked={r.index: r.model_copy(update=figures[r.index].second_opinion) for r in ranked},
+        signal=_signal(fit, len(failed_last), weak_below_pooled(len(ranked)), tied=tied),
+        fit=fit,
+    )
+
+
+def _is_level(matches: Sequence[Match]) -> bool:
+    """Tell whether no two scores of any match differ."""
+    return len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
 
 
 def ranks_by_estimator(
@@ -108,7 +143,7 @@ def ranks_by_estimator(
     All are tied where it cannot rank them.
     """
     evidence = _evidence(standings, matches)
-    tied = len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
+    tied = _is_level(matches)
     ranks = dict[EstimatorName, dict[int, float]]()
     for name in OF_A_GROUP if evidence else ():
         estimate = ESTIMATORS[name](evidence) if evidence else Estimate({})
@@ -125,7 +160,7 @@ def _evidence(
     if not standings:
         return None
     calls = comparisons_of([s.entrant for s in standings], matches)
-    return Evidence(standings, matches, calls, fit_margins(calls), pooled, prior)
+    return Evidence(standings, matches, calls, pooled, prior)
 
 
 def weak_below_pooled(entrants: int) -> float:
@@ -134,6 +169,10 @@ def weak_below_pooled(entrants: int) -> float:
     At most 5 % of groups of equally good rollouts lie above, also scattered among groups that differ.
     """
     return _WEAK_BELOW_OF_FEW.get(entrants, WEAK_BELOW)
+
+
+def _weak_below(entrants: int, *, by_pooled: bool) -> float:
+    return weak_below_pooled(entrants) if by_pooled else WEAK_BELOW
 
 
 def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> Signal:
@@ -155,26 +194,41 @@ class _Figures:
     p_best: float | None
     p_above_mean: float | None
 
+    @property
+    def second_opinion(self) -> dict[str, float | None]:
+        """What a fit says beside places that do not come from it."""
+        return {name: value for name, value in asdict(self).items() if name != "score"}
 
-def _figures(evidence: Evidence, estimate: Estimate, *, tied: bool) -> dict[int, _Figures]:
-    """Return the figures of each entrant.
+
+def _figures(
+    standings: Sequence[Standing], estimate: Estimate | None, beside: Estimate, *, tied: bool
+) -> dict[int, _Figures]:
+    """Return the figures of each entrant; those of the estimate's own fit, if it has one, else of the fit `beside` it.
 
     Where all are tied there are no probabilities: the prior alone would give them, for rollouts that the judge calls
     equal. An entrant without a point has no score.
     """
-    fit = estimate.fit or evidence.margins
-    nothing = [None] * len(evidence.standings)
+    scores = estimate.scores if estimate else None
+    fit = (estimate and estimate.fit) or beside.fit
+    if fit is None:  # nobody took part
+        return {}
+    nothing = [None] * len(standings)
     columns = zip(
-        evidence.standings,
-        rounded(evidence.margins.estimates, 9),
+        standings,
         rounded(fit.sds, 6),
         nothing if tied else rounded(fit.p_best(), 4),
         nothing if tied else rounded(fit.p_above_mean(), 4),
         strict=True,
     )
     return {
-        s.entrant: _Figures(float(estimate.scores[s.entrant]) if s.points else None, margin, sd, p_best, p_above_mean)
-        for s, margin, sd, p_best, p_above_mean in columns
+        s.entrant: _Figures(
+            score=float(scores[s.entrant]) if s.points and scores else None,
+            margin=0.0 if tied else float(beside.scores[s.entrant]),
+            uncertainty=sd,
+            p_best=p_best,
+            p_above_mean=p_above_mean,
+        )
+        for s, sd, p_best, p_above_mean in columns
     }
 
 

@@ -7,14 +7,16 @@ and enter it in `ESTIMATORS`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from harness.core.rankings import Match
 from harness.core.settings import EstimatorName
 from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.judge_prior import WEAK, Prior
+from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
-from harness.ranking.pooled_model import WEAK, Prior
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing, exact
 from harness.ranking.wins import win_shares
@@ -28,12 +30,20 @@ class Evidence:
     matches: Sequence[Match]
     calls: Comparisons
     """The judged calls behind the matches, each once."""
-    margins: Fit
-    """The `margins` fit of the calls; every ranking holds it, whatever its estimator."""
-    pooled: Fit | None = None
+    of_pool: Fit | None = None
     """The `pooled` fit of the calls, if the judge was learnt from other groups, too."""
     prior: Prior = WEAK
     """What `pooled` believes of the judge beforehand."""
+
+    @cached_property
+    def margins(self) -> Fit:
+        """The `margins` fit of the calls."""
+        return fit_margins(self.calls)
+
+    @cached_property
+    def pooled(self) -> Fit:
+        """The `pooled` fit of the calls; a group alone goes by what is known of the judge."""
+        return self.of_pool or fit_alone(self.calls, self.prior)
 
 
 @dataclass(frozen=True)
@@ -72,8 +82,8 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 
 
 def _by_pooled(evidence: Evidence) -> Estimate:
-    """Rank by the fit that the other groups are in, too; a group alone goes by what is known of the judge."""
-    estimate = by_fit(evidence, evidence.pooled or fit_alone(evidence.calls, evidence.prior))
+    """Rank by the fit that the other groups are in, too, if they are known."""
+    estimate = by_fit(evidence, evidence.pooled)
     return replace(estimate, scores=_levelled(estimate.scores))
 
 

@@ -1,13 +1,16 @@
 """The versions of the fit behind a ranking's probabilities. A ranking's head names its version.
 
-Version 1 took the noise for known and the width of the qualities for tied to it, and so was too sure of itself. What
-stopped early by it is played again by it.
+Version 1 took the noise for known and the width of the qualities for tied to it, and so was too sure of itself.
+Version 2 takes neither for known. Since version 3 the probabilities beside an estimator without a fit come from
+`pooled`. What stopped early by one version is played again by it.
 """
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from harness.core.rankings import FIT_VERSION, SecondOpinion
+from harness.core.settings import EstimatorName
 from harness.ranking.comparisons import Comparisons, Fit, projected
 from harness.ranking.first_side import PRIOR_DOF, PRIOR_SIGMA
 from harness.ranking.margins import fit_margins, ridge
@@ -35,5 +38,13 @@ def _margins_1(calls: Comparisons) -> Fit:
     )
 
 
-MARGINS: Mapping[int, Callable[[Comparisons], Fit]] = {1: _margins_1, 2: fit_margins}
+MARGINS: Mapping[int, Callable[[Comparisons], Fit]] = {1: _margins_1, 2: fit_margins, 3: fit_margins}
 """`margins` by version; harness.core.rankings.FIT_VERSION is that of new rankings."""
+
+_WITHOUT_A_FIT = {"tiers", "wins"}
+_POOLED_SINCE = 3
+
+
+def second_opinion(estimator: EstimatorName, version: int = FIT_VERSION) -> SecondOpinion:
+    """Return which fit stands beside an estimator in rankings of a version."""
+    return "pooled" if version >= _POOLED_SINCE and estimator in _WITHOUT_A_FIT else "margins"

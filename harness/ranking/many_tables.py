@@ -33,7 +33,8 @@ def rank_many(
     A table holds one group's calls as they were made: no topology plays, no pair has to be there, and a pair may be
     there in one order or in both. Its entrants are 0 to the greatest named. `pooled` learns the judge's noise, its bias
     and how much of a score's level is real from all the tables, so give those of one judge and one rubric together;
-    with the `profile` of that judge, learnt elsewhere, a few tables do. The other estimators rank each table by itself.
+    with the `profile` of that judge, learnt elsewhere, a few tables do. The other estimators rank each table by itself;
+    beside `wins` the probabilities and the signal are those of `pooled`.
     Scores are best on the rubric's scale, 0 to 10; `scores` and `uncertainty` are about the group's mean, in its points
     (`bt`: logits, `wins`: the share of points). Ranks are None where the calls do not connect all entrants. Raises
     UsageError: an unknown estimator, a profile for another than `pooled`, a table without a pair, a key that is no pair
@@ -44,7 +45,7 @@ def rank_many(
         raise UsageError(f"a judge's profile is for the estimator pooled, not {estimator}")
     played = [_as_matches(table, place) for place, table in enumerate(tables)]
     fits: Sequence[Fit | None] = [None] * len(played)
-    if estimator == "pooled":
+    if estimator in {"pooled", "wins"}:
         fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior_of(profile))
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [

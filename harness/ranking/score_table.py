@@ -30,11 +30,12 @@ class RankedScores(Record):
     rewards: tuple[float | None, ...]
     advantages: tuple[float | None, ...]
     uncertainty: tuple[float | None, ...]
-    """Posterior standard deviations: of `scores` for margins and bt, else of `margins`."""
+    """Posterior standard deviations: of `scores` where a fit ranks (margins, bt, pooled), else of `margins`."""
     matches: tuple[Match, ...]
     scores: tuple[float | None, ...]
     """The estimates: V for tiers, the share of wins, points above the mean, logits."""
     margins: tuple[float | None, ...]
+    """The second opinion: points above the mean, by `pooled` beside tiers and wins, else by `margins`."""
     p_best: tuple[float | None, ...]
     p_above_mean: tuple[float | None, ...]
     signal: Signal

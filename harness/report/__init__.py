@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.summary.label_agreement import label_agreement
     from harness.report.summary.match_verdicts import VerdictLookup
-    from harness.report.summary.notes import open_reasons
+    from harness.report.summary.notes import open_reasons, provisional_words
     from harness.report.summary.pair_table import pair_table
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_figures import ranking_figures
-    from harness.report.summary.ranking_line import ranking_line
+    from harness.report.summary.ranking_line import design_of, ranking_line
     from harness.report.summary.truths import AnswerLabel
     from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
     from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
@@ -79,12 +79,12 @@ else:
             "summary.judges": "judges_side_by_side",
             "summary.label_agreement": "label_agreement",
             "summary.match_verdicts": "VerdictLookup",
-            "summary.notes": "open_reasons",
+            "summary.notes": "open_reasons provisional_words",
             "summary.pair_table": "pair_table",
             "rollout_words": "ranking_words",
             "summary.ranking_figures": "ranking_figures",
             "summary.ranking_change": "RankingChange change_against_earlier",
-            "summary.ranking_line": "ranking_line",
+            "summary.ranking_line": "design_of ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
             "summary.why.explanation": "explain_pair find_pair judged_ranking",
             "summary.why.pair_records": "MeetingOffer PairExplanation",
@@ -133,6 +133,7 @@ __all__ = [
     "curve_json",
     "curve_lines",
     "curve_svg",
+    "design_of",
     "dollars",
     "explain_pair",
     "figure_lines",
@@ -166,6 +167,7 @@ __all__ = [
     "probability",
     "profile_json",
     "profile_words",
+    "provisional_words",
     "quality_json",
     "quality_lines",
     "ranking_figures",

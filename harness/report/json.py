@@ -48,6 +48,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         "status": ranking.status,
         "signal": ranking.signal,
         "provisional": ranking.provisional,
+        "second_opinion": ranking.second_opinion,
         "judged": ranking.judged,
         "reused": ranking.reused,
         "reward_from": ranking.reward_from,

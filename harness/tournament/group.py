@@ -13,7 +13,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settin
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
 from harness.judging import Averaging, Task
-from harness.ranking import classes_of
+from harness.ranking import Rule, classes_of, second_opinion
 from harness.transcripts import ESTIMATE, RENDERING, Transcript, TranscriptForm, transcript_budget
 
 
@@ -43,19 +43,24 @@ class Rules:
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
     fit_version: int = FIT_VERSION
-    """Which version of the fit stops early."""
+    """Which version of the fits stops early, and stands beside an estimator without a fit."""
     one_of_many: bool = False
     """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
 
     @property
-    def provisional(self) -> bool:
-        """Whether a group's ranking is told anew once all groups are in."""
-        return self.one_of_many and self.estimator == "pooled"
+    def by_pooled(self) -> bool:
+        """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
+        return "pooled" in {self.estimator, second_opinion(self.estimator, self.fit_version)}
 
     @property
-    def estimator_now(self) -> EstimatorName:
-        """What ranks a group by itself: until `pooled` has learnt the judge that is `margins`, which takes no time."""
-        return "margins" if self.provisional else self.estimator
+    def provisional(self) -> bool:
+        """Whether a group's ranking is told anew once all groups are in: its places by `pooled`, else what it says."""
+        return self.one_of_many and self.by_pooled
+
+    @property
+    def rule(self) -> Rule:
+        """How a group is ranked by itself."""
+        return Rule(self.estimator, self.reward, self.profile, self.fit_version, self.provisional)
 
     def rng(self, query: Query) -> random.Random:
         """Return the chance of one query's ranking: the same for the same seed and query."""

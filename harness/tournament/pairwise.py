@@ -7,10 +7,9 @@ from random import Random
 
 from anyio.abc import TaskGroup
 
-from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.turns import my_turn
-from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import (
     CachedPairJudge,
     JudgeModel,
@@ -26,43 +25,29 @@ from harness.judging import (
 )
 from harness.ranking import (
     MARGINS,
-    NEED_ANCHOR,
     UNITS,
-    Conclusion,
     Cyclic,
     EarlyStop,
     Entry,
-    Fit,
-    Rule,
     Topology,
-    agreement,
     calls_bounds,
-    ceiling_note,
-    comparisons_of,
-    conclude,
     describe_design,
     fit_alone,
     make_topology,
-    match_margins,
     prior_of,
-    share_at_ends,
-    stack_classes,
 )
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import (
     Entrants,
     Rules,
     classes_to_judge,
-    cuts,
     entrants_of,
     failed_last,
-    has_anchor,
-    jurors_missing,
 )
 from harness.tournament.group_jury import GroupJury
-from harness.tournament.judge_noise import judge_noise
-from harness.tournament.play import PlayedTournament, play
+from harness.tournament.play import play
 from harness.tournament.pooling import settled
+from harness.tournament.result import TournamentResult, ranking_of
 from harness.tournament.way import way_of
 
 
@@ -170,50 +155,9 @@ async def rank_group(
     topologies = _topologies(classes, entrants, rules, rng)
     group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
-    tournament = _Tournament(entrants, classes, topologies, played, failed_last(group, rules))
+    result = TournamentResult(entrants, classes, topologies, played, failed_last(group, rules))
     await my_turn()  # groups that end together are not ranked in one go
-    return _ranking(group, tournament, ledger, rules)
-
-
-@dataclass(frozen=True)
-class _Tournament:
-    """A group's tournament, over: one for each class of rollouts that may meet."""
-
-    entrants: Entrants
-    classes: Sequence[Sequence[int]]
-    topologies: Sequence[Topology]
-    played: Sequence[PlayedTournament]
-    last: Sequence[int]
-    """The failed rollouts that rank below all others."""
-
-
-def _ranking(group: Group, tournament: _Tournament, ledger: PairLedger, rules: Rules) -> GroupRanking:
-    topologies, played, texts = tournament.topologies, tournament.played, tournament.entrants.texts
-    matches = tuple(match for p in played for match in p.matches)
-    open_verdicts = sorted(key for p in played for key in p.open_verdicts)
-    absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(tournament, rules)
-    return GroupRanking(
-        query=group.query.id,
-        topology=topologies[0].name if topologies else rules.topology,
-        estimator=rules.estimator,
-        status="incomplete" if open_verdicts or _judged_later(tournament.classes, rules) else "complete",
-        signal=conclusion.signal,
-        matches=matches,
-        rollouts=_places(group, conclusion),
-        failed_verdicts=tuple(open_verdicts),
-        judged=ledger.judged,
-        reused=len(ledger.reused),
-        spared=_spared(topologies),
-        judge_usage=ledger.usage,
-        judge_usd=ledger.price_usd,
-        notes=(*_notes(group, tournament, conclusion, rules), *jurors_missing(absent, ledger.bought), *cuts(texts)),
-        reward_from=rules.reward,
-        absent_verdicts=absent,
-        agreement=_agreement(matches, ledger),
-        provisional=rules.provisional,
-        **judge_noise(conclusion)._asdict(),
-    )
+    return ranking_of(group, result, ledger, rules)
 
 
 def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rules, rng: Random) -> list[Topology]:
@@ -228,98 +172,6 @@ def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng:
     topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
         by_pooled = partial(fit_alone, prior=prior_of(rules.profile, rules.fit_version))
-        fit = by_pooled if rules.estimator == "pooled" else MARGINS[rules.fit_version]
+        fit = by_pooled if rules.by_pooled else MARGINS[rules.fit_version]
         return EarlyStop(topology, members, rules.sure, fit, UNITS)
     return topology
-
-
-def _conclude(tournament: _Tournament, rules: Rules) -> Conclusion:
-    topologies, last = tournament.topologies, tournament.last
-    alone = len(topologies) == 1
-    if not topologies or (rules.topology == "none" and alone):
-        return Conclusion(ranked={}, signal="none", fit=None)
-    rule = Rule(rules.estimator_now, rules.reward, rules.profile)
-    conclusions = [
-        conclude(
-            played.standings,
-            played.matches,
-            rule=rule,
-            failed_last=last if alone else (),
-            finished=not played.open_verdicts,
-            fit=_fit_at_hand(topology, played) if rule.estimator == "pooled" else None,
-        )
-        for topology, played in zip(topologies, tournament.played, strict=True)
-    ]
-    return conclusions[0] if alone else stack_classes(conclusions, last)
-
-
-def _fit_at_hand(topology: Topology, played: PlayedTournament) -> Fit | None:
-    """Return the fit that ended the judging, where it is of the very calls behind the matches."""
-    fit = topology.last_fit if isinstance(topology, EarlyStop) else None
-    calls = sum(len(match.scores) for match in played.matches)
-    return fit if fit and fit.calls == calls == len(played.matches) else None
-
-
-def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:
-    """Tell whether the topology `none` leaves something to judge."""
-    return rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
-
-
-def _places(group: Group, conclusion: Conclusion) -> tuple[Ranked, ...]:
-    places = [conclusion.ranked.get(r.index, Ranked(index=r.index)) for r in group.rollouts]
-    return tuple(
-        place.model_copy(update={"verified": rollout.verified})
-        for place, rollout in zip(places, group.rollouts, strict=True)
-    )
-
-
-def _spared(topologies: Sequence[Topology]) -> int:
-    return sum(topology.spared for topology in topologies if isinstance(topology, EarlyStop))
-
-
-def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:
-    def judged(key: str) -> PairJudgment | None:
-        verdict = ledger.bought.get(key) or ledger.reused.get(key)
-        return None if isinstance(verdict, Unjudged) else verdict
-
-    return agreement(match_margins(matches, judged))
-
-
-def _notes(group: Group, tournament: _Tournament, conclusion: Conclusion, rules: Rules) -> tuple[str, ...]:
-    ceiling = _ceiling(tournament) if rules.estimator_now == "pooled" else None
-    return (*_notes_on_design(group, tournament, rules), *filter(None, [conclusion.note, ceiling]))
-
-
-def _ceiling(tournament: _Tournament) -> str | None:
-    """Return a note where the judge's scores of this group stick to the ends of the scale."""
-    entrants = [rollout.index for rollout in tournament.entrants.ok]
-    matches = [match for played in tournament.played for match in played.matches]
-    return ceiling_note(share_at_ends([comparisons_of(entrants, matches)])) if matches else None
-
-
-def _notes_on_design(group: Group, tournament: _Tournament, rules: Rules) -> tuple[str, ...]:
-    ok, classes = tournament.entrants.ok, tournament.classes
-    if not ok:
-        return ("no rollout ended well: nothing to rank",)
-    if len(classes) > 1:
-        return (_by_class(classes, rules),)
-    if rules.topology == "none":
-        return ("not judged, as --topology none asks; `harness rescore --topology arena` judges and ranks",)
-    if len(ok) == 1 and not tournament.last:
-        return ("a single rollout carries no signal: there is nothing to compare it with",)
-    return () if tournament.entrants.anchor else (_without_anchor(group, rules),)
-
-
-def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
-    within = sum(len(c) > 1 for c in classes) if rules.topology != "none" else 0
-    judged = f"judged within {within} of them" if within else "nothing was judged"
-    return f"ranked by verifiable reward first: {len(classes)} classes; {judged}"
-
-
-def _without_anchor(group: Group, rules: Rules) -> str:
-    how = "by single elimination with drawn seeds" if rules.topology in NEED_ANCHOR else "without it"
-    if not has_anchor(group):
-        return f"there is no anchor: ranked {how}"
-    if rules.anchor_failed == "stop":
-        return "the anchor failed: left unranked, as --anchor-failed stop asks"
-    return f"the anchor failed: the others were ranked {how}"

@@ -1,4 +1,4 @@
-"""What is said of a group: ranks by each estimator, the signal, rewards, and the margins' second opinion."""
+"""What is said of a group: ranks by each estimator, the signal, rewards, and the second opinion of a fit."""
 
 import math
 import random
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.rankings import Match
-from harness.ranking import Conclusion, Rule, conclude, rank_scores
+from harness.core.rankings import FIT_VERSION, Match
+from harness.ranking import Conclusion, Rule, conclude, fit_alone, rank_scores
 from harness.ranking.bt import fit_bt
 from harness.ranking.conclusions import WEAK_BELOW, comparisons_of
 from harness.ranking.margins import fit_margins
@@ -85,18 +85,20 @@ def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
 
 
 @pytest.mark.parametrize("estimator", [*COUNTED, *FITTED])
-def test_every_ranking_holds_the_margins_of_the_same_calls(estimator: Any) -> None:
-    found = concluded(3, *CHAIN, rule=Rule(estimator))
-    margins, bt = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt))
-    own = bt if estimator == "bt" else margins
+@pytest.mark.parametrize("version", [2, FIT_VERSION])
+def test_every_ranking_holds_a_second_opinion_of_the_same_calls(estimator: Any, version: int) -> None:
+    found = concluded(3, *CHAIN, rule=Rule(estimator, fit_version=version))
+    margins, bt, pooled = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
+    beside = pooled if estimator in COUNTED and version == FIT_VERSION else margins
+    own = bt if estimator == "bt" else beside
     for i in range(3):
         row = found.ranked[i]
-        assert row.margin == pytest.approx(margins.estimates[i], abs=1e-8)
+        assert row.margin == pytest.approx(beside.estimates[i], abs=1e-8)
         assert row.uncertainty == pytest.approx(own.sds[i], abs=1e-5)
         assert row.p_best == pytest.approx(own.p_best()[i], abs=1e-4)
         assert row.p_above_mean == pytest.approx(own.p_above_mean()[i], abs=1e-4)
     assert found.fit
-    assert found.fit.first_side == margins.first_side
+    assert found.fit.first_side == beside.first_side
 
 
 # ---- Incomplete groups

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.report import probability
-from harness.report.summary.placed_rollouts import certainty, places_by_margins, score_name
+from harness.report.summary.placed_rollouts import certainty, places_by_second_opinion, score_name
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])
@@ -29,9 +29,9 @@ def a_ranking(margins: list[float], best: list[float], **changes: Any) -> GroupR
     return GroupRanking(**(plain | changes))
 
 
-def test_places_by_margins_count_from_one_and_mark_those_that_are_shared() -> None:
+def test_places_by_second_opinion_count_from_one_and_mark_those_that_are_shared() -> None:
     ranked = [Ranked(index=i, margin=m) for i, m in ((0, 0.5), (1, -1.0), (2, 0.5), (3, None))]
-    assert places_by_margins(ranked) == {0: "=1", 2: "=1", 1: "3"}
+    assert places_by_second_opinion(ranked) == {0: "=1", 2: "=1", 1: "3"}
 
 
 def test_where_both_agree_only_the_probability_is_told() -> None:

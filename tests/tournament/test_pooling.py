@@ -1,4 +1,4 @@
-"""`pooled` in a ranking: groups are provisional until all are in, and then what `rank_many` makes of their calls."""
+"""`pooled` in a ranking, and beside one: provisional until all groups are in, then what `rank_many` says of them."""
 
 import random
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
 from harness.ranking import Cyclic, rank_many
 from harness.tournament.group import Rules
@@ -20,6 +20,7 @@ from tests.builders import ScriptedJudge, a_group, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance
 
+ESTIMATORS = ["tiers", "wins"]
 POOLED = Rules(estimator="pooled", one_of_many=True, topology="round_robin")
 
 
@@ -32,6 +33,10 @@ def ranked(query: str, rollouts: Sequence[Rollout], rules: Rules, seed: int, fai
 def told(rankings: Sequence[GroupRanking], rules: Rules = POOLED) -> list[GroupRanking]:
     by_query = {ranking.query: ranking for ranking in rankings}
     return list(settled(list(by_query), by_query.__getitem__, rules))
+
+
+def place(ranked: Ranked) -> tuple[Any, ...]:
+    return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score, ranked.verified
 
 
 def table(ranking: GroupRanking) -> dict[tuple[int, int], tuple[float, float]]:
@@ -59,6 +64,66 @@ def test_groups_of_any_size_and_topology_get_what_rank_many_makes_of_their_calls
     assert [r.model_copy(update={"estimator": ""}) for r in backwards] == [
         r.model_copy(update={"estimator": ""}) for r in after
     ]
+
+
+@given(st.integers(0, 999), st.sampled_from(["arena", "double", "cyclic"]), st.sampled_from(ESTIMATORS))
+@settings(max_examples=9, deadline=None)
+def test_beside_an_estimator_without_a_fit_places_count_at_once_and_probabilities_come_from_all_groups(
+    seed: int, topology: Any, estimator: Any
+):
+    rules, rng = Rules(estimator=estimator, one_of_many=True, topology=topology), random.Random(seed)
+    groups = [[a_rollout(i) for i in range(rng.randint(2, 6))] for _ in range(30)]
+    before = [ranked(f"q{at:03}", rollouts, rules, seed + at) for at, rollouts in enumerate(groups)]
+    after = told(before, rules)
+    assert {(r.provisional, r.second_opinion) for r in before} == {(True, "margins")}
+    assert {(r.provisional, r.second_opinion) for r in after} == {(False, "pooled")}
+    for first, ranking, pooled in zip(before, after, rank_many([table(r) for r in before]), strict=True):
+        assert [place(r) for r in ranking.rollouts] == [place(r) for r in first.rollouts]
+        level = ranking.signal == "none"  # rank_many says how far the prior alone draws them apart
+        margins = [0.0] * len(ranking.rollouts) if level else list(pooled.scores)
+        assert [r.margin for r in ranking.rollouts] == pytest.approx(margins, abs=1e-6)
+        assert [r.uncertainty for r in ranking.rollouts] == pytest.approx(list(pooled.uncertainty), abs=1e-5)
+        assert [r.p_best for r in ranking.rollouts] == pytest.approx(list(pooled.p_best), abs=1e-3)
+        assert ranking.signal == pooled.signal
+    assert told(after[::-1], rules)[::-1] == after, "told again, or in another order, they say the same"
+
+
+def test_a_group_alone_goes_by_what_is_known_of_any_judge_and_waits_for_no_other():
+    alone = replace(POOLED, estimator="tiers", one_of_many=False)
+    for rules in (alone, replace(alone, estimator="wins")):
+        ranking = ranked("q", [a_rollout(i) for i in range(5)], rules, 3)
+        (pooled,) = rank_many([table(ranking)])
+        assert (ranking.provisional, ranking.second_opinion, ranking.signal) == (False, "pooled", pooled.signal)
+        assert [r.p_best for r in ranking.rollouts] == pytest.approx(list(pooled.p_best), abs=1e-3)
+        assert [r.margin for r in ranking.rollouts] == pytest.approx(list(pooled.scores), abs=1e-6)
+
+
+@pytest.mark.parametrize("rules", [replace(POOLED, estimator="tiers", fit_version=2), replace(POOLED, estimator="bt")])
+def test_beside_a_fit_and_in_rankings_of_before_margins_stays_the_second_opinion_and_nothing_waits(rules: Rules):
+    ranking = ranked("q", [a_rollout(i) for i in range(4)], rules, 5)
+    margins = rank_many([table(ranking)], "margins")[0]
+    assert (ranking.provisional, ranking.second_opinion, ranking.signal) == (False, "margins", margins.signal)
+    assert [r.margin for r in ranking.rollouts] == pytest.approx(list(margins.scores), abs=1e-6)
+
+
+def test_a_judge_who_gives_one_score_to_all_leaves_all_level_in_the_second_opinion_too():
+    rules, jury = replace(POOLED, estimator="tiers", topology="arena"), a_jury(ScriptedJudge(lambda a, b: (2.2, 2.2)))
+    level = anyio.run(lambda: rank_group(a_group([a_rollout(i) for i in range(5)]), jury, rules, random.Random(1)))
+    for ranking in (level, *told([level, ranked("other", [a_rollout(i) for i in range(4)], rules, 2)], rules)[:1]):
+        assert {(r.rank, r.margin, r.p_best, r.p_above_mean) for r in ranking.rollouts} == {(2, 0, None, None)}
+        assert ranking.signal == "none"
+
+
+def test_classes_of_equal_reward_keep_their_places_and_only_the_best_class_can_be_best():
+    rules = replace(POOLED, estimator="tiers", judge_when="tied")
+    rollouts = [a_rollout(i).model_copy(update={"verified": float(i % 2)}) for i in range(4)]
+    before = [
+        ranked(name, [*rollouts, a_rollout(4, failed="max_turns")], rules, seed) for seed, name in enumerate("ab")
+    ]
+    for first, ranking in zip(before, told(before, rules), strict=True):
+        assert [place(r) for r in ranking.rollouts] == [place(r) for r in first.rollouts]
+        assert [(r.p_best or 0) > 0 for r in ranking.rollouts] == [False, True, False, True, False]
+        assert ranking.signal == "ok"
 
 
 def test_failed_rollouts_stay_last_and_those_of_another_reward_stay_in_their_class():

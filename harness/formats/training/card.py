@@ -41,8 +41,8 @@ class ExportedRun:
     figures: Sequence[tuple[str, str]]
     """Name and value of each honesty figure of the judge."""
     warnings: Sequence[str] = ()
-    provisional: bool = False
-    """Whether places may change once all groups are in."""
+    provisional: str = ""
+    """A clause on what may change once all groups are in: places, or the probabilities beside them."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _rules(content: CardContent) -> Iterator[str]:
 def _run(run: ExportedRun) -> Iterator[str]:
     signals = ", ".join(f"{name} {count}" for name, count in run.signals.items()) or "none ranked"
     unfinished = "" if run.finished else ", unfinished"
-    unfinished += ", places provisional" if run.provisional else ""
+    unfinished += run.provisional
     yield from (f"## Run {_plain(run.id)}", "")
     yield f"- agent: {_plain(run.agent)}"
     yield f"- ranking: {_plain(run.ranking)}{unfinished}; groups by signal: {signals}"

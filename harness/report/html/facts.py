@@ -142,14 +142,14 @@ def _order_facts(judge: JudgeFigures) -> list[Fact]:
 
 
 def _noise_facts(ranking: GroupRanking) -> list[Fact]:
-    """Return what the margins show of the judge."""
+    """Return what the fit shows of the judge."""
     if ranking.first_side is None or ranking.first_side_sd is None or ranking.sigma is None:
         return []
     side = f"{signed(ranking.first_side)} \N{PLUS-MINUS SIGN} {fixed(ranking.first_side_sd)}"
     return [
         Fact("Standing first is worth", side, "score points of a verdict's margin"),
         Fact("Noise of a verdict", fixed(ranking.sigma), "score points of its margin"),
-        Fact("Reliability", fixed(ranking.reliability), "share of the margins' spread that is not uncertainty"),
+        Fact("Reliability", fixed(ranking.reliability), "share of the estimates' spread that is not uncertainty"),
     ]
 
 

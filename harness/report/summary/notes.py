@@ -2,24 +2,37 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
 from harness.core.rankings import Agreement, GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import AnyVerdict, Unjudged, Unscored
 
+_Provisional = Literal["places", "probabilities"]
 _NOISE: dict[str, str] = {
     "none": "this ranking is noise: no two scores in its matches differ, so all that was judged shares one rank",
     "weak": "this ranking is noise, or close to it: the scores do not tell these rollouts apart (signal weak)",
 }
-PROVISIONAL = (
-    "provisional: pooled learns the judge from all groups, and these places may change once all are in; until then the "
-    "margins of this group alone rank it"
-)
+_PROVISIONAL: dict[_Provisional, str] = {
+    "places": "provisional: pooled learns the judge from all groups, and these places may change once all are in; "
+    "until then the margins of this group alone rank it",
+    "probabilities": "provisional: these places count, but pooled learns the judge from all groups, and probabilities "
+    "and signal may change once all are in; until then they come from the margins of this group alone",
+}
+
+
+def _part(estimator: str) -> _Provisional:
+    return "places" if estimator == "pooled" else "probabilities"
+
+
+def provisional_words(estimator: str, *, provisional: bool) -> str:
+    """Return a clause on what may change of a ranking once all groups are in, after a comma; "" where nothing may."""
+    return f", {_part(estimator)} provisional" if provisional else ""
 
 
 def notes(group: Group, ranking: GroupRanking) -> list[str]:
     """Return what has to be known of a group before its ranks are believed."""
-    lines = [*([PROVISIONAL] if ranking.provisional else []), *ranking.notes]
+    lines = [*([_PROVISIONAL[_part(ranking.estimator)]] if ranking.provisional else []), *ranking.notes]
     if anchor_is_greedy(group) is False:
         lines.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
     lines += [

@@ -53,8 +53,8 @@ def place_of(rollout: PlacedRollout, group: Sequence[PlacedRollout]) -> str:
     return f"{'=' if shared else ''}{better + 1}"
 
 
-def places_by_margins(ranked: Iterable[Ranked]) -> dict[int, str]:
-    """Return the place that the margins alone would give, for people, by rollout; only rollouts with a margin."""
+def places_by_second_opinion(ranked: Iterable[Ranked]) -> dict[int, str]:
+    """Return the place that the margins would give, for people, by rollout; only rollouts with a margin."""
     margins = {r.index: r.margin for r in ranked if r.margin is not None}
     ordered = list(margins.values())
     return {
@@ -64,7 +64,7 @@ def places_by_margins(ranked: Iterable[Ranked]) -> dict[int, str]:
 
 
 def certainty(group: Group, ranking: GroupRanking) -> str | None:
-    """Return how sure first place is, and where the margins rank the group otherwise; None without such figures."""
+    """Return how sure first place is, and where the second opinion differs; None without such figures."""
     best = [p for p in with_a_rank(group, ranking) if p.ranked.p_best is not None]
     if len(best) < 2 or ranking.signal == "none":
         return None
@@ -72,11 +72,16 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     likeliest = max(best, key=_p_best)
     if _p_best(likeliest) > _p_best(best[0]):
         clauses.append(f"rollout {likeliest.rollout.index} with {probability(_p_best(likeliest))}")
-    by_margins = places_by_margins(p.ranked for p in best)
-    differ = sum(place_of(p, best) != by_margins[p.rollout.index] for p in best)
+    beside = places_by_second_opinion(p.ranked for p in best)
+    differ = sum(place_of(p, best) != beside[p.rollout.index] for p in best)
     if differ:
-        clauses.append(f"{ranking.estimator} and margins differ on {differ} of {len(best)} places")
+        clauses.append(f"{ranking.estimator} and {ranking.second_opinion} differ on {differ} of {len(best)} places")
     return "; ".join(clauses)
+
+
+def fit_behind(ranking: GroupRanking) -> str:
+    """Return which fit the probabilities of a group come from."""
+    return ranking.estimator if ranking.estimator in {"margins", "bt", "pooled"} else ranking.second_opinion
 
 
 def _p_best(placed: PlacedRollout) -> float:

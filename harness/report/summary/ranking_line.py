@@ -25,7 +25,7 @@ class RankingLine:
     complete: int
     """Queries that are ranked in full."""
     provisional: int
-    """Queries whose places may change once all groups are in."""
+    """Queries whose places, or the probabilities beside these, may change once all groups are in."""
     queries: int
     """Queries of the run."""
     calls: int

@@ -21,7 +21,7 @@ from harness.report.summary.placed_rollouts import (
     certainty,
     place_of,
     placed_rollouts,
-    places_by_margins,
+    places_by_second_opinion,
     rollout_label,
     score_name,
 )
@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("score", 5, right=True),
     Column("reward", 10, right=True),
     Column("advantage", 9, right=True),
-    Column("by margins", 11, right=True),
+    Column("second opinion", 11, right=True),
     Column("tokens", 8, right=True),
     Column("cost", 7, right=True),
     Column("answer", 6, wish=24),
@@ -48,13 +48,14 @@ def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Itera
     """Yield a query, and a table of its rollouts, best first."""
     yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
     placed = placed_rollouts(group, ranking)
-    by_margins = places_by_margins(p.ranked for p in placed)
-    columns = [replace(c, name=score_name(ranking)) if c.name == "score" else c for c in _COLUMNS]
-    rows = (TableRow(_cells(p, placed, by_margins), "bold" if p.ranked.rank == 0 else "") for p in placed)
+    beside = places_by_second_opinion(p.ranked for p in placed)
+    names = {"score": score_name(ranking), "second opinion": f"by {ranking.second_opinion if ranking else 'margins'}"}
+    columns = [replace(c, name=names.get(c.name, c.name)) for c in _COLUMNS]
+    rows = (TableRow(_cells(p, placed, beside), "bold" if p.ranked.rank == 0 else "") for p in placed)
     yield from table_lines(columns, rows, width)
 
 
-def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], by_margins: Mapping[int, str]) -> list[str]:
+def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], beside: Mapping[int, str]) -> list[str]:
     rollout, ranked = placed.rollout, placed.ranked
     tokens = rollout.usage.tokens
     figures = ((ranked.score, ".2f"), (ranked.reward, ".3f"), (ranked.advantage, "+.2f"))
@@ -64,7 +65,7 @@ def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], by_margins: Ma
         str(rollout.index),
         rollout.role,
         *("–" if value is None else f"{value:{form}}" for value, form in figures),
-        by_margins.get(ranked.index, "–"),
+        beside.get(ranked.index, "–"),
         "–" if tokens is None else f"{tokens:,}",
         dollars(rollout.price_usd),
         on_one_line(_answer(rollout)),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from harness.core.unicode import visible_name
+from harness.report.summary.notes import provisional_words
 from harness.report.summary.ranking_change import RankingChange
 from harness.report.summary.ranking_line import RankingLine
 from harness.report.terminal.layout import on_one_line, visible_text
@@ -39,7 +40,8 @@ def _row(line: RankingLine) -> TableRow:
             on_one_line(line.rubric),
             visible_name(line.topology),
             visible_name(line.estimator),
-            f"{line.complete} of {line.queries}{', provisional' if line.provisional else ''}",
+            f"{line.complete} of {line.queries}"
+            + provisional_words(line.estimator, provisional=bool(line.provisional)),
             *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
     )

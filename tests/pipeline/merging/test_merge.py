@@ -214,13 +214,20 @@ ATTACKS: dict[str, Callable[[Path], str]] = {
     "a rollout of another run's query": lambda run: with_record(run, "rollouts", 2, query=strange_query(run)),
     "a rollout that is none": lambda run: with_record(run, "rollouts", 2, trajectory={"path": 3}),
     "raw calls that are not there": lambda run: with_record(run, "rollouts", 2, raw_calls="0" * 64),
-    "a ranking of a verdict that is not there": lambda run: with_record(run, "rankings", 2, matches=strange_match(run)),
+    "a ranking of a verdict that is not there": lambda run: with_record(
+        run, "rankings", line_that_counts(run), matches=strange_match(run)
+    ),
     "a time far off": lambda run: with_record(run, "verdicts", 2, started_at="9999-01-01T00:00:00Z"),
 }
 
 
 def strange_query(run: Path) -> str:
     return next(str(query["id"]) for query in QUERIES if str(query["id"]) not in RunReader(run).index.queries)
+
+
+def line_that_counts(run: Path) -> int:
+    """Return the number of the last line before the footer; earlier lines of its query are provisional."""
+    return len(only_file(run, "rankings").read_bytes().splitlines()) - 1
 
 
 def strange_match(run: Path) -> list[Any]:

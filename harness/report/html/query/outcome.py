@@ -12,7 +12,14 @@ from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
 from harness.report.summary.figures import AgentFigures
 from harness.report.summary.first_two import FirstPlaces, first_places
 from harness.report.summary.match_verdicts import VerdictLookup
-from harness.report.summary.placed_rollouts import PlacedRollout, certainty, rollout_label, score_name, with_a_rank
+from harness.report.summary.placed_rollouts import (
+    PlacedRollout,
+    certainty,
+    fit_behind,
+    rollout_label,
+    score_name,
+    with_a_rank,
+)
 from harness.report.text import as_sentence, counted, dollars, enumeration, fixed, probability, readable_name, signed
 
 _ANSWER = 1_400
@@ -118,7 +125,7 @@ def _score_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking
             note += f"; {signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
         figures.append(Fact("Score", fixed(scores[0][1]), note))
     if won and len(placed) > 1 and placed[0].ranked.p_best is not None:
-        figures.append(Fact("Probably the best", probability(placed[0].ranked.p_best), "as the margins have it"))
+        figures.append(Fact("Probably the best", probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}"))
     meaning = SIGNAL[ranking.signal] if ranking.status == "complete" else UNFINISHED
     figures.append(Fact("Signal", ranking.signal, meaning))
     return figures

@@ -8,7 +8,7 @@ from harness.report.summary.placed_rollouts import (
     PlacedRollout,
     place_of,
     placed_rollouts,
-    places_by_margins,
+    places_by_second_opinion,
 )
 from harness.report.text import temperature_words
 
@@ -20,8 +20,8 @@ class StandingsLine:
     row: PlacedRollout
     place: str
     """From 1, `=` where several share it."""
-    by_margins: str | None
-    """The place that the margins alone would give; None without a margin."""
+    beside: str | None
+    """The place that the second opinion would give; None without one."""
     temperature: str
     effective: str | None
     """The temperature that was in force, where it is not the one asked for."""
@@ -33,13 +33,13 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = placed_rollouts(group, ranking)
     judged = ranking.status == "complete" or ranking.matches
-    by_margins = places_by_margins(p.ranked for p in placed) if judged else {}
+    beside = places_by_second_opinion(p.ranked for p in placed) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
     return [
         StandingsLine(
             row=p,
             place=place_of(p, placed),
-            by_margins=by_margins.get(p.rollout.index),
+            beside=beside.get(p.rollout.index),
             temperature=temperature_words(p.rollout.requested.temperature),
             effective=_effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),

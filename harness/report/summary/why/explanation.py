@@ -91,7 +91,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
     a, b = _sides(pair)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
-    pooled = pooled_fit(ranking, ranked)
+    pooled = pooled_fit(ranking, ranked, pair.a, pair.b)
     difference, sd, p_above = _difference(pooled, pair, a, b)
     by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
     paths = {r.index: r.trajectory.path for r in group.rollouts}

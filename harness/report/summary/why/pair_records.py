@@ -117,7 +117,7 @@ class PairExplanation:
     a: PairSide
     b: PairSide
     difference: float | None
-    """A less B: in score points by the `margins` fit of all judged calls; else of the scores."""
+    """A less B: in score points by a fit of all judged calls, `pooled` or `margins`; else of the scores."""
     sd: float | None
     """Posterior standard deviation of the difference."""
     p_above: float | None

@@ -1,4 +1,4 @@
-"""The fit of a group that `pooled` ranked: the judge is learnt again from the groups of the ranking, as it was then."""
+"""The fit behind a group's probabilities where that is `pooled`: the judge is learnt again from all groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from harness.archive import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
-from harness.ranking import Comparisons, Fit, Prior, comparisons_of, fit_by, learnt_from, prior_of, without_level
+from harness.ranking import Fit, LearntJudge, Prior, fit_by, judge_behind, prior_of, ranked_classes, without_level
 
-_LEARNT_FROM = 2000
-"""As many groups as the ranking itself learns from (tournament/pooling.py)."""
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class PooledFit:
-    """The fit behind a group's places."""
+    """The fit behind the probabilities of rollouts that may have met."""
 
     fit: Fit
     by_differences: Fit
@@ -23,21 +21,33 @@ class PooledFit:
     entrants: list[int]
 
 
-def pooled_fit(ranking: RankingFile, ranked: GroupRanking) -> PooledFit | None:
-    """Return the fit behind a group's places; None where `pooled` did not make them.
+def is_by_pooled(ranked: GroupRanking) -> bool:
+    """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
+    by_pooled = "pooled" in {ranked.estimator, ranked.second_opinion}
+    return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
 
-    A profile that was lent to the ranking is the prior, as it was then. Also None where the fit does not give the
-    scores that the archive holds, as those of an earlier version.
+
+def learnt_judge(ranking: RankingFile) -> LearntJudge:
+    """Return the judge as all groups of a ranking show them.
+
+    A profile that was lent to the ranking is the prior, as it was then.
     """
-    if ranked.estimator != "pooled" or ranked.provisional or not any(match.scores for match in ranked.matches):
-        return None
-    names = sorted(group.query for group in ranking.groups)
-    spread = [names[at * len(names) // min(len(names), _LEARNT_FROM)] for at in range(min(len(names), _LEARNT_FROM))]
-    groups = [calls for name in spread if (group := ranking.of(name)) and len((calls := _calls(group)).first)]
-    entrants = _entrants(ranked)
-    judge, calls = learnt_from(groups, _prior(ranking)), [_calls(ranked)]
-    (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
-    return PooledFit(fit, by_differences, entrants) if _gives(fit, ranked, entrants) else None
+    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=_by_reward(ranking))
+
+
+def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
+    """Return the fit behind the probabilities of two rollouts; None where that is not `pooled`, or they cannot meet.
+
+    Also None where the fit does not give the estimates that the archive holds, as those of an earlier version.
+    """
+    classes = ranked_classes(ranked, by_reward=_by_reward(ranking)) if is_by_pooled(ranked) else ()
+    for of_class in classes:
+        if {a, b} <= set(of_class.entrants):
+            judge, calls = learnt_judge(ranking), [of_class.calls]
+            (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
+            if _gives(fit, ranked, of_class.entrants):
+                return PooledFit(fit, by_differences, of_class.entrants)
+    return None
 
 
 def _prior(ranking: RankingFile) -> Prior:
@@ -46,17 +56,12 @@ def _prior(ranking: RankingFile) -> Prior:
     return prior_of(profile, ranking.head.fit_version)
 
 
-def _entrants(ranked: GroupRanking) -> list[int]:
-    """Return who took part in the tournament: whoever did has a margin."""
-    return [r.index for r in ranked.rollouts if r.margin is not None]
-
-
-def _calls(ranked: GroupRanking) -> Comparisons:
-    return comparisons_of(_entrants(ranked), ranked.matches)
+def _by_reward(ranking: RankingFile) -> bool:
+    return ranking.head.settings.get("judge_when") == "tied"
 
 
 def _gives(fit: Fit, ranked: GroupRanking, entrants: Sequence[int]) -> bool:
-    scores = {r.index: r.score for r in ranked.rollouts}
+    kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
     estimates: list[float] = fit.estimates.tolist()
-    pairs = [(scores[index], estimate) for index, estimate in zip(entrants, estimates, strict=True)]
-    return all(score is not None and abs(score - estimate) < _ROUNDING for score, estimate in pairs)
+    pairs = [(kept[index], estimate) for index, estimate in zip(entrants, estimates, strict=True)]
+    return all(value is not None and abs(value - estimate) < _ROUNDING for value, estimate in pairs)
