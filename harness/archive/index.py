@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
-from harness.archive.lines import LocatedRecord, RecordPlace, read_lines
+from harness.archive.lines import LocatedRecord, read_lines
+from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
 from harness.archive.verdict_index import VerdictIndex
 from harness.core.sums import sum_if_known
@@ -15,28 +14,12 @@ INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""
 
 
-class RolloutPlace(NamedTuple):
-    """Where a rollout's record begins, and what must be known of it without reading it."""
-
-    place: RecordPlace
-    status: str
-    kind: str | None
-    """What it failed of."""
-    started: str
-    price: float | None
-
-    @property
-    def started_at(self) -> datetime:
-        """When it began."""
-        return datetime.fromisoformat(self.started)
-
-
 @dataclass
 class Index:
     """The places of a run's records. `spent` is what the verdicts cost; None if any price is unknown."""
 
-    queries: dict[str, RecordPlace] = field(default_factory=dict[str, RecordPlace])
-    rollouts: dict[str, dict[int, RolloutPlace]] = field(default_factory=dict[str, dict[int, RolloutPlace]])
+    queries: QueryPlaces = field(default_factory=QueryPlaces)
+    rollouts: RolloutPlaces = field(default_factory=RolloutPlaces)
     verdicts: VerdictIndex = field(default_factory=VerdictIndex)
     spent: float | None = 0.0
     seen: dict[Path, int] = field(default_factory=dict[Path, int])
@@ -70,7 +53,7 @@ class Index:
         mark = read_record(located, ROLLOUT_MARK)
         kind, started = mark.failure.kind if mark.failure else None, mark.started_at.isoformat()
         at = RolloutPlace(located.place, mark.status, kind, started, mark.price_usd)
-        self.rollouts.setdefault(mark.query, {})[mark.index] = at
+        self.rollouts.note(mark.query, mark.index, at)
 
     def _note_verdict(self, located: LocatedRecord) -> None:
         mark = read_record(located, VERDICT_MARK)

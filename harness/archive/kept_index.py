@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from harness.archive.index import Index, RolloutPlace
+from harness.archive.index import Index
 from harness.archive.index_file import FileEnds, IndexFile, name_of, new_index_file
 from harness.archive.lines import RecordPlace
+from harness.archive.packed_places import RolloutPlace
 from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.records import BUILT_LATER
 
@@ -66,7 +67,7 @@ def _read(file: IndexFile) -> Index:
     with file.rows(_ROLLOUTS, _ROLLOUT) as rollouts:
         for query, number, name, offset, status, kind, started, price in rollouts:
             at = RolloutPlace(file.place(name, offset), status, kind, _time(started), _money(price))
-            index.rollouts.setdefault(query, {})[number] = at
+            index.rollouts.note(query, number, at)
     last = file.one("select at from verdicts order by at desc limit 1", _LAST) or (0,)
     if counts != [len(index.queries), sum(map(len, index.rollouts.values())), *last]:
         raise DoesNotFit("rows are missing")

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.archive.folder_reader import FolderReader, expected
-from harness.archive.index import INDEXED, Index, RolloutPlace
+from harness.archive.index import INDEXED, Index
 from harness.archive.index_cache import is_worth_keeping
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
+from harness.archive.packed_places import RolloutPlace
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
 from harness.archive.run_files import files_in, stamps_in

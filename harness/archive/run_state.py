@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.archive.batch_log import with_provider
-from harness.archive.index import RolloutPlace
 from harness.archive.layout import LOCK
 from harness.archive.missing import CUT_SHORT
+from harness.archive.packed_places import RolloutPlace
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 
