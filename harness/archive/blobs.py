@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.archive.lines import RecordPlace, read_at
+from harness.archive.packed_names import NamePlaces
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import files_in, open_file
 from harness.archive.typed_records import BLOB, read_record
@@ -40,7 +41,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         """Read from `folder`, which need not be there yet."""
         self._folder = folder
-        self._places: dict[str, RecordPlace] = {}
+        self._places = NamePlaces()
         self._seen: dict[Path, int] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -59,9 +60,9 @@ class Blobs:
         """Return where a text stands. Raises ArchiveDamaged if it is missing."""
         if name not in self:
             self.scan()
-        if name not in self._places:
+        if (place := self._places.get(name)) is None:
             raise ArchiveDamaged(f"{self._folder}: missing blob {name}")
-        return self._places[name]
+        return place
 
     def add_place(self, name: str, place: RecordPlace, end: int) -> None:
         """Hear from the writer where it put a blob, which ends at byte `end`."""

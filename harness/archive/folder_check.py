@@ -11,6 +11,7 @@ from typing import Literal
 from harness.archive.blobs import blob_name
 from harness.archive.layout import ASIDE, LOCK, PAGE, PAGES
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
+from harness.archive.packed_names import NameSet
 from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.run_files import PART, files_in, open_file, strange_things
 from harness.archive.typed_records import BLOB, SEGMENT_HEAD, VERDICT_LINE, BlobText, read_record
@@ -47,9 +48,9 @@ class FolderCheck:
 
     def __init__(self) -> None:
         """Nothing is looked at yet."""
-        self.blobs = set[bytes]()
-        self.used = set[bytes]()
-        self.verdicts = set[str]()
+        self.blobs = NameSet()
+        self.used = NameSet()
+        self.verdicts = NameSet()
 
     @abstractmethod
     def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
@@ -65,15 +66,15 @@ class FolderCheck:
             paths = list(files_in(folder / segment))
             for path in paths:
                 yield from self._file_findings(path, segment, newest=path == paths[-1])
-        if spare := len(self.blobs - self.used):
+        if spare := len(self.blobs) - len(self.used):  # none is used that is not there
             yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
 
     def use_blobs(self, names: Iterable[str]) -> None:
         """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
         for name in names:
             refers(bool(_SHA256.fullmatch(name)), f"blob {name[:80]!r}")
-            refers(bytes.fromhex(name) in self.blobs, f"blob {name}")
-            self.used.add(bytes.fromhex(name))
+            refers(name in self.blobs, f"blob {name}")
+            self.used.add(name)
 
     def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
         counted: Counter[str] = Counter()
@@ -107,7 +108,7 @@ class FolderCheck:
     def _add_blob(self, blob: BlobText) -> None:
         if blob_name(blob.text) != blob.sha256:
             raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
-        self.blobs.add(bytes.fromhex(blob.sha256))
+        self.blobs.add(blob.sha256)
 
     def _add_verdict(self, verdict: AnyVerdict) -> None:
         self.use_blobs(verdict.raw_replies)

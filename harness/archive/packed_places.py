@@ -30,14 +30,16 @@ class RolloutPlace(NamedTuple):
         return datetime.fromisoformat(self.started)
 
 
-class _Numbered(Generic[T]):
+class Numbered(Generic[T]):
     """Values that come again and again, each with a number."""
 
     def __init__(self) -> None:
+        """No value has a number yet."""
         self.values: list[T] = []
         self._numbers: dict[T, int] = {}
 
     def number(self, value: T) -> int:
+        """Return the value's number: its place in `values`."""
         number = self._numbers.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -50,7 +52,7 @@ class QueryPlaces(MutableMapping[str, RecordPlace]):
     def __init__(self) -> None:
         """No query is known yet."""
         self._rows: dict[str, int] = {}
-        self._files = _Numbered[Path]()
+        self._files = Numbered[Path]()
         self._file, self._offset = array("I"), array("q")
 
     def __getitem__(self, query: str) -> RecordPlace:
@@ -87,8 +89,8 @@ class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
     def __init__(self) -> None:
         """No rollout is known yet."""
         self._packed: dict[str, bytes] = {}
-        self._files = _Numbered[Path]()
-        self._words = _Numbered[str | None]()
+        self._files = Numbered[Path]()
+        self._words = Numbered[str | None]()
         """Statuses and kinds of failures."""
 
     def note(self, query: str, index: int, at: RolloutPlace) -> None:

@@ -51,7 +51,9 @@ class _RunCheck(FolderCheck):
         super().__init__()
         self._parts_of = parts_of
         self._queries = set[str]()
-        self._rollouts = dict[str, set[int]]()
+        self._rollouts = dict[str, frozenset[int]]()
+        self._alike = dict[frozenset[int], frozenset[int]]()
+        """One of each set of indices, for most queries have the same."""
         self._provisional = set[str]()
         """Queries of the file that is looked at whose last line so far is provisional."""
 
@@ -90,12 +92,13 @@ class _RunCheck(FolderCheck):
             self.use_blobs([rollout.turns])
         if rollout.sampled_tokens:
             self.use_blobs([rollout.sampled_tokens])
-        self._rollouts.setdefault(rollout.query, set()).add(rollout.index)
+        indices = self._rollouts.get(rollout.query, frozenset[int]()) | {rollout.index}
+        self._rollouts[rollout.query] = self._alike.setdefault(indices, indices)
 
     def _check_group(self, group: GroupRanking) -> None:
         """Raise ArchiveDamaged for a query, a rollout or a verdict of a ranked group that is missing."""
         refers(group.query in self._queries, f"query {group.query!r}")
-        if reason := next(group_faults(group, self._rollouts.get(group.query, set())), None):
+        if reason := next(group_faults(group, self._rollouts.get(group.query, frozenset())), None):
             raise ArchiveDamaged(reason)
         for key in (key for match in group.matches for key in match.verdicts):
             refers(key in self.verdicts, f"verdict {key}")

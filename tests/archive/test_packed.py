@@ -1,0 +1,71 @@
+"""What a large run's records are found and checked by is packed, and holds what dicts and sets would."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from harness.archive.lines import RecordPlace
+from harness.archive.packed_names import NamePlaces, NameSet
+from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
+
+CHANCE = random.Random(20261123)
+FILES = [Path(f"rollouts/{number}.jsonl") for number in range(300)]
+
+
+def a_place() -> RolloutPlace:
+    return RolloutPlace(
+        RecordPlace(CHANCE.choice(FILES), CHANCE.randrange(2**40)),
+        CHANCE.choice(("ok", "failed")),
+        CHANCE.choice((None, "api", f"kind {CHANCE.randrange(100_000)}")),
+        CHANCE.choice(("2026-07-21T14:03:20", "2026-07-21T14:03:20.123456+05:30:15.000001")),
+        CHANCE.choice((None, 0.0, CHANCE.random())),
+    )
+
+
+def test_packed_rollouts_are_those_of_a_dict():
+    packed, plain = RolloutPlaces(), dict[str, dict[int, RolloutPlace]]()
+    for _ in range(3000):
+        query, index, place = f"q{CHANCE.randrange(200)}", CHANCE.choice((0, 1, 2, 3, 2**53)), a_place()
+        packed.note(query, index, place)
+        plain.setdefault(query, {})[index] = place
+    assert packed == plain
+    assert [list(of) for of in packed.values()] == [list(of) for of in plain.values()]
+    assert packed.get("unknown", {}) == {}
+    assert "unknown" not in packed
+
+
+def test_packed_queries_are_those_of_a_dict():
+    packed, plain = QueryPlaces(), dict[str, RecordPlace]()
+    for _ in range(500):
+        query, place = f"q{CHANCE.randrange(200)}", a_place().place
+        if CHANCE.random() < 0.5:
+            assert packed.setdefault(query, place) == plain.setdefault(query, place)
+        else:
+            packed[query] = plain[query] = place
+    assert packed == plain
+    assert list(packed) == list(plain)
+    assert "unknown" not in packed
+    del packed["q7"]
+    with pytest.raises(KeyError):
+        packed["q7"]
+
+
+def test_a_set_of_names_tells_which_were_added():
+    names, there = NameSet(), {f"name {CHANCE.getrandbits(64)} \ud800" for _ in range(20_000)}
+    for name in (*there, *sorted(there)[:99]):
+        names.add(name)
+    assert len(names) == len(there)
+    assert all(name in names for name in there)
+    assert not any(f"{name} " in names for name in there)
+
+
+def test_packed_names_have_the_first_place_that_was_noted():
+    packed, plain = NamePlaces(), dict[str, RecordPlace]()
+    for _ in range(20_000):
+        name, place = f"{CHANCE.randrange(9000):064x}", a_place().place
+        packed.setdefault(name, place)
+        plain.setdefault(name, place)
+    assert all(packed.get(name) == place for name, place in plain.items())
+    assert packed.get("unknown") is None
+    assert "unknown" not in packed
