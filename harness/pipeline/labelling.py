@@ -10,7 +10,7 @@ from typing import Literal
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import GroupRanking
 from harness.formats import CONTROL, Label, LabelledPair, pairs_in_text
-from harness.ranking import probabilities_above
+from harness.report import PairOdds, pair_odds
 from harness.transcripts import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10
@@ -85,13 +85,13 @@ def _labels(reader: RunReader) -> list[LabelledPair]:
 
 def _doubtful(ranking: RankingFile, query: str | None) -> list[DoubtfulPair]:
     """Return the pairs that met, the better place first; the least sure pair at the front."""
-    groups = (group for group in ranking.groups if query in {None, group.query})
-    return sorted((pair for group in groups for pair in _pairs(group)), key=lambda p: abs(p.p_above - 0.5))
+    groups, odds = (group for group in ranking.groups if query in {None, group.query}), pair_odds(ranking)
+    return sorted((pair for group in groups for pair in _pairs(group, odds)), key=lambda p: abs(p.p_above - 0.5))
 
 
-def _pairs(group: GroupRanking) -> Iterator[DoubtfulPair]:
+def _pairs(group: GroupRanking, odds: PairOdds) -> Iterator[DoubtfulPair]:
     ranks = {r.index: r.rank for r in group.rollouts if r.rank is not None}
-    above = probabilities_above(group.matches)
+    above = odds(group)
     for better, worse in _met(group, sorted(ranks, key=lambda index: (ranks[index], index))):
         yield DoubtfulPair(group.query, better, worse, above.get((better, worse), _UNKNOWN))
 

@@ -43,7 +43,12 @@ if TYPE_CHECKING:
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.pair_probability import pair_estimate, pair_of_fit, probabilities_above
+    from harness.ranking.pair_probability import (
+        pair_estimate,
+        pair_of_fit,
+        probabilities_above,
+        probabilities_of_fit,
+    )
     from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, without_level
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
@@ -106,7 +111,7 @@ else:
             "profile": "calls_of_judge learn_profile prior_of",
             "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by without_level",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
-            "pair_probability": "pair_estimate pair_of_fit probabilities_above",
+            "pair_probability": "pair_estimate pair_of_fit probabilities_above probabilities_of_fit",
             "ranked_calls": "RankedClass judge_behind ranked_classes",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
@@ -199,6 +204,7 @@ __all__ = [
     "preferences",
     "prior_of",
     "probabilities_above",
+    "probabilities_of_fit",
     "quotient",
     "rank_agreements",
     "rank_many",

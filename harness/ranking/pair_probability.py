@@ -27,12 +27,15 @@ class PairEstimate:
 def probabilities_above(matches: Sequence[Match]) -> Mapping[tuple[int, int], float]:
     """Return, for each two entrants (a, b) of a group's matches, the posterior probability that a is above b.
 
-    It is that of the `margins` fit of all judged calls, whatever estimator ranked the group, with the covariance of the
-    two. Empty where the matches hold no scores of calls: archives of 0.1.0, and listwise judges.
+    It is that of the `margins` fit of all judged calls, with the covariance of the two. Empty where the matches hold no
+    scores of calls: archives of 0.1.0, and listwise judges.
     """
     entrants, fit = _fit(matches)
-    if fit is None:
-        return {}
+    return probabilities_of_fit(fit, entrants) if fit else {}
+
+
+def probabilities_of_fit(fit: Fit, entrants: Sequence[int]) -> Mapping[tuple[int, int], float]:
+    """Return the same by a fit, which numbers the entrants by their place in `entrants`."""
     pairs = permutations(range(len(entrants)), 2)
     return {(entrants[i], entrants[j]): _estimate(fit, i, j).p_above for i, j in pairs}
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.report.summary.label_agreement import label_agreement
     from harness.report.summary.match_verdicts import VerdictLookup
     from harness.report.summary.notes import open_reasons, provisional_words
+    from harness.report.summary.pair_odds import PairOdds, pair_odds
     from harness.report.summary.pair_table import pair_table
     from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
@@ -84,6 +85,7 @@ else:
             "rollout_words": "ranking_words",
             "summary.ranking_figures": "ranking_figures",
             "summary.ranking_change": "RankingChange change_against_earlier",
+            "summary.pair_odds": "PairOdds pair_odds",
             "summary.ranking_line": "design_of ranking_line",
             "summary.ranking": "RankingSummary group_of is_offline summarize",
             "summary.why.explanation": "explain_pair find_pair judged_ranking",
@@ -113,6 +115,7 @@ __all__ = [
     "CurveTruth",
     "MeetingOffer",
     "PairExplanation",
+    "PairOdds",
     "QueryTable",
     "RankingChange",
     "RankingSummary",
@@ -159,6 +162,7 @@ __all__ = [
     "open_reasons",
     "overview",
     "pair_lines",
+    "pair_odds",
     "pair_page",
     "pair_table",
     "pair_table_lines",

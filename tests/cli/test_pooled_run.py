@@ -1,4 +1,4 @@
-"""`--estimator pooled`: places are provisional until all groups are in; a kill on the way is resumed exactly."""
+"""`pooled`, and beside `tiers`: what is provisional until all groups are in; a kill on the way is resumed exactly."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.archive import RunReader
-from harness.report import judge_profiles
+from harness.report import explain_pair, find_pair, judge_profiles, pair_odds
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Done, Harness
 
@@ -99,6 +99,44 @@ def test_killed_between_provisional_and_final_it_says_provisional_and_resume_end
     assert resumed.code == 0, resumed.err
     assert places(resumed.json) == expected
     assert harness("validate", str(run)).code == 0
+
+
+def test_places_by_tiers_count_before_all_groups_are_in_and_only_their_probabilities_are_called_provisional(
+    harness: Harness, run: Path
+):
+    whole = harness("show", "--json").json
+    args = [sys.executable, "-c", KILLED, "4", "rescore", "-q"]
+    subprocess.run(args, cwd=run.parents[1], env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
+    cut_short = harness("show", "--json").json
+    assert [g["provisional"] for g in cut_short["groups"]].count(True) == 2
+    for told, group in zip(cut_short["groups"], whole["groups"], strict=True):
+        assert [(r["rank"], r["reward"]) for r in told["rollouts"]] == [
+            (r["rank"], r["reward"]) for r in group["rollouts"]
+        ]
+        assert told["second_opinion"] == ("margins" if told["provisional"] else "pooled")
+    assert "probabilities provisional" in harness("show", "--rankings").out
+    shown = harness("show").out
+    assert "probabilities provisional" in shown
+    assert "provisional: these places count" in shown
+    assert harness("validate", str(run)).code == 0
+    assert places(harness("resume", "--json").json) == places(whole)
+
+
+def test_who_is_above_whom_is_told_by_the_judge_of_all_groups_wherever_it_is_told(run: Path):
+    with RunReader(run) as reader:
+        ranking = reader.ranking()
+        odds = pair_odds(ranking)
+        for query in reader.queries():
+            group = ranking.stored(query.id)
+            assert group.second_opinion == "pooled"
+            why = explain_pair(reader, ranking, find_pair(reader, ranking, query))
+            if group.signal == "none":
+                assert why.p_above == 0.5
+                continue
+            above = odds(group)
+            assert why.p_above == pytest.approx(above[why.a.index, why.b.index], abs=1e-6)
+            margins = [r.margin for r in group.rollouts if r.index in {why.a.index, why.b.index}]
+            assert abs(why.difference or 0) == pytest.approx(abs((margins[0] or 0) - (margins[1] or 0)), abs=1e-5)
 
 
 def test_a_final_line_that_is_gone_or_a_provisional_one_behind_the_footer_is_damage(harness: Harness, run: Path):

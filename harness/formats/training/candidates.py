@@ -9,6 +9,7 @@ from harness.formats.sequences import TurnSequence, sequences_of
 from harness.formats.training.losses import Losses
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import NoMessages, Turn
+from harness.ranking import probabilities_above
 
 OFF_POLICY_MATTERS = ("groups", "art")
 """The formats of groups with rewards, which trainers take for samples of one policy."""
@@ -29,6 +30,8 @@ class RankedGroup:
     flagged: frozenset[int] = frozenset()
     cut: frozenset[int] = frozenset()
     """Rollouts of which a judge did not see the whole answer."""
+    odds: Callable[[GroupRanking], Mapping[tuple[int, int], float]] = lambda ranked: probabilities_above(ranked.matches)
+    """How probably a is above b, for each two rollouts (a, b) that took part."""
 
 
 @dataclass(frozen=True)

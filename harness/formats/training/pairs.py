@@ -7,7 +7,6 @@ from harness.core.rankings import Match
 from harness.formats.training.candidates import Candidate, RankedGroup
 from harness.formats.training.losses import Losses
 from harness.formats.training.rules import USUAL_SURE, ExportRules, PairChoice
-from harness.ranking import probabilities_above
 
 RankedPair = tuple[Candidate, Candidate]
 """The better and the worse."""
@@ -20,7 +19,7 @@ def preference_pairs(
     if group.ranked.pairs:
         yield from _imported(group.ranked.pairs, choices, rules, losses)
         return
-    probabilities = probabilities_above(group.ranked.matches)
+    probabilities = group.odds(group.ranked)
     sound: list[RankedPair] = []
     for pair in chosen_pairs(choices, rules.pairs):
         reason = _fault(pair, group, rules, probabilities.get((pair[0].index, pair[1].index)))

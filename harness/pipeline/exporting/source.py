@@ -11,7 +11,7 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats import ExportedRun, RankedGroup, Turn, turns_of, unpack_turns
-from harness.report import design_of, group_of, is_offline, judge_qualities, provisional_words, summarize
+from harness.report import design_of, group_of, is_offline, judge_qualities, pair_odds, provisional_words, summarize
 from harness.rollouts import unpack, unpack_tokens
 
 _TEXTS = 64
@@ -86,15 +86,16 @@ def described_run(reader: RunReader, ranking: RankingFile | None) -> ExportedRun
 
 def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool) -> Iterator[RankedGroup]:
     """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
+    odds = pair_odds(ranking) if ranking else None
     both_orders = ranking is not None and ranking.head.settings.get("order") == "both"
     for name in list(reader.index.queries):
         ranked = ranking.of(name) if ranking else None
         if not (ranked or unranked) or not (query := reader.query(name)):
             continue
-        if ranking and ranked:
+        if ranking and ranked and odds:
             flagged, cut = _marked(reader, ranked)
             group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
-            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, flagged, cut)
+            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, flagged, cut, odds)
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
             yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)

@@ -32,7 +32,7 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
 
     A profile that was lent to the ranking is the prior, as it was then.
     """
-    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=_by_reward(ranking))
+    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=is_by_reward(ranking))
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
@@ -40,7 +40,7 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> Po
 
     Also None where the fit does not give the estimates that the archive holds, as those of an earlier version.
     """
-    classes = ranked_classes(ranked, by_reward=_by_reward(ranking)) if is_by_pooled(ranked) else ()
+    classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
     for of_class in classes:
         if {a, b} <= set(of_class.entrants):
             judge, calls = learnt_judge(ranking), [of_class.calls]
@@ -56,7 +56,8 @@ def _prior(ranking: RankingFile) -> Prior:
     return prior_of(profile, ranking.head.fit_version)
 
 
-def _by_reward(ranking: RankingFile) -> bool:
+def is_by_reward(ranking: RankingFile) -> bool:
+    """Tell whether only rollouts of equal verifiable reward met."""
     return ranking.head.settings.get("judge_when") == "tied"
 
 
