@@ -11,6 +11,7 @@ from harness.core.verdicts import Judged
 from harness.report import ranking_figures, ranking_words, summarize
 from harness.report.summary.figures import JudgeFigures
 from tests.fuzz.attacks import Room
+from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 
 ARCHIVES = ("online-arena", "offline-cyclic", "online-jury", "online-ruler", "offline-unjudged", "online-asked-again")
 
@@ -85,3 +86,15 @@ def test_the_share_of_the_judge_s_input_that_was_cached_is_shown_if_any_was(tmp_
     words = {f.name: f.value for f in ranking_words(figures, agents, JudgeFigures(cached=300, input=1000))}
     assert words["cached"] == "30 %"
     assert "cached" not in {f.name for f in ranking_words(figures, agents, JudgeFigures(input=1000))}
+
+
+@pytest.mark.parametrize(
+    ("alike", "interval"), [(RolloutSketch(), (1.0, 4.0)), (RolloutSketch(failure="api"), (0.0, 4.0))]
+)
+def test_an_interval_of_counts_holds_nothing_that_a_count_cannot_be(
+    alike: RolloutSketch, interval: tuple[float, float], tmp_path: Path
+):
+    built = build(tmp_path, QuerySketch([alike] * 4), crowd(4, query="What else?"))
+    figures = ranking_figures(built.reader, built.ranking)
+    assert figures.answers
+    assert (figures.answers.low, figures.answers.high) == interval

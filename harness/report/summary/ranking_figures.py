@@ -1,8 +1,9 @@
 """What a ranking shows of its rollouts: how they differ, what tells them apart, and whether sampling pays."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from harness.archive import RankingFile, RunReader
@@ -60,6 +61,8 @@ class _Sums:
     """What is kept of the groups that were read."""
 
     different: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    most_rollouts: int = 0
+    """Of a group, however they ended."""
     flat: Counter[str] = field(default_factory=Counter[str])
     weak: int = 0
     above_anchor: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -77,9 +80,9 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
     for group, ranked in ranked_groups(reader, ranking):
         _add(sums, group, ranked, reader.verdict)
     return RankingFigures(
-        ended_well=mean_over_queries([ended for ended, _, _ in sums.different]),
-        answers=mean_over_queries([answers for _, answers, _ in sums.different]),
-        tools=mean_over_queries([tools for _, _, tools in sums.different]),
+        ended_well=_mean_count([ended for ended, _, _ in sums.different], sums.most_rollouts),
+        answers=_mean_count([answers for _, answers, _ in sums.different], sums.most_rollouts),
+        tools=_mean_count([tools for _, _, tools in sums.different], sums.most_rollouts),
         one_answer=sum(ended > 1 and answers == 1 for ended, answers, _ in sums.different),
         flat=dict(sums.flat.most_common()),
         weak=sums.weak,
@@ -93,6 +96,7 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
 def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLookup) -> None:
     ended_well = [r for r in group.rollouts if r.status == "ok"]
     answers = rollouts_by_answer(group)
+    sums.most_rollouts = max(sums.most_rollouts, len(group.rollouts))
     sums.different.append((len(ended_well), len(answers), len(set(map(_tools, ended_well)))))
     if reason := _why_flat(ranked, len(ended_well), len(answers)):
         sums.flat[reason] += 1
@@ -106,6 +110,12 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
             _add_signs(sums, verdict)
     for judge, tally in tallies(group, ranked, verdict_of).items():
         sums.tallies.setdefault(judge, []).append(tally)
+
+
+def _mean_count(counts: Sequence[int], most: int) -> QueryFigure | None:
+    """Return the mean of one count a query, with an interval of what a count can be: from 0, or 1 if none is 0."""
+    figure = mean_over_queries(counts, (float(min(counts, default=0) > 0), math.inf))
+    return replace(figure, high=min(figure.high, most)) if figure and figure.high is not None else figure
 
 
 def _tools(rollout: Rollout) -> tuple[str | None, ...]:
