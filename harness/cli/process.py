@@ -21,6 +21,9 @@ from harness.pipeline import what_is_kept
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")
 
+_TURNS = 3
+"""Turns of the event loop in which a signal is read, told, and followed."""
+
 
 def run_interruptible(
     work: Callable[[], Awaitable[_T]], bars: ProgressBars, stop: StopSign | None = None, grace_s: float = 0.0
@@ -54,11 +57,19 @@ async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grac
 
     loop.add_signal_handler(signal.SIGINT, on_interrupt)
     try:
-        return await work()
+        result = await work()
+        await _late_signals()
+        return result
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         if stop.asked:  # a further Ctrl-C while the loop is closed would be a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+async def _late_signals() -> None:
+    """Hear a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 @contextmanager

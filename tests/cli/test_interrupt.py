@@ -6,6 +6,13 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
+from harness.cli.console import stderr
+from harness.cli.process import run_interruptible
+from harness.cli.progress_bars import ProgressBars
+from harness.core.errors import Interrupted
+from harness.core.progress import StopSign
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, verdict
 from tests.nursery import Nursery
 
@@ -78,6 +85,22 @@ def test_an_interrupt_while_the_agent_is_loaded_says_that_nothing_was_begun(nurs
     done = nursery.wait(born, timeout_s=30)
     assert (done.code, done.err.splitlines()[-1]) == (130, "error: interrupted: nothing was begun")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 5.0])
+def test_an_interrupt_while_the_end_of_the_work_holds_the_loop_up_is_heard(
+    grace_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(Interrupted, match="interrupted"):
+            run_interruptible(work, ProgressBars(stderr(quiet=True), quiet=True), StopSign(), grace_s)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert ("stopping: " in capsys.readouterr().err) == (grace_s > 0)
 
 
 def signal_to(pid: int) -> None:

@@ -256,6 +256,23 @@ def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_
     assert not [text for text in (tmp_path / "runs").rglob("*") if text.is_file() and b"sk-of" in text.read_bytes()]
 
 
+def test_a_driver_that_is_asked_to_end_says_what_is_kept(agent: Path, tmp_path: Path, nursery: Nursery):
+    with Deterministic(by_seed).serving() as server:
+        command = f"run Why? --agent {agent} -n {N} --topology none --engine ray -q --grace 0 --concurrency 1"
+        keys = {"OPENAI_API_KEY": "sk-of-the-environment", "OPENAI_BASE_URL": server.base_url}
+        server.agent = lambda seen: time.sleep(0.5) or by_seed(seen)
+        driver = nursery.start(command.split(), tmp_path, keys)
+        until = time.monotonic() + 90
+        while not server.requests:
+            assert time.monotonic() < until, "the driver makes no rollouts"
+            time.sleep(0.05)
+        os.kill(driver.pid, signal.SIGTERM)
+        done = nursery.wait(driver)
+    assert done.code == 143, done.err
+    assert "error: interrupted. " in done.err
+    assert "harness resume" in done.err
+
+
 def test_an_address_where_nothing_answers_and_that_of_a_ray_client_are_usage_errors_at_once(
     agent: Path, server: FakeEndpoint, tmp_path: Path, nursery: Nursery
 ):
@@ -265,6 +282,7 @@ def test_an_address_where_nothing_answers_and_that_of_a_ray_client_are_usage_err
         assert done.code == 2
         assert done.err.startswith(f"error: --ray-address {address} gives no cluster: ")
         assert reason in done.err
+        assert "RAY_AUTH_MODE" not in done.err
     assert not (tmp_path / "runs").exists()
     assert not server.requests
 

@@ -1,13 +1,16 @@
 """Ray itself: where it runs, and the actors that are started there."""
 
 import os
+import signal
 import socket
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.core.errors import UsageError, quoted
@@ -38,13 +41,16 @@ def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
     if ray_is_at_hand():
         yield
         return
+    advice = ""
     try:
         if address:
             _check_address(address)
-        _connect(address, shipped)
-    except (OSError, ValueError, RuntimeError) as exc:
+            advice = _ADVICE  # something answers there, and Ray does not say that the token is what keeps it out
+        with _signals_kept():
+            _connect(address, shipped)
+    except (OSError, ValueError, RuntimeError, RayError) as exc:
         where = option("ray_address", address) if address else "Ray on this machine"
-        raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{_ADVICE if address else ''}") from None
+        raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{advice}") from None
     try:
         yield
     finally:
@@ -72,6 +78,21 @@ def _connect(address: str | None, shipped: Mapping[str, Any]) -> None:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
     _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
+
+
+@contextmanager
+def _signals_kept() -> Generator[None]:
+    """Keep what this process does when it is asked to end: Ray would have it print a stack trace and abort."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:  # else it is none of Python's
+                signal.signal(number, handler)
 
 
 def start_traffic(name: str) -> Any:
