@@ -36,7 +36,7 @@ def deliver(
     """
     with RunReader(result.path) as reader:
         ranking = reader.ranking(result.ranking_id)
-        summary = result.summary or summarize(reader, ranking)
+        summary = result.summary or summarize(reader, ranking, way=result.way)
 
         def draw() -> None:
             if report:

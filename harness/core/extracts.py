@@ -93,9 +93,12 @@ class GroupExtract:
     """By order and repeat, in the order of the jurors' seats; fewer than jurors where one of theirs failed."""
 
     def holds(self, ranking: GroupRanking) -> bool:
-        """Tell whether the verdicts that a ranking of the group rests on are here."""
+        """Tell whether the rollouts of a ranking of the group, and the verdicts that it rests on, are here."""
         keys = {verdict.key for of_order in self.verdicts.values() for verdict in of_order}
-        return all(keys.issuperset(match.verdicts) for match in ranking.matches)
+        numbers = {rollout.number for rollout in self.rollouts}
+        return all(keys.issuperset(m.verdicts) for m in ranking.matches) and all(
+            ranked.index in numbers for ranked in ranking.rollouts
+        )
 
     def by_key(self) -> dict[str, VerdictExtract]:
         """Return the verdicts by their keys."""

@@ -70,6 +70,8 @@ class RunResult:
     """Which batches of judge calls the provider has, in words. The ranking has no footer; `resume_run` goes on."""
     summary: RankingSummary | None = None
     """The ranking summed up, where that was done as it was made; else None."""
+    way: str | None = None
+    """By which way of judging extracts of its groups are kept; None where none are."""
 
 
 async def run_queries(
@@ -293,8 +295,9 @@ async def rescore_run(
                     else:
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
-            given_up, waiting = surroundings.gates.given_up, stages.waiting
-            return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting, summary)
+            given_up, waiting, head = surroundings.gates.given_up, stages.waiting, stages.ranking.head.id
+            way = stages.ranking.way if options.free else None
+            return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way)
 
 
 async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:

@@ -33,7 +33,7 @@ class ModelNames:
         return ModelNames(self.asked | other.asked, self.replied | other.replied, self.judges | other.judges)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QueryLine:
     """The line of a query in a list of many."""
 

@@ -5,9 +5,11 @@ read one by one, and of each group only a line and the sums are kept.
 """
 
 import shlex
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import ArchiveDamaged
@@ -45,8 +47,8 @@ class RankingSummary:
     listwise: bool = False
     """Whether a listwise judge scored any group."""
     _tallies: dict[str, TallySum] = field(default_factory=dict[str, TallySum])
-    _spans: list[TimeSpan] = field(default_factory=list[TimeSpan])
-    """Those of each group."""
+    _spans: "array[float]" = field(default_factory=lambda: array("d"))
+    """Those of each group: from when, to when, from when, and so on."""
 
     @property
     def tallies(self) -> dict[str, Tally]:
@@ -56,7 +58,7 @@ class RankingSummary:
     @property
     def spans(self) -> list[TimeSpan]:
         """When a rollout or a verdict was under way: in order, and none overlaps another."""
-        return list(merged_spans(self._spans))
+        return list(merged_spans(zip(self._spans[::2], self._spans[1::2], strict=True)))
 
     @property
     def signals(self) -> Counter[str]:
@@ -90,7 +92,7 @@ class RankingSummary:
         for judge, calls in group.calls.items():
             self._tallies.setdefault(judge, TallySum()).add(calls)
         self.models += group.models
-        self._spans.extend(group.spans)
+        self._spans.extend(chain.from_iterable(group.spans))
         self.sources += group.sources
         self.agreements.extend(ranking.agreement)
         self.designs[ranking.topology, ranking.estimator] = None
@@ -98,11 +100,18 @@ class RankingSummary:
         self.listwise |= bool(ranking.verdicts)
 
 
-def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False) -> RankingSummary:
-    """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged."""
+def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:
+    """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged.
+
+    Extracts that are kept by the `way` of judging save reading the rollouts and verdicts.
+    """
     summary = RankingSummary()
-    for query, ranked in ranked_queries(reader, ranking, owed=owed):
-        summary.add(reader, extract_of(group_of(reader, query, ranked), ranked, reader.pair_scores), ranked)
+    with reader.extracts(way) as extracts:
+        for query, ranked in ranked_queries(reader, ranking, owed=owed):
+            extract = extracts.of(query.id)
+            if extract is None or not extract.holds(ranked):
+                extract = extract_of(group_of(reader, query, ranked), ranked, reader.pair_scores)
+            summary.add(reader, extract, ranked)
     return summary
 
 
