@@ -12,12 +12,14 @@ from harness.report import summarize
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 
+FREE = ("--free", "--no-report", "--rendering", "1")
+INCOMPLETE = ["--topology", "round_robin"], ["--exclude", "0"]
+"""Such a ranking needs verdicts that the run does not hold."""
 SETTINGS = (
     [],
-    ["--topology", "round_robin"],
     ["--topology", "anchor", "--estimator", "bt"],
     ["--estimator", "pooled"],
-    ["--exclude", "0"],
+    *INCOMPLETE,
 )
 
 
@@ -28,7 +30,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 def rescored(room: Room, run: Path, *options: str) -> dict[str, Any]:
-    outcome = attempt(["rescore", run.name, "--free", "--json", "--no-report", *options], room.work, room.environ())
+    outcome = attempt(["rescore", run.name, *FREE, "--json", *options], room.work, room.environ())
     assert outcome.faults() == []
     printed: dict[str, Any] = json.loads(outcome.out)
     return {name: value for name, value in printed.items() if name not in {"ranking", "against"}}
@@ -38,6 +40,8 @@ def rescored(room: Room, run: Path, *options: str) -> dict[str, Any]:
 def test_a_warm_rescoring_says_what_a_cold_one_says(room: Room, options: list[str]):
     run = room.add_run("offline-arena")
     cold = rescored(room, run, *options)
+    is_ranked = '"rank": 0' in json.dumps(cold)
+    assert is_ranked == (options not in INCOMPLETE)
     (kept,) = (room.home / "cache" / "arena-harness" / "extracts").iterdir()
     before = kept.read_bytes()
     assert rescored(room, run, *options) == cold
@@ -58,6 +62,6 @@ def test_extracts_that_are_kept_are_those_of_the_records(room: Room):
 
 def test_what_people_read_of_a_warm_rescoring_is_that_of_a_cold_one(room: Room):
     run = room.add_run("offline-arena")
-    argv = ["rescore", run.name, "--free", "--no-report"]
+    argv = ["rescore", run.name, *FREE]
     cold, warm = (attempt(argv, room.work, room.environ()).out.decode().splitlines() for _ in range(2))
     assert [line for line in warm if "against" not in line] == [line for line in cold if "against" not in line]
