@@ -21,6 +21,7 @@ from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.retries import retry_after_s
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")
 _NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")
@@ -70,6 +71,7 @@ class Gate:
         self._breaker = Breaker(name, patience.give_up_s, progress.note, self._tell_end)
         self._replied_at: float | None = None
         self._lock = threading.Lock()
+        self._told_of_counts = False
         self.hangs = False
         """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
@@ -186,6 +188,15 @@ class Gate:
     def retried(self) -> None:
         """Note that a call failed and is made again."""
         self._progress.retried()
+
+    def heard_usage(self, counts: object) -> None:
+        """Note the usage that a reply tells: counts that no reply can have are told to the user, once."""
+        if not self._told_of_counts and is_beyond_belief(counts):
+            self._told_of_counts = True
+            self._progress.note(
+                f"{self.name} counts more tokens than a reply can have: such counts are left out, and what those calls "
+                "cost is unknown"
+            )
 
     def heard(self, headers: Mapping[str, str]) -> None:
         """Note what the headers of a reply say of the room that is left."""

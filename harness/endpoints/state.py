@@ -57,6 +57,10 @@ class EndpointState:
         """What became of the last call, in words; None if the call got a reply."""
         return self._gate.last_error
 
+    def heard_usage(self, counts: object) -> None:
+        """Note the usage that a reply tells."""
+        self._gate.heard_usage(counts)
+
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""
         return bool(self._first.answered)

@@ -1,6 +1,7 @@
 """Token counts as endpoints and the SDK tell them, read into `Usage` and turned from one of their forms to another.
 
-A count that was not told is None, never zero.
+A count that was not told is None, never zero. Nor is a count believed that no reply can have: sums and money would be
+wrecked by it.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,9 @@ from agents import Usage as SdkUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
+
+MOST_TOKENS = 10**9
+"""A reply that counts more is not believed: no model reads or writes as many at once."""
 
 
 def usage_of(counts: object) -> Usage:
@@ -42,7 +46,19 @@ def _count(counts: Mapping[str, Any], name: str) -> int | None:
         whole = int(count)
     except (ValueError, OverflowError):
         return None
-    return whole if whole >= 0 and (isinstance(count, str) or whole == count) else None
+    return _believed(whole) if isinstance(count, str) or whole == count else None
+
+
+def _believed(count: int | None) -> int | None:
+    """Return a count that a reply can have; None for any other."""
+    return count if count is not None and 0 <= count <= MOST_TOKENS else None
+
+
+def is_beyond_belief(counts: object) -> bool:
+    """Return whether the usage of a reply, as its JSON or as the SDK has it, counts more than a reply can have."""
+    told = counts if isinstance(counts, Mapping) else vars(counts) if isinstance(counts, SdkUsage) else {}
+    numbers = cast("Mapping[str, Any]", told).values()
+    return any(isinstance(number, int | float) and number > MOST_TOKENS for number in numbers)
 
 
 def usage_of_sdk(counts: SdkUsage) -> Usage:
@@ -54,17 +70,17 @@ def usage_of_sdk(counts: SdkUsage) -> Usage:
         return Usage(requests=1)
     return Usage(
         requests=1,
-        input=counts.input_tokens,
-        output=counts.output_tokens,
-        cached=counts.input_tokens_details.cached_tokens,
-        reasoning=counts.output_tokens_details.reasoning_tokens,
+        input=_believed(counts.input_tokens),
+        output=_believed(counts.output_tokens),
+        cached=_believed(counts.input_tokens_details.cached_tokens),
+        reasoning=_believed(counts.output_tokens_details.reasoning_tokens),
     )
 
 
 def usage_of_span(counts: Mapping[str, Any] | None) -> Usage:
     """Return the usage of one reply as its span's data has it."""
     counts = counts or {}
-    return Usage(requests=1, input=counts.get("input_tokens"), output=counts.get("output_tokens"))
+    return Usage(requests=1, input=_count(counts, "input_tokens"), output=_count(counts, "output_tokens"))
 
 
 def to_sdk(counts: ResponseUsage | None) -> SdkUsage:

@@ -196,4 +196,5 @@ class EndpointAsk:
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
         response = await self._client.send_bytes(path_of(api), to_json(body))
         answer = model_reply(response.content, response.request)
+        self._gate.heard_usage(answer.get("usage"))
         return reply_of(answer, form, tiered=self._tier != "default")

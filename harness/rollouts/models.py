@@ -85,6 +85,7 @@ class RecordedModel(Model):
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
+                self._state.heard_usage(response.usage)
                 self._hear_tokens(wire)  # before it counts as a reply, which lets others go
             except BaseException as exc:
                 self._recorder.end(call, error=exc)
@@ -148,6 +149,7 @@ class RecordedModel(Model):
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
                     self._name(call, reply)
+                    self._state.heard_usage(reply.response.usage if reply.response else None)
                     self._hear_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event

@@ -6,7 +6,7 @@ from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
 from harness.endpoints import usage_of, usage_of_sdk, usage_of_span
-from harness.endpoints.usage import from_sdk, to_sdk
+from harness.endpoints.usage import from_sdk, is_beyond_belief, to_sdk
 
 TOLD = Usage(requests=1, input=7, output=5, cached=3, reasoning=2)
 NOT_TOLD = Usage(requests=1)
@@ -34,6 +34,7 @@ def test_both_apis_replies_are_read_alike() -> None:
         {"prompt_tokens": "seven", "prompt_tokens_details": [3]},
         {"input_tokens": -5, "output_tokens": 1.5},
         {"input_tokens": float("inf")},
+        {"input_tokens": 10**18, "output_tokens": 2e15},
     ],
 )
 def test_what_is_no_count_was_not_told(counts: object) -> None:
@@ -49,6 +50,17 @@ def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:
     usage.requests = 4
     assert usage_of_sdk(usage) == TOLD
     assert usage_of_sdk(to_sdk(None)) == usage_of_sdk(SdkUsage(requests=2)) == NOT_TOLD
+
+
+def test_counts_that_no_reply_can_have_are_not_believed_in_any_form() -> None:
+    absurd = SdkUsage(requests=1, input_tokens=10**18, output_tokens=5)
+    told = Usage(requests=1, output=5)
+    assert usage_of_sdk(absurd) == told.model_copy(update={"cached": 0, "reasoning": 0})
+    assert told == usage_of({"prompt_tokens": 10**18, "completion_tokens": 5})
+    assert told == usage_of_span({"input_tokens": 10**18, "output_tokens": 5})
+    assert is_beyond_belief(absurd)
+    assert is_beyond_belief({"prompt_tokens": 10**18})
+    assert not any(map(is_beyond_belief, (to_sdk(responses()), {"prompt_tokens": 7, "at": "1"}, None, "many")))
 
 
 def test_a_stream_tells_what_it_was_told() -> None:

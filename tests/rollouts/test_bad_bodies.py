@@ -13,8 +13,9 @@ from harness.core.errors import Refused
 from harness.core.progress import Silent
 from harness.core.records import Rollout
 from harness.core.settings import Api
-from tests.fake_endpoint import FakeEndpoint, Page, Raw, Reaction, Seen, Torn, searching_agent
+from tests.fake_endpoint import FakeEndpoint, Page, Raw, Reaction, Say, Seen, Torn, fair_judge, searching_agent
 
+SEARCH = (("search", {"query": "languages"}),)
 SILENCE: dict[str, Any] = {"error": {"message": "upstream is overloaded", "code": 502}}
 BAD: dict[str, tuple[Reaction, str]] = {
     "page": (Page("<!doctype html><p>Bad gateway"), "a web page: '<!doctype html><p>Bad gateway'"),
@@ -105,3 +106,28 @@ def test_of_several_servers_one_that_gives_pages_rests(tmp_path: Path) -> None:
     assert served == {("ok", well.host): 8}
     assert len(ill.requests) <= 4, "one rollout of each place, tried twice"
     assert [note for note in notes if "rests, and other servers are asked" in note]
+
+
+def test_counts_that_no_reply_can_have_wreck_no_sum_and_the_user_hears_of_them_once(tmp_path: Path) -> None:
+    notes = list[str]()
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    judge = fair_judge()
+
+    def agent(seen: Seen) -> Say:
+        return Say("Seen.", usage=(10**18, 20)) if seen.tool_outputs else Say(calls=SEARCH, usage=(10**18, 20))
+
+    def judging(seen: Seen) -> Reaction:
+        return Say(judge(seen).text, usage=(7, 10**12))
+
+    with FakeEndpoint(agent, judging).serving() as server:
+        settings: Any = {"topology": "anchor", "judge_model": "j", "n": 2, "progress": Notes()}
+        made = run(tmp_path, server.base_url, **settings)
+    for rollout in made.rollouts(made.queries[0]):
+        assert (rollout.usage.input, rollout.usage.output, rollout.price_usd) == (None, 40, None)
+    (ranked,) = made.ranking().groups
+    assert (ranked.judge_usage.input, ranked.judge_usage.output) == (7, None)
+    assert len([note for note in notes if "more tokens than a reply can have" in note]) == 1
