@@ -4,15 +4,18 @@
 
 The simulated judge, every pair once in one order (`cyclic`). "equal" groups have rollouts all equally good. The first
 table is of `margins`, a group at a time. The second is of `pooled`: which share of equal groups is called `ok` in
-a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak.
+a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak. The
+third is the same of `pooled` as the second opinion beside `tiers`, on the calls of `arena`, which has another pairing
+in each group and judges each pair in both orders.
 """
 
+import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from designs import Table, play
+from designs import Table, designs, play
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking import Cyclic
@@ -54,15 +57,25 @@ def drawn_calls(regime: Regime, n: int, groups: int, seed: int, *, equal: bool) 
     return [Comparisons.of(n, first, second, of[:, 0], of[:, 1]) for of in scores]
 
 
+def arena_calls(regime: Regime, n: int, groups: int, seed: int, *, equal: bool) -> list[Comparisons]:
+    """Return the calls that `arena` asks for in simulated groups."""
+    judge = replace(regime, gamma=0.0, alpha=0.0) if equal else regime
+    tables = [Table(calls) for calls in draw(judge, groups, n, np.random.default_rng(seed), times=1).calls]
+    (arena,) = (design for design in designs(n) if design.name == "arena")
+    for table in tables:
+        play(arena.start(n, random.Random(0)), table)
+    return [Comparisons.of(n, *zip(*table.made, strict=True)) for table in tables]
+
+
 def ok(fits: Sequence[Fit]) -> Array:
     """Return which of the groups have a signal of `ok` by `pooled`."""
     return np.array([fit.reliability >= weak_below_pooled(len(fit.estimates)) for fit in fits])
 
 
-def pooled_row(regime: Regime, n: int, groups: int) -> str:
-    """Return a line of the table of `pooled`."""
-    equal = drawn_calls(regime, n, groups, 2, equal=True)
-    real = drawn_calls(regime, n, groups, 3, equal=False)
+def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list[Comparisons]]) -> str:
+    """Return a line of a table of `pooled`, on the calls of a design."""
+    equal = calls_of(regime, n, groups, 2, equal=True)
+    real = calls_of(regime, n, groups, 3, equal=False)
     few, scattered = groups // 10, list[Array]()
     fits_of_real: list[Fit] = []
     for at in range(0, 10 * few, few):
@@ -82,11 +95,12 @@ def main() -> None:
         for regime in REGIMES[:2]:
             for equal in (True, False):
                 print(row(regime, n, groups, equal=equal))
-    print(f"\npooled, {groups:,} groups a row")
-    print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
-    for n in (4, 8, 16):
-        for regime in REGIMES:
-            print(pooled_row(regime, n, groups))
+    for title, calls_of in (("pooled", drawn_calls), ("beside tiers, on arena's calls", arena_calls)):
+        print(f"\n{title}, {groups:,} groups a row")
+        print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
+        for n in (4, 8, 16):
+            for regime in REGIMES:
+                print(pooled_row(regime, n, groups, calls_of), flush=True)
 
 
 if __name__ == "__main__":
