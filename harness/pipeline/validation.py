@@ -98,7 +98,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
     rules = replace(rules_of(settings, counter, rendering), one_of_many=True, fit_version=ranking.head.fit_version)
-    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.provisional else None
+    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
