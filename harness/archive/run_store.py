@@ -26,12 +26,15 @@ class RankingWriter(ResultWriter[RankingHead, GroupRanking]):
     counted = "groups"
     profiles: Sequence[JudgeProfile] = ()
     """What the ranking has taught of its judges; set before it is finished."""
+    has_provisional = False
+    """Whether a group that was written is to be told anew."""
 
     def _also(self) -> dict[str, Any]:
         profiles = [profile.model_dump(mode="json") for profile in self.profiles]
         return {"profiles": profiles} if profiles else {}
 
     def _counts(self, result: GroupRanking) -> bool:
+        self.has_provisional |= result.provisional
         return not result.provisional
 
 

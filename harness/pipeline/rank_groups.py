@@ -26,7 +26,7 @@ from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking import TOPOLOGIES
 from harness.report import judge_profiles
-from harness.tournament import EarlyVerdicts, Ranker
+from harness.tournament import EarlyVerdicts, Ranker, RankerAtHand
 
 
 class _Writer(Protocol):
@@ -72,14 +72,24 @@ class OpenRanking:
                 early.raise_error()
             ranking = await rank_part(self.ranker, group, self.settings, early)
             self.calls.end(most, ranking)
-            ranking = ranking.model_copy(update={"basis": group.basis})
-            self.writer.add(ranking)
+            ranking = self.write(ranking, group.basis)
         except* (Refused, JudgeFailed) as errors:
             if not self.judge_may_fail:
                 raise
             self.calls.end(most)
             ranking = self._add_unranked(group, str(first_error(errors)), early)
         return ranking
+
+    def write(self, ranking: GroupRanking, basis: str) -> GroupRanking:
+        """Write the ranking of a group down, and return it with the basis of the group."""
+        ranking = ranking.model_copy(update={"basis": basis})
+        self.writer.add(ranking)
+        return ranking
+
+    @property
+    def at_hand(self) -> RankerAtHand | None:
+        """What ranks groups by what is kept of them, if all of their rollouts take part; None otherwise."""
+        return None if self.settings.include or self.settings.exclude else self.ranker.at_hand
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
@@ -126,7 +136,7 @@ async def open_ranking(
             yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, fails, way)
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
-                if ranker.provisional:
+                if writer.has_provisional:
                     await _settle(store.reader, head.id, ranker, writer)
                 if plan.settings.estimator == "pooled":
                     writer.profiles = _learnt_profiles(store.reader, head.id)

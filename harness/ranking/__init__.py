@@ -11,7 +11,7 @@ from harness.core.lazy_door import lazy_names
 if TYPE_CHECKING:
     from harness.ranking.bracket import seeded_order
     from harness.ranking.ceiling import CEILING_FROM, ceiling_note, share_at_ends, without_ceiling_note
-    from harness.ranking.comparisons import Comparisons, Fit
+    from harness.ranking.comparisons import Comparisons, Fit, with_chances
     from harness.ranking.conclusions import Conclusion, Rule, comparisons_of, conclude, with_second_opinion
     from harness.ranking.curve.designs import CurveDesign, designs
     from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, frontier, plays_for, verdict_curve
@@ -52,7 +52,13 @@ if TYPE_CHECKING:
     from harness.ranking.pooled import GROUPS_LEARNT_FROM, LearntJudge, fit_alone, fit_by, without_level
     from harness.ranking.profile import calls_of_judge, learn_profile, prior_of
     from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
-    from harness.ranking.ranked_calls import RankedClass, judge_behind, ranked_classes
+    from harness.ranking.ranked_calls import (
+        RankedClass,
+        judge_behind,
+        learnt_from_calls,
+        learnt_from_queries,
+        ranked_classes,
+    )
     from harness.ranking.ranks import average_ranks
     from harness.ranking.registry import (
         NEED_ANCHOR,
@@ -86,7 +92,7 @@ else:
         {
             "bracket": "seeded_order",
             "ceiling": "CEILING_FROM ceiling_note share_at_ends without_ceiling_note",
-            "comparisons": "Comparisons Fit",
+            "comparisons": "Comparisons Fit with_chances",
             "conclusions": "Conclusion Rule comparisons_of conclude with_second_opinion",
             "curve.designs": "CurveDesign designs",
             "curve.points": "KEEP CurvePoint VerdictCurve frontier plays_for verdict_curve",
@@ -112,7 +118,7 @@ else:
             "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by without_level",
             "query_figures": "QueryFigure mean_over_queries over_queries quotient",
             "pair_probability": "pair_estimate pair_of_fit probabilities_above probabilities_of_fit",
-            "ranked_calls": "RankedClass judge_behind ranked_classes",
+            "ranked_calls": "RankedClass judge_behind learnt_from_calls learnt_from_queries ranked_classes",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
             "reward_classes": "classes_of stack_classes",
@@ -191,6 +197,8 @@ __all__ = [
     "judging_figures",
     "kappa",
     "learn_profile",
+    "learnt_from_calls",
+    "learnt_from_queries",
     "length_figure",
     "make_topology",
     "match_margins",
@@ -224,6 +232,7 @@ __all__ = [
     "tau_b",
     "verdict_curve",
     "verdict_scores",
+    "with_chances",
     "with_second_opinion",
     "without_ceiling_note",
     "without_level",

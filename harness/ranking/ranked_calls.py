@@ -1,6 +1,6 @@
 """The calls behind ranked groups, by class of rollouts that may meet, and the judge that all of them show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking, Match
@@ -47,9 +47,19 @@ def judge_behind(
     queries: Sequence[str], ranking_of: Callable[[str], GroupRanking], prior: Prior, *, by_reward: bool
 ) -> LearntJudge:
     """Return the judge as the groups of a ranking show them, whatever the order of its queries."""
-    names, groups = sorted(queries), list[Comparisons]()
-    for at in range(min(len(names), LEARNT_FROM)):
-        ranking = ranking_of(names[at * len(names) // min(len(names), LEARNT_FROM)])
-        calls = (some.calls for some in ranked_classes(ranking, by_reward=by_reward))
-        groups += (of_class for of_class in calls if of_class.first.size)
-    return learnt_from(groups, prior)
+    rankings = (ranking_of(name) for name in learnt_from_queries(queries))
+    return learnt_from_calls(
+        (some.calls for ranking in rankings for some in ranked_classes(ranking, by_reward=by_reward)), prior
+    )
+
+
+def learnt_from_queries(queries: Sequence[str]) -> list[str]:
+    """Return the queries whose groups teach the judge: all, or so many spread evenly, whatever their order."""
+    names = sorted(queries)
+    count = min(len(names), LEARNT_FROM)
+    return [names[at * len(names) // count] for at in range(count)]
+
+
+def learnt_from_calls(classes: Iterable[Comparisons], prior: Prior) -> LearntJudge:
+    """Return the judge as the calls of classes show them."""
+    return learnt_from([calls for calls in classes if calls.first.size], prior)

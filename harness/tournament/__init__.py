@@ -3,6 +3,7 @@
 It asks judges and ranks what they say. It must not know how rollouts are made, nor where rankings are kept.
 """
 
+from harness.tournament.at_hand import RankerAtHand
 from harness.tournament.cross import CrossPair, play_cross, shared_task
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Rules, rules_of
@@ -10,6 +11,7 @@ from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, sca
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.pooling import learnt_from_all, told_by
 from harness.tournament.ranker import METHODS, AnyRubric, Ranker
+from harness.tournament.result import TournamentResult
 
 __all__ = [
     "LIST_BUDGET",
@@ -19,8 +21,10 @@ __all__ = [
     "EarlyVerdicts",
     "JuryScores",
     "Ranker",
+    "RankerAtHand",
     "Rules",
     "TournamentRanker",
+    "TournamentResult",
     "clipped",
     "learnt_from_all",
     "play_cross",

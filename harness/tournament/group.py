@@ -4,11 +4,12 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Protocol
 
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import FIT_VERSION
-from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
+from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
@@ -58,13 +59,18 @@ class Rules:
         return self.one_of_many and self.by_pooled
 
     @property
+    def told_alone(self) -> bool:
+        """Whether `pooled` tells a group by itself, once and for all."""
+        return self.by_pooled and not self.one_of_many
+
+    @property
     def rule(self) -> Rule:
         """How a group is ranked by itself."""
         return Rule(self.estimator, self.reward, self.profile, self.fit_version, self.provisional)
 
-    def rng(self, query: Query) -> random.Random:
-        """Return the chance of one query's ranking: the same for the same seed and query."""
-        return random.Random(f"{self.seed}/{query.id}")
+    def rng(self, query: str) -> random.Random:
+        """Return the chance of one query's ranking, named by its id: the same for the same seed and query."""
+        return random.Random(f"{self.seed}/{query}")
 
 
 def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDERING) -> Rules:
@@ -92,6 +98,64 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
     )
 
 
+class _Failed(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+class Contender(Protocol):
+    """What a ranking must know of a rollout of its group: a record of the archive, or what is kept of one."""
+
+    @property
+    def index(self) -> int:
+        """Its number in the group."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Anchor or sample."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """Whether it ended well."""
+        ...
+
+    @property
+    def verified(self) -> float | None:
+        """Its verifiable reward, if it has one."""
+        ...
+
+    @property
+    def failure(self) -> _Failed | None:
+        """What it failed of."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The rollouts of a group as far as a tournament of theirs goes by them."""
+
+    query: str
+    rollouts: Sequence[Contender]
+    cut: Sequence[int] = ()
+    """Those whose answers were cut to fit --judge-budget."""
+
+    @cached_property
+    def ok(self) -> list[Contender]:
+        """Those that ended well."""
+        return [r for r in self.rollouts if r.status == "ok"]
+
+    @property
+    def anchor(self) -> Contender | None:
+        """The anchor, if it ended well."""
+        return next((r for r in self.ok if r.role == "anchor"), None)
+
+    def is_stopped(self, rules: Rules) -> bool:
+        """Tell whether nothing is ranked because the anchor failed (--anchor-failed stop)."""
+        return rules.anchor_failed == "stop" and self.anchor is None and has_anchor(self.rollouts)
+
+
 @dataclass(frozen=True)
 class Entrants:
     """The rollouts of a group that ended well, with what the judge reads of them, and what it is told of the task."""
@@ -113,22 +177,22 @@ def entrants_of(group: Group, rules: Rules, texts: Mapping[int, Transcript] | No
     return Entrants(
         ok=ok,
         anchor=anchor,
-        stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group),
+        stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group.rollouts),
         texts={r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok},
         task=task_of(group, rules),
     )
 
 
-def classes_to_judge(ok: Sequence[Rollout], rules: Rules) -> list[list[int]]:
+def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
     """Return who meets whom: all of those that ended well, or those of equal verifiable reward, best class first."""
     if rules.judge_when == "tied":
         return classes_of({r.index: r.verified for r in ok})
     return [[r.index for r in ok]]
 
 
-def has_anchor(group: Group) -> bool:
-    """Tell whether a rollout of the group is its anchor, failed or not."""
-    return any(r.role == "anchor" for r in group.rollouts)
+def has_anchor(rollouts: Sequence[Contender]) -> bool:
+    """Tell whether a rollout of a group is its anchor, failed or not."""
+    return any(r.role == "anchor" for r in rollouts)
 
 
 def task_of(group: Group, rules: Rules) -> Task:
@@ -145,12 +209,12 @@ def briefed_rollout(group: Group) -> Rollout | None:
     return next((r for r in group.rollouts if r.instructions or r.tool_names), None)
 
 
-def failed_last(group: Group, rules: Rules) -> list[int]:
-    """Return the failed rollouts that rank below all others."""
-    failed = [r for r in group.rollouts if r.failure]
-    if rules.failed == "by-cause":
-        failed = [r for r in failed if r.failure and r.failure.kind in AGENT_FAILURES]
-    return [] if rules.failed == "exclude" else [r.index for r in failed]
+def failed_last(rollouts: Sequence[Contender], rules: Rules) -> list[int]:
+    """Return the failed rollouts of a group that rank below all others."""
+    kinds = {r.index: r.failure.kind for r in rollouts if r.failure}
+    if rules.failed == "exclude":
+        return []
+    return [index for index, kind in kinds.items() if rules.failed == "last" or kind in AGENT_FAILURES]
 
 
 def jurors_missing(absent: Sequence[str], bought: Mapping[str, AnyVerdict]) -> tuple[str, ...]:
@@ -166,9 +230,14 @@ def _verdicts(number: int) -> str:
     return f"{number} {'verdict' if number == 1 else 'verdicts'}"
 
 
-def cuts(texts: Mapping[int, Transcript]) -> tuple[str, ...]:
+def cut_answers(texts: Mapping[int, Transcript]) -> list[int]:
+    """Return the rollouts whose answers were cut to fit."""
+    return [index for index, text in texts.items() if text.answer_cut]
+
+
+def cuts(rollouts: Sequence[int]) -> tuple[str, ...]:
     """Return a note on the answers that were cut to fit, if any."""
-    cut = ", ".join(str(i) for i, text in texts.items() if text.answer_cut)
-    if not cut:
+    if not rollouts:
         return ()
+    cut = ", ".join(map(str, rollouts))
     return (f"longer than --judge-budget allows, so the judge saw these answers without their middle: {cut}",)

@@ -23,7 +23,7 @@ from harness.judging import (
 )
 from harness.ranking import place
 from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
+from harness.tournament.group import Entrants, Rules, cut_answers, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 
 TOPOLOGY, ESTIMATOR = "listwise", "ruler"
@@ -74,6 +74,7 @@ class ListwiseRanker:
     topology = TOPOLOGY
     estimator = ESTIMATOR
     way = None
+    at_hand = None
     adaptive = False
     provisional = False
 
@@ -92,7 +93,7 @@ class ListwiseRanker:
     async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Return the group's ranking; see rank_list."""
         del early
-        return await rank_list(group, self.jury, self.rules, self.rules.rng(group.query))
+        return await rank_list(group, self.jury, self.rules, self.rules.rng(group.query.id))
 
 
 async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, budget: int = LIST_BUDGET) -> GroupRanking:
@@ -107,7 +108,7 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     texts = entrants.texts
     shared = texts[(entrants.anchor or entrants.ok[0]).index]
     scores = await score_list(ListTask(entrants.task), list(texts.values()), shared, jury, ledger, rng, budget)
-    last = failed_last(group, rules) if scores.scores else []
+    last = failed_last(group.rollouts, rules) if scores.scores else []
     tied = len(set(scores.scores.values())) < 2
     return GroupRanking(
         query=group.query.id,
@@ -121,7 +122,7 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         reused=len(ledger.reused),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
-        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(texts)),
+        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(cut_answers(texts))),
         verdicts=scores.used,
         absent_verdicts=scores.absent,
         agreement=scores.agreement,

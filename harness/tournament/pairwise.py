@@ -8,7 +8,7 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Rollout
+from harness.core.records import Group
 from harness.core.turns import my_turn
 from harness.judging import (
     CachedPairJudge,
@@ -23,27 +23,11 @@ from harness.judging import (
     packaged_rubrics,
     parse_rubric,
 )
-from harness.ranking import (
-    MARGINS,
-    UNITS,
-    Cyclic,
-    EarlyStop,
-    Entry,
-    Topology,
-    calls_bounds,
-    describe_design,
-    fit_alone,
-    make_topology,
-    prior_of,
-)
+from harness.ranking import calls_bounds, describe_design
+from harness.tournament.at_hand import RankerAtHand
+from harness.tournament.designs import topologies_of
 from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import (
-    Entrants,
-    Rules,
-    classes_to_judge,
-    entrants_of,
-    failed_last,
-)
+from harness.tournament.group import Lineup, Rules, classes_to_judge, cut_answers, entrants_of
 from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
 from harness.tournament.pooling import settled
@@ -125,6 +109,11 @@ class TournamentRanker:
         """Yield the rankings of the queries, told anew with the judge learnt from all of them."""
         return settled(queries, provisional, self.rules)
 
+    @property
+    def at_hand(self) -> RankerAtHand | None:
+        """What ranks groups by what is kept of them; None for a jury of several, whose agreement needs the verdicts."""
+        return RankerAtHand(self.rules) if len(self.jury) == 1 else None
+
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
         low, high = PairwiseMethod().call_bounds(self.rules, n)
@@ -136,7 +125,7 @@ class TournamentRanker:
 
     async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Return the group's ranking; see rank_group."""
-        return await rank_group(group, self.jury, self.rules, self.rules.rng(group.query), early)
+        return await rank_group(group, self.jury, self.rules, self.rules.rng(group.query.id), early)
 
 
 async def rank_group(
@@ -151,27 +140,10 @@ async def rank_group(
     """
     ledger = early.ledger if early else PairLedger()
     entrants = entrants_of(group, rules, early.texts if early else None)
-    classes = classes_to_judge(entrants.ok, rules)
-    topologies = _topologies(classes, entrants, rules, rng)
+    lineup = Lineup(group.query.id, group.rollouts, cut_answers(entrants.texts))
+    classes = classes_to_judge(lineup.ok, rules)
+    topologies = topologies_of(lineup, classes, rules, rng)
     group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
-    result = TournamentResult(entrants, classes, topologies, played, failed_last(group, rules))
     await my_turn()  # groups that end together are not ranked in one go
-    return ranking_of(group, result, ledger, rules)
-
-
-def _topologies(classes: Sequence[Sequence[int]], entrants: Entrants, rules: Rules, rng: Random) -> list[Topology]:
-    """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
-    if entrants.stopped:
-        return []
-    return [_topology(members, entrants.anchor, rules, rng) for members in classes if members]
-
-
-def _topology(members: Sequence[int], anchor: Rollout | None, rules: Rules, rng: Random) -> Topology:
-    index = anchor.index if anchor and anchor.index in members else None
-    topology = make_topology(rules.topology, Entry(members, index, rules.order, rng, rules.budget))
-    if rules.sure and isinstance(topology, Cyclic):
-        by_pooled = partial(fit_alone, prior=prior_of(rules.profile, rules.fit_version))
-        fit = by_pooled if rules.by_pooled else MARGINS[rules.fit_version]
-        return EarlyStop(topology, members, rules.sure, fit, UNITS)
-    return topology
+    return ranking_of(TournamentResult(lineup, classes, topologies, played, len(jury)), ledger, rules)

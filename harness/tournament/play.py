@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -18,11 +18,27 @@ from harness.ranking import UNITS, Exact, Pairing, Played, Standing, Topology, e
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
-OrderVerdicts = tuple[PairJudgment | Unjudged, ...]
+
+
+class Heard(NamedTuple):
+    """What a tournament takes of a verdict that came out."""
+
+    key: str
+    score_first: float
+    score_second: float
+    of_twins: bool
+    """The transcripts shown are identical. The verdict is then the same in both orders and counts in both, also where
+    the design asks for one: the two tie."""
+    cut: bool
+    """An answer was cut to fit --judge-budget."""
+
+
+OrderVerdicts = tuple[PairJudgment | Unjudged | Heard, ...]
 """What each juror gave in one order of a pair; a single judge is a jury of one."""
-_VerdictsByOrder = dict[Order, list[OrderVerdicts]]
+_HeardOrFailed = tuple[Heard | Unjudged, ...]
+_VerdictsByOrder = dict[Order, list[_HeardOrFailed]]
 """The verdicts by order, one of each repeat."""
-_CountedByOrder = Mapping[Order, Sequence[tuple[PairJudgment, ...]]]
+_CountedByOrder = Mapping[Order, Sequence[tuple[Heard, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
 
 
@@ -30,8 +46,8 @@ _Waiting = tuple[Pairing, list[tuple[Order, int]]]
 """A match, and its verdicts that are not at hand."""
 
 
-class OrderJury(Protocol):
-    """Judges two rollouts in an order, each order `repeats` times."""
+class VerdictsAtHand(Protocol):
+    """Has verdicts on two rollouts in an order, each order `repeats` times."""
 
     @property
     def repeats(self) -> int:
@@ -43,12 +59,16 @@ class OrderJury(Protocol):
         """How the scores of several jurors become one."""
         ...
 
-    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
-        """Return each juror's verdict."""
-        ...
-
     def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
         """Return each juror's verdict if that needs no waiting; None otherwise."""
+        ...
+
+
+class OrderJury(VerdictsAtHand, Protocol):
+    """Judges two rollouts in an order, too."""
+
+    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
+        """Return each juror's verdict."""
         ...
 
 
@@ -76,8 +96,14 @@ async def play(topology: Topology, jury: OrderJury) -> PlayedTournament:
     playing = _Playing(topology, jury)
     if waiting := playing.go_on():
         async with anyio.create_task_group() as tasks:
-            playing.wait(waiting, tasks)
+            playing.wait(waiting, tasks, jury)
     return playing.result()
+
+
+def play_at_hand(topology: Topology, verdicts: VerdictsAtHand) -> PlayedTournament | None:
+    """Return what `play` would where every verdict is at hand, and None otherwise: nothing is waited for."""
+    playing = _Playing(topology, verdicts)
+    return None if playing.go_on() else playing.result()
 
 
 @dataclass
@@ -85,8 +111,8 @@ class _Playing:
     """A tournament under way."""
 
     topology: Topology
-    jury: OrderJury
-    verdicts: _VerdictsByOrder = field(default_factory=dict[Order, list[OrderVerdicts]])
+    jury: VerdictsAtHand
+    verdicts: _VerdictsByOrder = field(default_factory=dict[Order, list[_HeardOrFailed]])
     counted: dict[Pairing, _CountedByOrder] = field(default_factory=dict[Pairing, _CountedByOrder])
     """What the matches settled rest on."""
     opened: set[str] = field(default_factory=set[str])
@@ -113,38 +139,40 @@ class _Playing:
                 else:
                     self._settle(pairing)
 
-    def wait(self, waiting: Sequence[_Waiting], tasks: TaskGroup) -> None:
+    def wait(self, waiting: Sequence[_Waiting], tasks: TaskGroup, jury: OrderJury) -> None:
         """Play the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
         for pairing, missing in waiting:
-            start_child(tasks, self._play, pairing, missing, tasks)
+            start_child(tasks, self._play, pairing, missing, tasks, jury)
 
     def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
         """Return the verdicts of a match that are not at hand, and note the others."""
         missing: list[tuple[Order, int]] = []
         for order in pairing.orders:
-            heard = self.verdicts[order] = list[OrderVerdicts]()
+            heard = self.verdicts[order] = list[_HeardOrFailed]()
             for repeat in range(self.jury.repeats):
                 verdicts = self.jury.at_hand(*order, repeat)
-                heard.append(verdicts or ())
+                heard.append(_heard(verdicts or ()))
                 if not verdicts:
                     missing.append((order, repeat))
         return missing
 
-    async def _play(self, pairing: Pairing, missing: Sequence[tuple[Order, int]], tasks: TaskGroup) -> None:
+    async def _play(
+        self, pairing: Pairing, missing: Sequence[tuple[Order, int]], tasks: TaskGroup, jury: OrderJury
+    ) -> None:
         async with anyio.create_task_group() as both:
             for order, repeat in missing:
-                start_child(both, self._judge, order, repeat)
+                start_child(both, self._judge, order, repeat, jury)
         await my_turn()  # what the result decides may take a fit
         self._settle(pairing)
-        self.wait(self.go_on(), tasks)
+        self.wait(self.go_on(), tasks, jury)
 
-    async def _judge(self, order: Order, repeat: int) -> None:
-        self.verdicts[order][repeat] = await self.jury.hear(*order, repeat)
+    async def _judge(self, order: Order, repeat: int, jury: OrderJury) -> None:
+        self.verdicts[order][repeat] = _heard(await jury.hear(*order, repeat))
 
     def _settle(self, pairing: Pairing) -> None:
         by_order = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(by_order.items()):
-            if _of_twins(repeats[0]):
+            if any(not isinstance(v, Unjudged) and v.of_twins for v in repeats[0]):
                 by_order[second, first] = self.verdicts[second, first] = repeats
         counted = _counted(by_order)
         if means := _means(pairing, counted, self.jury.averaging):
@@ -169,11 +197,25 @@ class _Playing:
         return _match(played, counted, self.jury.averaging)
 
 
-def _failed(repeats: Iterable[OrderVerdicts]) -> list[Unjudged]:
+def _heard(verdicts: OrderVerdicts) -> _HeardOrFailed:
+    return tuple([v if isinstance(v, Heard | Unjudged) else _taken(v) for v in verdicts])
+
+
+def _taken(verdict: PairJudgment) -> Heard:
+    return Heard(
+        key=verdict.key,
+        score_first=verdict.a.combined,
+        score_second=verdict.b.combined,
+        of_twins=verdict.first == verdict.second,
+        cut=bool(verdict.cut),
+    )
+
+
+def _failed(repeats: Iterable[_HeardOrFailed]) -> list[Unjudged]:
     return [v for verdicts in repeats for v in verdicts if isinstance(v, Unjudged)]
 
 
-def _counted(by_order: Mapping[Order, Sequence[OrderVerdicts]]) -> _CountedByOrder:
+def _counted(by_order: Mapping[Order, Sequence[_HeardOrFailed]]) -> _CountedByOrder:
     """Return the verdicts of the jurors that gave every one.
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
@@ -197,8 +239,8 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
     seats = range(len(rows[0][0]))
     if not seats:
         return None
-    a = [tuple((row[n].a if a_first else row[n].b).combined for row, a_first in rows) for n in seats]
-    b = [tuple((row[n].b if a_first else row[n].a).combined for row, a_first in rows) for n in seats]
+    a = [tuple(row[n].score_first if a_first else row[n].score_second for row, a_first in rows) for n in seats]
+    b = [tuple(row[n].score_second if a_first else row[n].score_first for row, a_first in rows) for n in seats]
     return _averaged(a, averaging), _averaged(b, averaging)
 
 
@@ -229,7 +271,7 @@ def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Ma
         flipped=len(winners - {None}) > 1 and _differ(counted),
         inconsistent=None in winners and len(winners) > 1,
         repeated=played.repeated,
-        scores=tuple([(v.a.combined, v.b.combined) for v, _ in used]),
+        scores=tuple([(v.score_first, v.score_second) for v, _ in used]),
         cut=any(v.cut for v, _ in used),
     )
 
@@ -248,25 +290,15 @@ def _rests_on(pairing: Pairing, verdicts: _VerdictsByOrder) -> _CountedByOrder:
     return _counted({order: repeats for order, repeats in met.items() if any(_counted({order: repeats})[order])})
 
 
-def _of_twins(verdicts: OrderVerdicts) -> bool:
-    """Tell whether the transcripts shown are identical.
-
-    The verdict is then the same in both orders and counts in both, also where the design asks for one: the two tie.
-    """
-    return any(v.first == v.second for v in verdicts)
-
-
 def _differ(counted: _CountedByOrder) -> bool:
     """Tell whether the orders rest on different verdicts: two identical transcripts have the same in both."""
     return len({tuple(v.key for row in repeats for v in row) for repeats in counted.values()}) > 1
 
 
-def _winner(
-    pairing: Pairing, order: Order, repeats: Sequence[tuple[PairJudgment, ...]], averaging: Averaging
-) -> int | None:
+def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Heard, ...]], averaging: Averaging) -> int | None:
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
     if len(repeats) == len(repeats[0]) == 1:
-        score_first, score_second = repeats[0][0].a.combined, repeats[0][0].b.combined
-        return None if score_first == score_second else order[score_first < score_second]
+        only = repeats[0][0]
+        return None if only.score_first == only.score_second else order[only.score_first < only.score_second]
     means = _means(pairing, {order: repeats}, averaging)
     return _higher(pairing, *means) if means else None

@@ -8,6 +8,7 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.judging import JudgeModel, VerdictCache
+from harness.tournament.at_hand import RankerAtHand
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Rules
 from harness.tournament.listwise import ListwiseMethod
@@ -40,6 +41,11 @@ class Ranker(Protocol):
     @property
     def way(self) -> str | None:
         """The name of the way of judging (`tournament/way.py`); None where extracts of groups do not hold it."""
+        ...
+
+    @property
+    def at_hand(self) -> RankerAtHand | None:
+        """What ranks groups by what is kept of them; None where that does not suffice."""
         ...
 
     def call_bounds(self, n: int) -> tuple[int, int]:

@@ -1,14 +1,15 @@
 """What a tournament that is over says of its group: the record of its ranking."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
-from harness.core.records import Group
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import PairLedger
 from harness.ranking import (
     NEED_ANCHOR,
+    Comparisons,
     Conclusion,
     EarlyStop,
     Fit,
@@ -21,7 +22,7 @@ from harness.ranking import (
     share_at_ends,
     stack_classes,
 )
-from harness.tournament.group import Entrants, Rules, cuts, has_anchor, jurors_missing
+from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
 from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament
 
@@ -30,55 +31,86 @@ from harness.tournament.play import PlayedTournament
 class TournamentResult:
     """A group's tournament, over: one for each class of rollouts that may meet."""
 
-    entrants: Entrants
+    lineup: Lineup
     classes: Sequence[Sequence[int]]
     topologies: Sequence[Topology]
     played: Sequence[PlayedTournament]
-    last: Sequence[int]
-    """The failed rollouts that rank below all others."""
+    jurors: int = 1
+    taken: int = 0
+    """Verdicts that were taken from what is kept of the group, and stand in no ledger."""
 
     @property
     def matches(self) -> tuple[Match, ...]:
         """The matches of all classes."""
         return tuple(match for played in self.played for match in played.matches)
 
+    @property
+    def calls(self) -> list[Comparisons]:
+        """The judged calls of each class; none where nobody met anybody."""
+        if not self.matches:
+            return []
+        members = [of_class for of_class in self.classes if of_class]
+        return [comparisons_of(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
-def ranking_of(group: Group, result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
-    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
-    topologies, played, texts = result.topologies, result.played, result.entrants.texts
-    matches = result.matches
+
+class LearntFits(NamedTuple):
+    """What `pooled` makes of a group once the judge is learnt from all groups."""
+
+    fits: Sequence[Fit]
+    """One for each class."""
+    at_ends: float
+    """Share of the judge's scores that lie at an end of the scale."""
+
+
+def ranking_of(
+    result: TournamentResult, ledger: PairLedger, rules: Rules, told: LearntFits | None = None
+) -> GroupRanking:
+    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
+
+    What is `told` with the judge learnt from all groups counts: nothing of it is provisional.
+    """
+    if told:
+        rules = replace(rules, one_of_many=False)
+    topologies, played, lineup, matches = result.topologies, result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(result, rules)
+    conclusion = _conclude(result, rules, told)
     return GroupRanking(
-        query=group.query.id,
+        query=lineup.query,
         topology=topologies[0].name if topologies else rules.topology,
         estimator=rules.estimator,
         status="incomplete" if open_verdicts or _judged_later(result.classes, rules) else "complete",
         signal=conclusion.signal,
         matches=matches,
-        rollouts=_places(group, conclusion),
+        rollouts=_places(lineup, conclusion),
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
-        reused=len(ledger.reused),
+        reused=len(ledger.reused) + result.taken,
         spared=_spared(topologies),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
-        notes=(*_notes(group, result, conclusion, rules), *jurors_missing(absent, ledger.bought), *cuts(texts)),
+        notes=(
+            *_notes_on_design(result, rules),
+            *_notes(conclusion.note, None if told or not rules.told_alone else ceiling_note(_at_ends(result))),
+            *jurors_missing(absent, ledger.bought),
+            *cuts(lineup.cut),
+            *_notes(told and ceiling_note(told.at_ends)),
+        ),
         reward_from=rules.reward,
         absent_verdicts=absent,
-        agreement=_agreement(matches, ledger),
+        agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
         second_opinion=rules.rule.second_opinion,
         **judge_noise(conclusion)._asdict(),
     )
 
 
-def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
-    topologies, last = result.topologies, result.last
+def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -> Conclusion:
+    topologies, last = result.topologies, failed_last(result.lineup.rollouts, rules)
     alone = len(topologies) == 1
     if not topologies or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
+    fits = told.fits if told else [None] * len(topologies)
     conclusions = [
         conclude(
             played.standings,
@@ -86,9 +118,9 @@ def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
             rule=rules.rule,
             failed_last=last if alone else (),
             finished=not played.open_verdicts,
-            fit=_fit_at_hand(topology, played) if rules.by_pooled else None,
+            fit=fit if told else _fit_at_hand(topology, played) if rules.by_pooled else None,
         )
-        for topology, played in zip(topologies, result.played, strict=True)
+        for topology, played, fit in zip(topologies, result.played, fits, strict=True)
     ]
     return conclusions[0] if alone else stack_classes(conclusions, last)
 
@@ -105,11 +137,11 @@ def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:
     return rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
 
 
-def _places(group: Group, conclusion: Conclusion) -> tuple[Ranked, ...]:
-    places = [conclusion.ranked.get(r.index, Ranked(index=r.index)) for r in group.rollouts]
+def _places(lineup: Lineup, conclusion: Conclusion) -> tuple[Ranked, ...]:
+    places = [conclusion.ranked.get(r.index) or Ranked(index=r.index) for r in lineup.rollouts]
     return tuple(
-        place.model_copy(update={"verified": rollout.verified})
-        for place, rollout in zip(places, group.rollouts, strict=True)
+        place if rollout.verified is None else place.model_copy(update={"verified": rollout.verified})
+        for place, rollout in zip(places, lineup.rollouts, strict=True)
     )
 
 
@@ -125,28 +157,27 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
     return agreement(match_margins(matches, judged))
 
 
-def _notes(group: Group, result: TournamentResult, conclusion: Conclusion, rules: Rules) -> tuple[str, ...]:
-    ceiling = _ceiling(result) if rules.by_pooled and not rules.provisional else None
-    return (*_notes_on_design(group, result, rules), *filter(None, [conclusion.note, ceiling]))
+def _notes(*notes: str | None) -> list[str]:
+    return [note for note in notes if note]
 
 
-def _ceiling(result: TournamentResult) -> str | None:
-    """Return a note where the judge's scores of this group stick to the ends of the scale."""
-    entrants = [rollout.index for rollout in result.entrants.ok]
-    return ceiling_note(share_at_ends([comparisons_of(entrants, result.matches)])) if result.matches else None
+def _at_ends(result: TournamentResult) -> float:
+    """Return the share of the judge's scores of this group that lie at an end of the scale."""
+    entrants = [rollout.index for rollout in result.lineup.ok]
+    return share_at_ends([comparisons_of(entrants, result.matches)]) if result.matches else 0.0
 
 
-def _notes_on_design(group: Group, result: TournamentResult, rules: Rules) -> tuple[str, ...]:
-    ok, classes = result.entrants.ok, result.classes
+def _notes_on_design(result: TournamentResult, rules: Rules) -> tuple[str, ...]:
+    ok, classes = result.lineup.ok, result.classes
     if not ok:
         return ("no rollout ended well: nothing to rank",)
     if len(classes) > 1:
         return (_by_class(classes, rules),)
     if rules.topology == "none":
         return ("not judged, as --topology none asks; `harness rescore --topology arena` judges and ranks",)
-    if len(ok) == 1 and not result.last:
+    if len(ok) == 1 and not failed_last(result.lineup.rollouts, rules):
         return ("a single rollout carries no signal: there is nothing to compare it with",)
-    return () if result.entrants.anchor else (_without_anchor(group, rules),)
+    return () if result.lineup.anchor else (_without_anchor(result.lineup, rules),)
 
 
 def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
@@ -155,9 +186,9 @@ def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
     return f"ranked by verifiable reward first: {len(classes)} classes; {judged}"
 
 
-def _without_anchor(group: Group, rules: Rules) -> str:
+def _without_anchor(lineup: Lineup, rules: Rules) -> str:
     how = "by single elimination with drawn seeds" if rules.topology in NEED_ANCHOR else "without it"
-    if not has_anchor(group):
+    if not has_anchor(lineup.rollouts):
         return f"there is no anchor: ranked {how}"
     if rules.anchor_failed == "stop":
         return "the anchor failed: left unranked, as --anchor-failed stop asks"

@@ -1,0 +1,95 @@
+"""A run ranked by what is kept of its groups: no text is read, and many groups are told at once.
+
+The judge is learnt before anything is written, so that nothing that is written is provisional.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import anyio.lowlevel
+
+from harness.archive import Extracts, RunReader
+from harness.core.errors import ArchiveDamaged
+from harness.core.extracts import GroupExtract, extract_of
+from harness.core.rankings import GroupRanking
+from harness.pipeline.rank_groups import OpenRanking, rank_part
+from harness.ranking import Comparisons, LearntJudge, learnt_from_queries
+from harness.report import RankingSummary
+from harness.tournament import RankerAtHand, TournamentResult, told_by
+
+_AT_ONCE = 64
+"""Groups that are told, and in memory, together."""
+_MOST_KEPT = 256
+"""Tournaments that are played to learn the judge, and not played again: each takes some kilobytes."""
+
+
+async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extracts) -> RankingSummary | None:
+    """Rank the groups of a run, and return what they sum up to.
+
+    None, with nothing written, where a group that teaches the judge is not at hand.
+    """
+    ranker, judge = ranking.at_hand, None
+    if ranker is None:
+        return None
+    groups = _GroupsAtHand(ranking, ranker, reader, extracts)
+    if ranking.ranker.provisional and (judge := await groups.learn()) is None:
+        return None
+    summary, left = RankingSummary(), iter(list(reader.index.queries))
+    while some := list(islice(left, _AT_ONCE)):
+        for extract, ranked in await groups.rank(some, judge):
+            summary.add(reader, extract, ranking.write(ranked, extract.basis))
+    return summary
+
+
+@dataclass
+class _GroupsAtHand:
+    """The groups of a run, played by what is kept of them."""
+
+    ranking: OpenRanking
+    ranker: RankerAtHand
+    reader: RunReader
+    extracts: Extracts
+    kept: dict[str, tuple[GroupExtract, TournamentResult]] = field(
+        default_factory=dict[str, tuple[GroupExtract, TournamentResult]]
+    )
+
+    async def learn(self) -> LearntJudge | None:
+        """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
+        calls = list[Comparisons]()
+        for number, query in enumerate(learnt_from_queries(list(self.reader.index.queries))):
+            if number % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+            if (played := self._play(query)) is None:
+                return None
+            if len(self.kept) < _MOST_KEPT:
+                self.kept[query] = played
+            calls += played[1].calls
+        return self.ranker.learn(calls)
+
+    async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[GroupExtract, GroupRanking]]:
+        """Return the rankings of groups, each with its extract; `judge` as `RankerAtHand.rank` has it."""
+        await anyio.lowlevel.checkpoint()
+        played = [self.kept.pop(query, None) or self._play(query) for query in queries]
+        there = iter(self.ranker.rank([at_hand[1] for at_hand in played if at_hand], judge))
+        return [
+            (at_hand[0], next(there)) if at_hand else await self._rank_by_texts(query, judge)
+            for query, at_hand in zip(queries, played, strict=True)
+        ]
+
+    def _play(self, query: str) -> tuple[GroupExtract, TournamentResult] | None:
+        extract = self.extracts.of(query)
+        result = extract and self.ranker.play(extract)
+        return (extract, result) if extract and result else None
+
+    async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[GroupExtract, GroupRanking]:
+        """Rank a group that is not at hand by itself, and tell it anew by the judge."""
+        if (query := self.reader.query(name)) is None:
+            raise ArchiveDamaged(f"run {self.reader.info.id}: query {name!r} is no longer there")
+        group = self.reader.group(query)
+        ranked = await rank_part(self.ranking.ranker, group, self.ranking.settings)
+        if judge and ranked.provisional:
+            (ranked,) = told_by(judge, [ranked], self.ranker.rules)
+        extract = extract_of(group, ranked, self.reader.pair_scores)
+        self.extracts.add(extract)
+        return extract, ranked

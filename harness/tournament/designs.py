@@ -1,0 +1,35 @@
+"""The tournaments of a group: one for each class of rollouts that may meet."""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+from harness.ranking import (
+    MARGINS,
+    UNITS,
+    Cyclic,
+    EarlyStop,
+    Entry,
+    Topology,
+    fit_alone,
+    make_topology,
+    prior_of,
+)
+from harness.tournament.group import Lineup, Rules
+
+
+def topologies_of(lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules, rng: Random) -> list[Topology]:
+    """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
+    if lineup.is_stopped(rules):
+        return []
+    anchor = lineup.anchor.index if lineup.anchor else None
+    return [_topology(members, anchor if anchor in members else None, rules, rng) for members in classes if members]
+
+
+def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: Random) -> Topology:
+    topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
+    if rules.sure and isinstance(topology, Cyclic):
+        by_pooled = partial(fit_alone, prior=prior_of(rules.profile, rules.fit_version))
+        fit = by_pooled if rules.by_pooled else MARGINS[rules.fit_version]
+        return EarlyStop(topology, members, rules.sure, fit, UNITS)
+    return topology
