@@ -1,6 +1,6 @@
 """Where everything in a run is: offsets only, so memory grows by some hundred bytes a rollout, whatever its size."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from harness.core.sums import sum_if_known
 
 INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""
+
+MANY_VERDICTS = 40_000
+"""Verdicts whose places take some ten megabytes of memory."""
 
 
 @dataclass
@@ -29,14 +32,20 @@ class Index:
         """Close the file that the index stands in, if there is one."""
         self.verdicts.close()
 
-    def scan(self, paths: Iterable[Path]) -> bool:
-        """Read what is new; tell whether anything was. Raises ArchiveDamaged."""
-        fresh = False
+    def scan(self, paths: Iterable[Path], relieve: Callable[[], None] | None = None) -> bool:
+        """Read what is new; tell whether anything was. Raises ArchiveDamaged.
+
+        Whenever many verdicts are in memory, `relieve` may put them elsewhere.
+        """
+        fresh, many = False, MANY_VERDICTS
         for path in paths:
             for located in read_lines(path, self.seen.get(path, 0)):
                 fresh = True
                 self._note(path.parent.name, located)
                 self.seen[path] = located.end
+                if relieve and self.verdicts.in_memory >= many:
+                    relieve()
+                    many = max(MANY_VERDICTS, 2 * self.verdicts.in_memory)  # where there is no room for them elsewhere
         return fresh
 
     def _note(self, segment: str, located: LocatedRecord) -> None:

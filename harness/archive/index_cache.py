@@ -5,7 +5,7 @@ that does not fit the run is made anew, and what cannot be read or written is do
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.archive.index import INDEXED, Index
@@ -44,14 +44,21 @@ def build_index(
     sizes = _sizes(folder, segments)
     cached = None if anew or cache is None else _loaded(cache, sizes)
     index = cached or Index()
+    is_kept = cache is not None and is_worth_keeping(sizes.values())
+
+    def relieve() -> None:
+        """Put the verdicts read so far on disk, with the whole of the index as far as it goes."""
+        if cache and _kept(cache, index):
+            _move_to_disk(cache, index, _sizes(folder, segments))
+
     try:
-        fresh = _scanned(index, sizes)
+        fresh = _scanned(index, sizes, relieve if is_kept else None)
     except ArchiveDamaged:
         if cached is None:
             raise
         return build_index(folder, cache, segments, anew=True)
-    if cache and fresh and is_worth_keeping(sizes.values()) and _kept(cache, index):
-        _move_to_disk(cache, index, _sizes(folder, segments))
+    if fresh and is_kept:
+        relieve()
     return index, cached is not None
 
 
@@ -59,10 +66,10 @@ def _sizes(folder: Path, segments: Iterable[str]) -> dict[Path, int]:
     return {path: size for name in segments for path, size in files_in(folder / name).items()}
 
 
-def _scanned(index: Index, paths: Iterable[Path]) -> bool:
+def _scanned(index: Index, paths: Iterable[Path], relieve: Callable[[], None] | None) -> bool:
     """Read what is new; tell whether anything was. The index is closed where reading fails."""
     try:
-        return index.scan(paths)
+        return index.scan(paths, relieve)
     except BaseException:
         index.close()
         raise

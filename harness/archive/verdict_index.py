@@ -69,6 +69,11 @@ class VerdictIndex:
                 raise
         yield from self._fresh.items()
 
+    @property
+    def in_memory(self) -> int:
+        """How many verdicts are known that are not in the file."""
+        return len(self._fresh)
+
     def __len__(self) -> int:
         """How many verdicts are known."""
         return len(self._all_kept()) + len(self._fresh)

@@ -9,10 +9,12 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.archive import RunReader, RunStore, index_cache
+from harness.archive import index as index_module
 from harness.archive.index import Index
 from harness.archive.kept_index import keep_index
 from harness.archive.lines import RecordPlace, encode
@@ -330,3 +332,23 @@ def test_an_old_file_that_breaks_off_while_it_is_copied_is_done_without(tmp_path
     assert keep_index(tmp_path / "index" / "kept.sqlite", index)
     with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
         assert base.execute("select key from verdicts").fetchall() == [("k",)]
+
+
+def test_the_verdicts_of_a_large_run_are_put_on_disk_while_its_index_is_made(run: Path, caches: Path, monkeypatch: Any):
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        for number in range(50):
+            store.add_verdict(a_judged(f"more-{number}"))
+    shutil.rmtree(caches, ignore_errors=True)
+    monkeypatch.setattr(index_module, "MANY_VERDICTS", 7)
+    most, seen = VerdictIndex.setdefault, list[int]()
+
+    def setdefault(verdicts: VerdictIndex, key: str, place: RecordPlace) -> None:
+        most(verdicts, key, place)
+        seen.append(verdicts.in_memory)
+
+    monkeypatch.setattr(VerdictIndex, "setdefault", setdefault)
+    with RunReader(run) as reader:
+        keys = [key for key, _ in reader.index.verdicts.items()]
+        assert keys == ["k", *(f"more-{number}" for number in range(50))]
+        assert reader.index == true_index(run)
+    assert max(seen[:51]) <= 7
