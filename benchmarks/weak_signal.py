@@ -95,10 +95,11 @@ def main() -> None:
         for regime in REGIMES[:2]:
             for equal in (True, False):
                 print(row(regime, n, groups, equal=equal))
-    for title, calls_of in (("pooled", drawn_calls), ("beside tiers, on arena's calls", arena_calls)):
+    tables = (("pooled", drawn_calls, (4, 8, 16)), ("beside tiers, on arena's calls", arena_calls, (4, 8)))
+    for title, calls_of, sizes in tables:
         print(f"\n{title}, {groups:,} groups a row")
         print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
-        for n in (4, 8, 16):
+        for n in sizes:
             for regime in REGIMES:
                 print(pooled_row(regime, n, groups, calls_of), flush=True)
 
