@@ -2,7 +2,8 @@
 
 Version 1 took the noise for known and the width of the qualities for tied to it, and so was too sure of itself.
 Version 2 takes neither for known. Since version 3 the probabilities beside an estimator without a fit come from
-`pooled`. What stopped early by one version is played again by it.
+`pooled`, which learns how much noise differs from group to group (harness.ranking.group_noise). What stopped early by
+one version is played again by it.
 """
 
 from collections.abc import Callable, Mapping
