@@ -13,7 +13,7 @@ from harness.core.errors import Refused
 from harness.core.progress import Silent
 from harness.core.records import Rollout
 from harness.core.settings import Api
-from tests.fake_endpoint import FakeEndpoint, Page, Raw, Reaction, Say, Seen, Torn, fair_judge, searching_agent
+from tests.fake_endpoint import FakeEndpoint, Page, Raw, Reaction, Say, Seen, Torn, searching_agent, verdict
 
 SEARCH = (("search", {"query": "languages"}),)
 SILENCE: dict[str, Any] = {"error": {"message": "upstream is overloaded", "code": 502}}
@@ -115,13 +115,11 @@ def test_counts_that_no_reply_can_have_wreck_no_sum_and_the_user_hears_of_them_o
         def note(self, text: str) -> None:
             notes.append(text)
 
-    judge = fair_judge()
-
     def agent(seen: Seen) -> Say:
         return Say("Seen.", usage=(10**18, 20)) if seen.tool_outputs else Say(calls=SEARCH, usage=(10**18, 20))
 
-    def judging(seen: Seen) -> Reaction:
-        return Say(judge(seen).text, usage=(7, 10**12))
+    def judging(_: Seen) -> Reaction:
+        return Say(verdict(7, 5), usage=(7, 10**12))
 
     with FakeEndpoint(agent, judging).serving() as server:
         settings: Any = {"topology": "anchor", "judge_model": "j", "n": 2, "progress": Notes()}
