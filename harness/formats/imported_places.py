@@ -1,6 +1,7 @@
 """The ranking that training data brings along: rewards and advantages as a file has them, or which side it prefers."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -46,19 +47,20 @@ class ImportedPlaces:
     def ranking(self, query: str) -> GroupRanking:
         """Return the ranking of the query."""
         rows = ((index, *self._members[index]) for index in sorted(self._members))
+        ranked = tuple(self._by_reward() if self.origin.format in {"groups", "art"} else self._by_preference())
         return GroupRanking(
             query=query,
             topology=BROUGHT,
             estimator=BROUGHT,
             status="complete",
             signal=self.origin.signal,
-            rollouts=tuple(self._by_reward() if self.origin.format in {"groups", "art"} else self._by_preference()),
+            rollouts=ranked,
             basis=basis_of(rows),
             origin=self.origin.format,
             judge=self.origin.judge,
             pairs=tuple(zip(self._sides[::2], self._sides[1::2], strict=True)),
             lines=tuple(self._lines),
-            notes=("The places were imported: no judge was asked.",),
+            notes=("The places were imported: no judge was asked.", *self._without_place(ranked)),
         )
 
     def _by_reward(self) -> list[Ranked]:
@@ -68,6 +70,13 @@ class ImportedPlaces:
             row.model_copy(update={"rank": float(ranks[index])}) if index in ranks else row
             for index, row in sorted(self._gained.items())
         ]
+
+    def _without_place(self, ranked: Sequence[Ranked]) -> Iterator[str]:
+        """Yield a note on rollouts that ended well and came without a reward."""
+        left = [row.index for row in ranked if row.rank is None and self._members[row.index][0] == "ok"]
+        if left:
+            came = "rollout came" if len(left) == 1 else "rollouts came"
+            yield f"{len(left)} {came} without a reward, and without a place therefore: {', '.join(map(str, left))}."
 
     def _by_preference(self) -> list[Ranked]:
         """Return the rollouts ranked by how often they were preferred, less how often they were not."""

@@ -109,6 +109,21 @@ def test_parallel_calls_nested_agents_reasoning_and_structured_output_survive(co
     assert source["run"] == made["run"]  # no file said what was behind the edited lines
 
 
+def test_rollouts_that_come_without_a_reward_have_no_place_and_a_note_says_so(command: Command):
+    command("export --format groups --include-anchor -o out")
+    lines = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
+    del lines[0]["rollouts"][1]["reward"]
+    lines[1]["rollouts"][0]["reward"] = None
+    Path("edited.jsonl").write_text("\n".join(map(json.dumps, lines[:2])), "utf-8")
+    made = imported(command, "edited.jsonl")
+    shown = command(f"show {made['path']}")
+    assert "note: 1 rollout came without a reward, and without a place therefore: 1." in " ".join(shown.split())
+    assert "whole" in command(f"validate {made['path']}")
+    command(f"export {made['path']} --format groups --include-anchor -o again")
+    again = [json.loads(line) for line in Path("again/train.jsonl").read_text("utf-8").splitlines()]
+    assert [len(line["rollouts"]) for line in again] == [3, 3]
+
+
 def test_an_imported_group_is_judged_anew_by_rescore(command: Command):
     command("export --format groups -o out")
     made = imported(command, "out/train.jsonl")

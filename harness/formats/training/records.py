@@ -205,7 +205,8 @@ def _compared(better: _TalkSide, worse: _TalkSide) -> tuple[Sequence[Message], S
     """Return the prompt that two sides share, and both replies. Raises LeftOut where they share none."""
     plain = [with_plain_ids((*side.prompt, *side.reply)) for side in (better, worse)]
     if plain[0][: len(better.prompt)] != plain[1][: len(worse.prompt)]:
-        raise LeftOut("the two were shown different prompts (another agent, or another tool exchange, came before)")
+        before = "another agent, or another tool exchange, came before"
+        raise LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
     if better.turn.tools != worse.turn.tools:
         raise LeftOut("the two were offered different tools")
     if better.foreign or worse.foreign:
