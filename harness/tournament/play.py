@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,6 +20,7 @@ Order = tuple[int, int]
 """Two rollouts, the first shown first."""
 
 
+@final
 class Heard(NamedTuple):
     """What a tournament takes of a verdict that came out."""
 
@@ -172,7 +173,7 @@ class _Playing:
     def _settle(self, pairing: Pairing) -> None:
         by_order = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(by_order.items()):
-            if any(not isinstance(v, Unjudged) and v.of_twins for v in repeats[0]):
+            if any(type(v) is Heard and v.of_twins for v in repeats[0]):
                 by_order[second, first] = self.verdicts[second, first] = repeats
         counted = _counted(by_order)
         if means := _means(pairing, counted, self.jury.averaging):
@@ -198,7 +199,7 @@ class _Playing:
 
 
 def _heard(verdicts: OrderVerdicts) -> _HeardOrFailed:
-    return tuple([v if isinstance(v, Heard | Unjudged) else _taken(v) for v in verdicts])
+    return tuple([v if type(v) is Heard or isinstance(v, Unjudged) else _taken(v) for v in verdicts])
 
 
 def _taken(verdict: PairJudgment) -> Heard:
@@ -212,7 +213,7 @@ def _taken(verdict: PairJudgment) -> Heard:
 
 
 def _failed(repeats: Iterable[_HeardOrFailed]) -> list[Unjudged]:
-    return [v for verdicts in repeats for v in verdicts if isinstance(v, Unjudged)]
+    return [v for verdicts in repeats for v in verdicts if type(v) is not Heard]
 
 
 def _counted(by_order: Mapping[Order, Sequence[_HeardOrFailed]]) -> _CountedByOrder:

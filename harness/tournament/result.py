@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
@@ -44,7 +45,7 @@ class TournamentResult:
         """The matches of all classes."""
         return tuple(match for played in self.played for match in played.matches)
 
-    @property
+    @cached_property
     def calls(self) -> list[Comparisons]:
         """The judged calls of each class; none where nobody met anybody."""
         if not self.matches:
