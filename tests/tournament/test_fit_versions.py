@@ -11,7 +11,7 @@ from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
 from harness.judging import PairJury
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking import MARGINS, Cyclic, EarlyStop, Rule, conclude, fit_alone, standings_of
+from harness.ranking import MARGINS, Cyclic, EarlyStop, Rule, comparisons_of, conclude, fit_alone, standings_of
 from harness.ranking.comparisons import Comparisons
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
@@ -56,6 +56,19 @@ def test_the_fit_that_ends_the_judging_says_what_a_fit_of_the_matches_says(stren
         other = afresh.ranked[ranked_rollout.index]
         assert ranked_rollout.score == pytest.approx(other.score, abs=1e-6)
         assert ranked_rollout.p_best == pytest.approx(other.p_best, abs=1e-3)
+
+
+def test_beside_tiers_the_version_decides_which_fit_ends_the_judging_and_says_who_is_best():
+    def by(version: int) -> GroupRanking:
+        rules = Rules(topology="cyclic", estimator="tiers", sure=0.9, fit_version=version)
+        return anyio.run(rank_group, GROUP, a_jury(ScriptedJudge(STRENGTHS)), rules, random.Random(0))
+
+    for version, fit in ((1, MARGINS[1]), (2, MARGINS[2]), (3, fit_alone)):
+        ranking = by(version)
+        calls = comparisons_of(range(6), ranking.matches)
+        assert fit(calls).p_best().max() >= 0.9 or not ranking.spared
+        assert ranking.second_opinion == ("pooled" if version == 3 else "margins")
+    assert [r.p_best for r in ranking.rollouts] == pytest.approx(fit_alone(calls).p_best().tolist(), abs=1e-3)
 
 
 def test_the_fit_looked_at_last_is_of_the_calls_made():
