@@ -21,7 +21,7 @@ from harness.tournament import RankerAtHand, TournamentResult, told_by
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""
 _MOST_KEPT = 256
-"""Tournaments that are played to learn the judge, and not played again: each takes some kilobytes."""
+"""Tournaments that are played to learn the judge, and not played again: each takes about 50 kB."""
 
 
 async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extracts) -> RankingSummary | None:
