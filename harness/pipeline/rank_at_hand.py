@@ -90,6 +90,8 @@ class _GroupsAtHand:
         ranked = await rank_part(self.ranking.ranker, group, self.ranking.settings)
         if judge and ranked.provisional:
             (ranked,) = told_by(judge, [ranked], self.ranker.rules)
-        extract = extract_of(group, ranked, self.reader.pair_scores)
-        self.extracts.add(extract)
+        extract = self.extracts.of(name)
+        if extract is None or not extract.holds(ranked):
+            extract = extract_of(group, ranked, self.reader.pair_scores)
+            self.extracts.add(extract)
         return extract, ranked
