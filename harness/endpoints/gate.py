@@ -296,5 +296,7 @@ class Gates:
 
 
 def _short(error: openai.OpenAIError) -> str:
+    if isinstance(error, openai.APITimeoutError):
+        return "no reply in time"
     status = getattr(error, "status_code", None)
     return f"HTTP {status}" if status else type(error).__name__
