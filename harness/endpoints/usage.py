@@ -56,8 +56,8 @@ def _believed(count: int | None) -> int | None:
 
 def is_beyond_belief(counts: object) -> bool:
     """Return whether the usage of a reply, as its JSON or as the SDK has it, counts more than a reply can have."""
-    told = counts if isinstance(counts, Mapping) else vars(counts) if isinstance(counts, SdkUsage) else {}
-    numbers = cast("Mapping[str, Any]", told).values()
+    members = vars(counts) if isinstance(counts, SdkUsage) else counts
+    numbers = cast("Mapping[str, Any]", members).values() if isinstance(members, Mapping) else ()
     return any(isinstance(number, int | float) and number > MOST_TOKENS for number in numbers)
 
 

@@ -50,7 +50,7 @@ def test_a_run_and_the_file_of_its_profile_lend_best_the_same_and_all_of_it_is_r
         assert kept.groups == 3
         ranking = judged_ranking(reader)
         pair = find_pair(reader, ranking, next(iter(reader.queries())))
-        assert pooled_fit(ranking, pair.ranking) is not None
+        assert pooled_fit(ranking, pair.ranking, pair.a, pair.b) is not None
     with RunReader(tmp_path / alone.json["path"]) as reader:
         assert "judge_profile" not in reader.info.settings
 
