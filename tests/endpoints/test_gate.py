@@ -245,19 +245,6 @@ def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) 
     assert (told.most_waiting, told.now_waiting) == (in_flight, 0)
 
 
-def test_a_server_that_hangs_is_left_by_calls_that_may_and_given_up_in_plain_words() -> None:
-    at = gate(give_up_s=3.0)
-
-    async def leaving() -> None:
-        with pytest.raises(EndpointDown, match="host gave no reply in time") as left:
-            await at.send(anyio.sleep_forever, leaves=lambda: True)
-        assert left.value.__context__ is None, "the SDK would retry what has a timeout behind it"
-
-    run_virtually(leaving)
-    assert at.hangs
-    assert at.given_up == "host gave no reply for 3 s (--give-up); the last error: no reply in time"
-
-
 def test_a_server_in_whose_place_another_is_asked_is_no_reason_to_stop() -> None:
     gates = Gates(Silent())
     servers = [Endpoint(base_url=f"http://{name}/v1", api="chat", key=SecretStr("none")) for name in "ab"]

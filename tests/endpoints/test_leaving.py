@@ -37,3 +37,16 @@ def test_a_call_that_may_go_elsewhere_leaves_an_endpoint_that_is_down_at_once_bu
         assert not at.given_up
 
     run_virtually(steps)
+
+
+def test_a_server_that_hangs_is_left_by_calls_that_may_and_given_up_in_plain_words() -> None:
+    at = Gate("host", Patience(give_up_s=3.0), random.Random(0), Silent())
+
+    async def leaving() -> None:
+        with pytest.raises(EndpointDown, match="host gave no reply in time") as left:
+            await at.send(anyio.sleep_forever, leaves=lambda: True)
+        assert left.value.__context__ is None, "the SDK would retry what has a timeout behind it"
+
+    run_virtually(leaving)
+    assert at.hangs
+    assert at.given_up == "host gave no reply for 3 s (--give-up); the last error: no reply in time"
