@@ -14,13 +14,13 @@ from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
-from harness.ranking import Comparisons, LearntJudge, learnt_from_queries
+from harness.ranking import Comparisons, LearntJudge
 from harness.report import RankingSummary
 from harness.tournament import RankerAtHand, TournamentResult, told_by
 
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""
-_MOST_KEPT = 256
+_MOST_KEPT = 512
 """Tournaments that are played to learn the judge, and not played again: each takes about 50 kB."""
 
 
@@ -57,7 +57,7 @@ class _GroupsAtHand:
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
         calls = list[Comparisons]()
-        for number, query in enumerate(learnt_from_queries(list(self.reader.index.queries))):
+        for number, query in enumerate(self.ranker.taught_by(list(self.reader.index.queries))):
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
             if (played := self._play(query)) is None:

@@ -2,8 +2,8 @@
 
 Version 1 took the noise for known and the width of the qualities for tied to it, and so was too sure of itself.
 Version 2 takes neither for known. Since version 3 the probabilities beside an estimator without a fit come from
-`pooled`, which learns how much noise differs from group to group (harness.ranking.group_noise). What stopped early by
-one version is played again by it.
+`pooled`, which learns how much noise differs from group to group (harness.ranking.group_noise), and from fewer groups.
+What stopped early by one version is played again by it.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,9 +43,14 @@ MARGINS: Mapping[int, Callable[[Comparisons], Fit]] = {1: _margins_1, 2: fit_mar
 """`margins` by version; harness.core.rankings.FIT_VERSION is that of new rankings."""
 
 _WITHOUT_A_FIT = {"tiers", "wins"}
-_POOLED_SINCE = 3
+_POOLED_SINCE = _FEWER_LEARNT_FROM_SINCE = 3
 
 
 def second_opinion(estimator: EstimatorName, version: int = FIT_VERSION) -> SecondOpinion:
     """Return which fit stands beside an estimator in rankings of a version."""
     return "pooled" if version >= _POOLED_SINCE and estimator in _WITHOUT_A_FIT else "margins"
+
+
+def groups_learnt_from(version: int = FIT_VERSION) -> int:
+    """Return how many groups of a ranking teach `pooled` the judge at most; more teach nothing that these have not."""
+    return 512 if version >= _FEWER_LEARNT_FROM_SINCE else 2000

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import FIT_VERSION, GroupRanking, Match
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import comparisons_of
+from harness.ranking.fit_versions import groups_learnt_from
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import LearntJudge, learnt_from
 from harness.ranking.reward_classes import classes_of
-
-LEARNT_FROM = 2000
-"""More groups teach nothing of a judge that these have not taught; they are spread evenly over the ranking."""
 
 
 class RankedClass(NamedTuple):
@@ -44,19 +42,24 @@ def _within(ranking: GroupRanking, members: Sequence[int]) -> list[Match]:
 
 
 def judge_behind(
-    queries: Sequence[str], ranking_of: Callable[[str], GroupRanking], prior: Prior, *, by_reward: bool
+    queries: Sequence[str],
+    ranking_of: Callable[[str], GroupRanking],
+    prior: Prior,
+    *,
+    by_reward: bool,
+    fit_version: int = FIT_VERSION,
 ) -> LearntJudge:
     """Return the judge as the groups of a ranking show them, whatever the order of its queries."""
-    rankings = (ranking_of(name) for name in learnt_from_queries(queries))
+    rankings = (ranking_of(name) for name in learnt_from_queries(queries, fit_version))
     return learnt_from_calls(
         (some.calls for ranking in rankings for some in ranked_classes(ranking, by_reward=by_reward)), prior
     )
 
 
-def learnt_from_queries(queries: Sequence[str]) -> list[str]:
+def learnt_from_queries(queries: Sequence[str], fit_version: int = FIT_VERSION) -> list[str]:
     """Return the queries whose groups teach the judge: all, or so many spread evenly, whatever their order."""
     names = sorted(queries)
-    count = min(len(names), LEARNT_FROM)
+    count = min(len(names), groups_learnt_from(fit_version))
     return [names[at * len(names) // count] for at in range(count)]
 
 

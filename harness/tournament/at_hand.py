@@ -12,6 +12,7 @@ from harness.ranking import (
     LearntJudge,
     fit_by,
     learnt_from_calls,
+    learnt_from_queries,
     prior_of,
     with_chances,
 )
@@ -53,6 +54,10 @@ class RankerAtHand:
         if len(played) < len(topologies):
             return None
         return TournamentResult(lineup, classes, topologies, played, taken=len(verdicts.taken))
+
+    def taught_by(self, queries: Sequence[str]) -> list[str]:
+        """Return the queries whose groups teach the judge."""
+        return learnt_from_queries(queries, self.rules.fit_version)
 
     def learn(self, calls: Sequence[Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""

@@ -57,7 +57,8 @@ def told_by(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) 
 def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> LearntJudge:
     """Return the judge as the groups of a ranking show them."""
     prior = prior_of(rules.profile, rules.fit_version)
-    return judge_behind(queries, provisional, prior, by_reward=rules.judge_when == "tied")
+    by_reward, version = rules.judge_when == "tied", rules.fit_version
+    return judge_behind(queries, provisional, prior, by_reward=by_reward, fit_version=version)
 
 
 def _settled(some: Sequence[GroupRanking], judge: LearntJudge, rules: Rules) -> Iterator[GroupRanking]:

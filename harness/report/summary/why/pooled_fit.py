@@ -32,7 +32,8 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
 
     A profile that was lent to the ranking is the prior, as it was then.
     """
-    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=is_by_reward(ranking))
+    by_reward, version = is_by_reward(ranking), ranking.head.fit_version
+    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=by_reward, fit_version=version)
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
