@@ -148,12 +148,15 @@ class _Playing:
     def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
         """Return the verdicts of a match that are not at hand, and note the others."""
         missing: list[tuple[Order, int]] = []
+        at_hand, repeats = self.jury.at_hand, range(self.jury.repeats)
         for order in pairing.orders:
-            heard = self.verdicts[order] = list[_HeardOrFailed]()
-            for repeat in range(self.jury.repeats):
-                verdicts = self.jury.at_hand(*order, repeat)
-                heard.append(_heard(verdicts or ()))
-                if not verdicts:
+            heard: list[_HeardOrFailed] = []
+            self.verdicts[order] = heard
+            for repeat in repeats:
+                if verdicts := at_hand(*order, repeat):
+                    heard.append(_heard(verdicts))
+                else:
+                    heard.append(())
                     missing.append((order, repeat))
         return missing
 
@@ -173,7 +176,7 @@ class _Playing:
     def _settle(self, pairing: Pairing) -> None:
         by_order = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(by_order.items()):
-            if any(type(v) is Heard and v.of_twins for v in repeats[0]):
+            if _is_of_twins(repeats[0]):
                 by_order[second, first] = self.verdicts[second, first] = repeats
         counted = _counted(by_order)
         if means := _means(pairing, counted, self.jury.averaging):
@@ -185,7 +188,8 @@ class _Playing:
 
     def result(self) -> PlayedTournament:
         """Return what was played."""
-        failed = {v.key for repeats in self.verdicts.values() for v in _failed(repeats)}
+        every = self.verdicts
+        failed = {v.key for repeats in every.values() for v in _failed(repeats)} if _has_failed(every) else set[str]()
         return PlayedTournament(
             matches=tuple(map(self._match, self.topology.matches)),
             standings=standings_in_units(self.topology),
@@ -199,6 +203,8 @@ class _Playing:
 
 
 def _heard(verdicts: OrderVerdicts) -> _HeardOrFailed:
+    if len(verdicts) == 1 and type(verdicts[0]) is Heard:
+        return (verdicts[0],)
     return tuple([v if type(v) is Heard or isinstance(v, Unjudged) else _taken(v) for v in verdicts])
 
 
@@ -212,6 +218,22 @@ def _taken(verdict: PairJudgment) -> Heard:
     )
 
 
+def _is_of_twins(verdicts: _HeardOrFailed) -> bool:
+    for verdict in verdicts:  # a loop, as below: this is asked of every verdict, and `any` takes three times as long
+        if type(verdict) is Heard and verdict.of_twins:
+            return True
+    return False
+
+
+def _has_failed(by_order: Mapping[Order, Sequence[_HeardOrFailed]]) -> bool:
+    for repeats in by_order.values():
+        for verdicts in repeats:
+            for verdict in verdicts:
+                if type(verdict) is not Heard:
+                    return True
+    return False
+
+
 def _failed(repeats: Iterable[_HeardOrFailed]) -> list[Unjudged]:
     return [v for verdicts in repeats for v in verdicts if type(v) is not Heard]
 
@@ -221,7 +243,7 @@ def _counted(by_order: Mapping[Order, Sequence[_HeardOrFailed]]) -> _CountedByOr
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
     """
-    if not _failed(verdicts for repeats in by_order.values() for verdicts in repeats):
+    if not _has_failed(by_order):
         return cast("_CountedByOrder", by_order)  # as nearly always
     by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
     seats = [n for n, verdicts in enumerate(by_juror) if not any(isinstance(v, Unjudged) for v in verdicts)]
@@ -236,13 +258,15 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
 
     None without a juror.
     """
-    rows = [(verdicts, first == pairing.a) for (first, _), repeats in counted.items() for verdicts in repeats]
-    seats = range(len(rows[0][0]))
-    if not seats:
+    rows = [
+        [(v.score_first, v.score_second) if first == pairing.a else (v.score_second, v.score_first) for v in verdicts]
+        for (first, _), repeats in counted.items()
+        for verdicts in repeats
+    ]
+    by_juror = [tuple(zip(*of_seat, strict=True)) for of_seat in zip(*rows, strict=True)]
+    if not by_juror:
         return None
-    a = [tuple(row[n].score_first if a_first else row[n].score_second for row, a_first in rows) for n in seats]
-    b = [tuple(row[n].score_second if a_first else row[n].score_first for row, a_first in rows) for n in seats]
-    return _averaged(a, averaging), _averaged(b, averaging)
+    return _averaged([a for a, _ in by_juror], averaging), _averaged([b for _, b in by_juror], averaging)
 
 
 def _averaged(by_juror: Sequence[tuple[float, ...]], averaging: Averaging) -> Exact:
@@ -273,7 +297,7 @@ def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Ma
         inconsistent=None in winners and len(winners) > 1,
         repeated=played.repeated,
         scores=tuple([(v.score_first, v.score_second) for v, _ in used]),
-        cut=any(v.cut for v, _ in used),
+        cut=True in [v.cut for v, _ in used],
     )
 
 
