@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ class Fit:
         """The posterior's mean, (n,): probabilities are about it."""
         return self.estimates if self.center is None else self.center
 
-    @property
+    @cached_property
     def sds(self) -> Floats:
         """How far each entrant's quality relative to the group's mean lies from the estimate, (n,).
 
@@ -121,7 +122,7 @@ class Fit:
         """
         return np.sqrt(self._variances + (self.mean - self.estimates) ** 2)
 
-    @property
+    @cached_property
     def _variances(self) -> Floats:
         widening = self.dof / (self.dof - 2) if _FEWEST_DOF < self.dof < math.inf else 1.0
         return np.maximum(self.covariance.diagonal() * widening, 0)
@@ -131,7 +132,7 @@ class Fit:
         """Whether calls connect all entrants, so that the data compare every two of them."""
         return len(self.components) == 1
 
-    @property
+    @cached_property
     def reliability(self) -> float:
         """1 - mean posterior variance / variance of the means; 0 where that is negative or nothing differs."""
         spread, unsure = float(self.mean @ self.mean), float(self._variances.sum())

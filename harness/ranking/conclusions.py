@@ -84,16 +84,18 @@ def conclude(
     failed_last: Sequence[int] = (),
     finished: bool = True,
     fit: Fit | None = None,
+    calls: Comparisons | None = None,
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
     `tiers` and `wins` rank when all was played (`finished`), the fits when calls connect all entrants. Ranks are None
     otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all entrants
     share one rank. With rewards from the score, the failed get the lowest score less 1. `fit` is what `pooled` makes of
-    this group with the others; without it, `pooled` takes the group alone.
+    this group with the others; without it, `pooled` takes the group alone. `calls` are those behind the matches, where
+    they are told already.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version))
+    evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else Estimate({})
     beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else Estimate({})
     tied = _is_level(matches)
@@ -154,12 +156,16 @@ def ranks_by_estimator(
 
 
 def _evidence(
-    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None, prior: Prior = WEAK
+    standings: Sequence[Standing],
+    matches: Sequence[Match],
+    pooled: Fit | None = None,
+    prior: Prior = WEAK,
+    calls: Comparisons | None = None,
 ) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
         return None
-    calls = comparisons_of([s.entrant for s in standings], matches)
+    calls = calls or comparisons_of([s.entrant for s in standings], matches)
     return Evidence(standings, matches, calls, pooled, prior)
 
 

@@ -5,7 +5,7 @@ and enter it in `ESTIMATORS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -78,30 +78,33 @@ def _by_wins(evidence: Evidence) -> Estimate:
 
 def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
     """Return the modes as scores, to 9 places, so that ties are ties."""
-    modes = rounded(fit.estimates, 9)
-    return Estimate({s.entrant: _billionths(m) for s, m in zip(evidence.standings, modes, strict=True)}, fit=fit)
+    return _scored(evidence, _billionths(fit), fit)
 
 
-def _billionths(number: float) -> Fraction:
-    """Return a number of at most nine places, exactly. Quicker than by its digits."""
-    return Fraction(round(number * _BILLION), _BILLION)
+def _scored(evidence: Evidence, billionths: Sequence[int], fit: Fit) -> Estimate:
+    scores = zip(evidence.standings, billionths, strict=True)
+    return Estimate({s.entrant: Fraction(score, _BILLION) for s, score in scores}, fit=fit)
+
+
+def _billionths(fit: Fit) -> list[int]:
+    """Return the modes of a fit to nine places, in whole numbers."""
+    return [round(mode * _BILLION) for mode in rounded(fit.estimates, 9)]
 
 
 def _by_pooled(evidence: Evidence) -> Estimate:
     """Rank by the fit that the other groups are in, too, if they are known."""
-    estimate = by_fit(evidence, evidence.pooled)
-    return replace(estimate, scores=_levelled(estimate.scores))
+    fit = evidence.pooled
+    return _scored(evidence, _levelled(_billionths(fit)), fit)
 
 
-def _levelled(scores: Mapping[int, Fraction]) -> Mapping[int, Fraction]:
+def _levelled(billionths: Sequence[int]) -> list[int]:
     """Return scores in which those are equal that only the rounding of a long computation can tell apart."""
-    whole = {entrant: score.numerator * (_BILLION // score.denominator) for entrant, score in scores.items()}
-    level, before = dict[int, Fraction](), -_BILLION * _BILLION
-    for entrant in sorted(whole, key=whole.__getitem__):
-        if whole[entrant] - before >= _OF_ROUNDING:
-            before = whole[entrant]
-        level[entrant] = Fraction(before, _BILLION)
-    return {entrant: level[entrant] for entrant in scores}
+    level, before = dict[int, int](), -_BILLION * _BILLION
+    for score in sorted(billionths):
+        if score - before >= _OF_ROUNDING:
+            before = score
+        level[score] = before
+    return [level[score] for score in billionths]
 
 
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {

@@ -1,7 +1,7 @@
 """Groups ranked by what is kept of them: no text is read, nothing is waited for, and many are fitted at once."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from harness.core.extracts import GroupExtract, RolloutExtract
@@ -70,10 +70,13 @@ class RankerAtHand:
         """
         if judge is None:
             return (ranking_of(result, PairLedger(), self.rules) for result in results)
-        calls = [result.calls for result in results]
+        calls, rules = [result.calls for result in results], replace(self.rules, one_of_many=False)
         fits = iter(with_chances(fit_by(judge, [of_class for of_group in calls for of_class in of_group])))
         told = [LearntFits([next(fits) for _ in of_group], judge.at_ends) if of_group else None for of_group in calls]
-        return (ranking_of(result, PairLedger(), self.rules, of) for result, of in zip(results, told, strict=True))
+        return (
+            ranking_of(result, PairLedger(), rules if of else self.rules, of)
+            for result, of in zip(results, told, strict=True)
+        )
 
 
 class _KeptVerdicts:

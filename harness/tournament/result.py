@@ -70,7 +70,7 @@ def ranking_of(
 
     What is `told` with the judge learnt from all groups counts: nothing of it is provisional.
     """
-    if told:
+    if told and rules.one_of_many:
         rules = replace(rules, one_of_many=False)
     topologies, played, lineup, matches = result.topologies, result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
@@ -111,7 +111,7 @@ def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -
     alone = len(topologies) == 1
     if not topologies or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
-    fits = told.fits if told else [None] * len(topologies)
+    fits, calls = (told.fits, result.calls) if told else ([None] * len(topologies),) * 2
     conclusions = [
         conclude(
             played.standings,
@@ -120,8 +120,9 @@ def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -
             failed_last=last if alone else (),
             finished=not played.open_verdicts,
             fit=fit if told else _fit_at_hand(topology, played) if rules.by_pooled else None,
+            calls=of_class,
         )
-        for topology, played, fit in zip(topologies, result.played, fits, strict=True)
+        for topology, played, fit, of_class in zip(topologies, result.played, fits, calls, strict=True)
     ]
     return conclusions[0] if alone else stack_classes(conclusions, last)
 
@@ -141,8 +142,10 @@ def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:
 def _places(lineup: Lineup, conclusion: Conclusion) -> tuple[Ranked, ...]:
     places = [conclusion.ranked.get(r.index) or Ranked(index=r.index) for r in lineup.rollouts]
     return tuple(
-        place if rollout.verified is None else place.model_copy(update={"verified": rollout.verified})
-        for place, rollout in zip(places, lineup.rollouts, strict=True)
+        [
+            place if rollout.verified is None else place.model_copy(update={"verified": rollout.verified})
+            for place, rollout in zip(places, lineup.rollouts, strict=True)
+        ]
     )
 
 
