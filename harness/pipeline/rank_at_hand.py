@@ -21,7 +21,9 @@ from harness.tournament import RankerAtHand, TournamentResult, told_by
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""
 _MOST_KEPT = 512
-"""Tournaments that are played to learn the judge, and not played again: each takes about 50 kB."""
+"""Tournaments that are played to learn the judge, and not played again: each takes about 33 kB.
+
+Its extract, which would take half as much again, is rather read twice."""
 
 
 async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extracts) -> RankingSummary | None:
@@ -50,9 +52,7 @@ class _GroupsAtHand:
     ranker: RankerAtHand
     reader: RunReader
     extracts: Extracts
-    kept: dict[str, tuple[GroupExtract, TournamentResult]] = field(
-        default_factory=dict[str, tuple[GroupExtract, TournamentResult]]
-    )
+    kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
 
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
@@ -63,14 +63,14 @@ class _GroupsAtHand:
             if (played := self._play(query)) is None:
                 return None
             if len(self.kept) < _MOST_KEPT:
-                self.kept[query] = played
+                self.kept[query] = played[1]
             calls += played[1].calls
         return self.ranker.learn(calls)
 
     async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[GroupExtract, GroupRanking]]:
         """Return the rankings of groups, each with its extract; `judge` as `RankerAtHand.rank` has it."""
         await anyio.lowlevel.checkpoint()
-        played = [self.kept.pop(query, None) or self._play(query) for query in queries]
+        played = [self._play(query) for query in queries]
         there = iter(self.ranker.rank([at_hand[1] for at_hand in played if at_hand], judge))
         return [
             (at_hand[0], next(there)) if at_hand else await self._rank_by_texts(query, judge)
@@ -79,7 +79,7 @@ class _GroupsAtHand:
 
     def _play(self, query: str) -> tuple[GroupExtract, TournamentResult] | None:
         extract = self.extracts.of(query)
-        result = extract and self.ranker.play(extract)
+        result = extract and (self.kept.pop(query, None) or self.ranker.play(extract))
         return (extract, result) if extract and result else None
 
     async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[GroupExtract, GroupRanking]:

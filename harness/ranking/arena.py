@@ -30,6 +30,7 @@ class Arena:
         self._reuse = reuse
         self._samples = tuple(e for e in entrants if e != anchor)
         self._seeding: dict[int, Played] = {}
+        self._open = {s: Pairing(s, anchor, 0, orders(s, anchor, order)) for s in self._samples}
         self._bracket: SeededBracket | None = None
         self._start_bracket()
 
@@ -43,15 +44,16 @@ class Arena:
         """Return the open seeding matches, and once all are in the open bracket matches."""
         if self._bracket:
             return self._bracket.pairings()
-        return [self._seeding_match(s) for s in self._samples if s not in self._seeding]
+        return list(self._open.values())
 
     def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         if self._bracket:
             self._bracket.record(pairing, score_a, score_b)
             return
-        if pairing.a in self._seeding or pairing.a not in self._samples or pairing != self._seeding_match(pairing.a):
+        if self._open.get(pairing.a) != pairing:
             raise ValueError(f"no open match between {pairing.a} and {pairing.b} in round {pairing.round}")
+        del self._open[pairing.a]
         self._seeding[pairing.a] = Played(pairing, score_a, score_b)
         self._start_bracket()
 
@@ -59,11 +61,8 @@ class Arena:
         """Return each entrant's standing; the seed score is its first point."""
         return [self._standing(e) for e in self._entrants]
 
-    def _seeding_match(self, sample: int) -> Pairing:
-        return Pairing(sample, self._anchor, 0, orders(sample, self._anchor, self._policy))
-
     def _start_bracket(self) -> None:
-        if len(self._seeding) == len(self._samples):
+        if not self._open:
             seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or 0), e))
             self._bracket = SeededBracket(seeds, self._policy, self._seeding_scores)
 

@@ -32,7 +32,6 @@ class SeededBracket:
     seeds: Sequence[int]
     policy: OrderPolicy
     earlier_scores: EarlierScores
-    matches: list[Played] = field(default_factory=list[Played])
     _slots: list[list[int | None]] = field(init=False)
     _open: dict[tuple[int, int], Pairing] = field(init=False, default_factory=dict[tuple[int, int], Pairing])
     _played: dict[tuple[int, int], Played] = field(init=False, default_factory=dict[tuple[int, int], Played])
@@ -47,6 +46,11 @@ class SeededBracket:
             self._slots.append([None] * (len(self._slots[-1]) // 2))
         for place in range(0, size - 1, 2):
             self._settle(0, place)
+
+    @property
+    def matches(self) -> list[Played]:
+        """The matches played so far, by round and place."""
+        return [self._played[key] for key in sorted(self._played)]
 
     @property
     def rounds(self) -> int:
@@ -67,15 +71,12 @@ class SeededBracket:
 
     def round_reached(self, entrant: int) -> int:
         """Return how many rounds `entrant` has come through, byes included."""
-        return max(r for r, places in enumerate(self._slots) if entrant in places)
+        return next(r for r in range(self.rounds, -1, -1) if entrant in self._slots[r])
 
     def points(self, entrant: int) -> tuple[Exact, ...]:
         """Return the scores of `entrant`, one a match played, by round."""
-        return tuple(
-            p.score_a if p.pairing.a == entrant else p.score_b
-            for p in self.matches
-            if entrant in (p.pairing.a, p.pairing.b)
-        )
+        played = self._played.values()  # whoever plays in a round has played in those before
+        return tuple([p.score_a if p.pairing.a == entrant else p.score_b for p in played if entrant in p.pairing[:2]])
 
     def _settle(self, level: int, place: int) -> None:
         """Open the match of two neighbours; let an entrant alone through; reuse the scores where the pair has met."""
@@ -91,7 +92,6 @@ class SeededBracket:
 
     def _finish(self, key: tuple[int, int], played: Played) -> None:
         self._played[key] = played
-        self.matches[:] = [self._played[k] for k in sorted(self._played)]
         a, b = played.pairing.a, played.pairing.b
         a_wins = (played.score_a, -self._rank_of[a]) > (played.score_b, -self._rank_of[b])
         self._advance(*key, a if a_wins else b)

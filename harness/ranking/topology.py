@@ -95,7 +95,7 @@ class Standing(NamedTuple):
 
 def standings_in_units(topology: "Topology") -> list[Standing]:
     """Return where the entrants of a tournament stand whose matches were recorded in units."""
-    return [standing._replace(units=UNITS) for standing in topology.standings()]
+    return [Standing(*standing[:-1], UNITS) for standing in topology.standings()]
 
 
 def standings_of(entrants: Sequence[int], matches: Sequence[Match]) -> list[Standing]:

@@ -279,22 +279,27 @@ def _mean(scores: tuple[float, ...]) -> Exact:
 
 def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Match:
     pairing = played.pairing
-    used = [(v, first) for (first, _), repeats in counted.items() for row in repeats for v in row]
-    winners = {_winner(pairing, order, repeats, averaging) for order, repeats in counted.items()}
+    used, shown_first, winners = list[Heard](), list[int](), set[int | None]()
+    for order, repeats in counted.items():
+        before = len(used)
+        for of_jurors in repeats:
+            used += of_jurors
+        shown_first += [order[0]] * (len(used) - before)
+        winners.add(_winner(pairing, order, repeats, averaging))
     return Match(
         round=pairing.round,
         a=pairing.a,
         b=pairing.b,
-        verdicts=tuple([v.key for v, _ in used]),
-        shown_first=tuple([first for _, first in used]),
+        verdicts=tuple([v.key for v in used]),
+        shown_first=tuple(shown_first),
         score_a=float(played.score_a / UNITS),
         score_b=float(played.score_b / UNITS),
         winner=_higher(pairing, played.score_a, played.score_b),
-        flipped=len(winners - {None}) > 1 and _differ(counted),
-        inconsistent=None in winners and len(winners) > 1,
+        flipped=len(winners) > 1 and len(winners - {None}) > 1 and _differ(counted),
+        inconsistent=len(winners) > 1 and None in winners,
         repeated=played.repeated,
-        scores=tuple([(v.score_first, v.score_second) for v, _ in used]),
-        cut=True in [v.cut for v, _ in used],
+        scores=tuple([(v.score_first, v.score_second) for v in used]),
+        cut=True in [v.cut for v in used],
     )
 
 
