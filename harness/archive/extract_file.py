@@ -1,7 +1,7 @@
 """Extracts of a run's groups, kept in the user's cache folder: to rank the run anew, nobody need read it again.
 
 They are never more than a cache. They hold for the very files that they were made of, by size, times and inode, and for
-one way of judging; each has a checksum. What does not fit is passed over, and made anew.
+one way of judging; each has a checksum over its query's name, too. What does not fit is passed over, and made anew.
 """
 
 import json
@@ -27,7 +27,7 @@ create table head(version integer, way text, files text);
 create table extracts(at integer primary key, query text unique, crc integer, data text);
 """
 _INSERT = "insert or replace into extracts(query, crc, data) values (?, ?, ?)"
-_VERSION = 1
+_VERSION = 2
 """Of the extracts' form."""
 _MOST_ROWS = 100_000_000
 _CANNOT = (sqlite3.Error, OSError, OverflowError, ValueError, DoesNotFit)
@@ -94,7 +94,7 @@ class Extracts:
             return
         try:
             data = _encoded(extract)
-            self._begun(self._cache).execute(_INSERT, (extract.query, zlib.crc32(data.encode()), data))
+            self._begun(self._cache).execute(_INSERT, (extract.query, _checksum(extract.query, data), data))
         except _CANNOT as exc:
             self._cache = None
             with suppress(*_CANNOT):
@@ -134,11 +134,15 @@ def _encoded(extract: GroupExtract) -> str:
     return json.dumps([of.title, dict(of.metadata), of.basis, of.rollouts, [*of.verdicts.values()]])
 
 
+def _checksum(query: str, data: str) -> int:
+    return zlib.crc32(f"{query}\0{data}".encode())
+
+
 def _decoded(query: str, crc: int, data: str) -> GroupExtract:
     """Return an extract that was kept. Raises DoesNotFit for what is none."""
     with misfits():
-        if zlib.crc32(data.encode()) != crc:
-            raise DoesNotFit("an extract was changed")
+        if _checksum(query, data) != crc:
+            raise DoesNotFit("an extract was changed, or is another query's")
         title, metadata, basis, rollouts, verdicts = _DATA.validate_json(data, strict=True)
     return GroupExtract(
         query=query,

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,7 @@ def extract(run: Path) -> GroupExtract:
         assert extracts.of("q") is None
         made = extract_of(reader.group(Q), RANKING, reader.pair_scores)
         extracts.add(made)
+        extracts.add(replace(made, query="other"))
     return made
 
 
@@ -132,7 +134,9 @@ CRAFTED = {
     "no JSON": "update extracts set data = '['",
     "a number for a text": "update extracts set data = 5",
     "a text that is no UTF-8": "update extracts set data = cast(x'ff00' as text)",
-    "another query's name": "update extracts set query = 'other'",
+    "another query's name": "update extracts set query = query || '2'",
+    "another query's row under its name": "update extracts set query = 'old' where query = 'q'; "
+    "update extracts set query = 'q' where query = 'other'",
     "another version": "update head set version = 99",
     "no head": "delete from head",
     "a trigger": "create trigger t after insert on head begin delete from extracts; end",
