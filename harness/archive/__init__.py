@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
     from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
     from harness.archive.comparison_validation import comparison_findings
-    from harness.archive.extract_file import Extracts
+    from harness.archive.extracts import Extracts
     from harness.archive.folder_check import Finding
     from harness.archive.folder_reader import FolderReader
     from harness.archive.folder_store import segment_names
@@ -69,7 +69,7 @@ else:
             "comparison_reader": "ComparisonFile ComparisonReader",
             "comparison_records": "ComparisonHead ComparisonInfo",
             "comparison_store": "ComparisonStore ComparisonWriter",
-            "extract_file": "Extracts",
+            "extracts": "Extracts",
             "folder_reader": "FolderReader",
             "folder_store": "segment_names",
             "layout": "ASIDE LABELS Archived append_label find_archived find_run linked_runs "

@@ -16,6 +16,7 @@ from typing import Annotated, Self
 from pydantic import Field, TypeAdapter
 
 from harness.archive.cache_file import CacheFile, misfits, new_cache_file
+from harness.archive.extracts import Extracts
 from harness.archive.verdict_index import DoesNotFit
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
 from harness.core.records import BUILT_LATER, Role
@@ -50,15 +51,16 @@ _ROW = TypeAdapter(tuple[int, str], config=BUILT_LATER)
 _COPY = TypeAdapter(tuple[str, int, str], config=BUILT_LATER)
 
 
-class Extracts:
+class KeptExtracts(Extracts):
     """The extracts of a run by one way of judging: those kept from before, and those made now, kept at the end.
 
-    Use it as a context manager. Nothing that is wrong with the cache is an error: it is done without.
+    Nothing that is wrong with the cache is an error: it is done without.
     """
 
-    def __init__(self, cache: Path | None, way: str, stamps: Stamps) -> None:
-        """Take the cache's file (None: keep nothing), the name of the way of judging, and the run's files now."""
-        self._cache, self._way, self._stamps = cache, way, stamps
+    def __init__(self, cache: Path, way: str, stamps: Stamps) -> None:
+        """Take the cache's file the name of the way of judging, and the run's files now."""
+        self._cache: Path | None = cache
+        self._way, self._stamps = way, stamps
         self._old: CacheFile | None = None
         self._new: sqlite3.Connection | None = None
         self._writing = ExitStack()

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from harness.archive.extracts import Extracts
 from harness.archive.folder_reader import FolderReader, expected
 from harness.archive.index import INDEXED, Index
 from harness.archive.index_cache import is_worth_keeping
@@ -18,9 +18,6 @@ from harness.core.errors import UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
 from harness.core.wording import call
-
-if TYPE_CHECKING:
-    from harness.archive.extract_file import Extracts
 
 
 class RunReader(FolderReader):
@@ -78,17 +75,18 @@ class RunReader(FolderReader):
         places = self.index.rollouts.get(query_id, {})
         return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
 
-    def extracts(self, way: str | None) -> "Extracts":
+    def extracts(self, way: str | None) -> Extracts:
         """Return what is kept of its groups by a way of judging (None: by one of which nothing is).
 
         As the index, it is kept of a large run only, and for the files of records that are there now.
         """
-        from harness.archive.extract_file import Extracts  # noqa: PLC0415 - SQLite is for large runs alone
-
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
-        is_kept = way and self._caches and is_worth_keeping(size for size, *_ in files.values())
-        cache = self._caches / "extracts" / f"{self.info_sha256}.sqlite" if is_kept and self._caches else None
-        return Extracts(cache, way or "", {f"{path.parent.name}/{path.name}": stamp for path, stamp in files.items()})
+        if not (way and self._caches and is_worth_keeping(size for size, *_ in files.values())):
+            return Extracts()
+        from harness.archive.extract_file import KeptExtracts  # noqa: PLC0415 - SQLite is for large runs alone
+
+        cache = self._caches / "extracts" / f"{self.info_sha256}.sqlite"
+        return KeptExtracts(cache, way, {f"{path.parent.name}/{path.name}": stamp for path, stamp in files.items()})
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""
