@@ -65,7 +65,7 @@ def test_a_judge_that_always_prefers_the_first_is_found_out_and_its_ranking_call
     assert "note: this ranking is noise" in done.out
     (group,) = harness("show", "--json").json["groups"]
     assert any("this ranking is noise" in note for note in group["notes"])
-    assert all(abs(r["margin"]) < 2 * r["uncertainty"] for r in group["rollouts"] if "margin" in r)
+    assert all((r["p_best"] or 0) < 0.95 for r in group["rollouts"])  # nobody is surely the best
     told = figures(harness)
     assert told["flips"]["share"] == told["first_wins"]["share"] == 1.0
     assert told["first_side"]["real"]
