@@ -49,7 +49,10 @@ class Ranked(Record):
     uncertainty: float | None = None
     """Posterior standard deviation: of `score` where a fit ranks (margins, bt, pooled), else of `margin`."""
     margin: float | None = None
-    """The second opinion's estimate (`GroupRanking.second_opinion`): score points above the group's mean."""
+    """The second opinion's estimate (`GroupRanking.second_opinion`): score points above the group's mean.
+
+    With --judge-when tied, above the mean of its class of equal reward.
+    """
     p_best: float | None = None
     """Posterior probability of being the best of those that ended well; None where no two scores differ."""
     p_above_mean: float | None = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.report import probability
 from harness.report.summary.placed_rollouts import certainty, places_by_second_opinion, score_name
 from tests.builders import a_group, a_rollout
@@ -31,7 +31,7 @@ def a_ranking(margins: list[float], best: list[float], **changes: Any) -> GroupR
 
 def test_places_by_second_opinion_count_from_one_and_mark_those_that_are_shared() -> None:
     ranked = [Ranked(index=i, margin=m) for i, m in ((0, 0.5), (1, -1.0), (2, 0.5), (3, None))]
-    assert places_by_second_opinion(ranked) == {0: "=1", 2: "=1", 1: "3"}
+    assert places_by_second_opinion(ranked, ()) == {0: "=1", 2: "=1", 1: "3"}
 
 
 def test_where_both_agree_only_the_probability_is_told() -> None:
@@ -73,3 +73,26 @@ def test_a_probability_is_never_called_nothing_or_everything(p: float) -> None:
 def test_the_heading_of_the_scores_says_what_they_are(estimator: str, name: str) -> None:
     assert score_name(a_ranking([0], [1.0], estimator=estimator)) == name
     assert score_name(a_ranking([0], [1.0], estimator=estimator, verdicts=("key",))) == "score 0–1"
+
+
+def a_match(a: int, b: int) -> Match:
+    plain: dict[str, Any] = {"verdicts": (), "shown_first": (), "score_a": 6, "score_b": 5, "winner": a}
+    return Match(round=1, a=a, b=b, flipped=False, inconsistent=False, **plain)
+
+
+def by_reward(*matches: Match) -> GroupRanking:
+    """Rollouts 0 and 1 have reward 1; rollout 2 has none, and the greatest margin of all, inside its own class."""
+    rows = [(0.1, 0.6, 1.0), (-0.1, 0.4, 1.0), (2.0, 0.0, 0.0)]
+    ranked = [Ranked(index=i, rank=i, margin=m, p_best=p, verified=v) for i, (m, p, v) in enumerate(rows)]
+    return a_ranking([], [], rollouts=tuple(ranked), matches=matches)
+
+
+def test_where_the_reward_ranks_first_margins_order_inside_a_class_only() -> None:
+    ranking = by_reward(a_match(0, 1))
+    assert places_by_second_opinion(ranking.rollouts, ranking.matches) == {0: "1", 1: "2", 2: "3"}
+    assert "differ" not in (certainty(GROUP, ranking) or "")
+
+
+def test_where_rollouts_of_several_rewards_met_margins_order_them_all() -> None:
+    ranking = by_reward(a_match(0, 1), a_match(1, 2))
+    assert places_by_second_opinion(ranking.rollouts, ranking.matches) == {0: "2", 1: "3", 2: "1"}

@@ -86,3 +86,13 @@ def test_classes_are_the_rewards_in_falling_order(verified: list[float]):
     found = classes_of(dict(enumerate(verified)))
     assert sorted(e for c in found for e in c) == list(range(len(verified)))
     assert [v for v, _ in groupby(verified[e] for c in found for e in c)] == sorted(set(verified), reverse=True)
+
+
+def test_a_group_that_is_not_ranked_for_failed_verdicts_has_no_signal_and_nobody_is_the_best_for_certain():
+    strength = by_strength({str(i): i / 10 for i in range(40)})
+    judge = ScriptedJudge(lambda a, b: None if "0" in (a, b) else strength(a, b))
+    rollouts = [a_rollout(i).model_copy(update={"verified": float(i < 2)}) for i in range(4)]
+    waiting = anyio.run(lambda: rank_group(a_group(rollouts), a_jury(judge), TIED, random.Random(0)))
+    assert (waiting.status, waiting.signal, {r.rank for r in waiting.rollouts}) == ("incomplete", "none", {None})
+    of_best = {r.p_best is None for r in waiting.rollouts[:2]}
+    assert {r.p_best is None for r in waiting.rollouts[2:]} == of_best

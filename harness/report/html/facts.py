@@ -68,7 +68,7 @@ def _design_fact(topology: str, estimator: str, order: str) -> Fact:
 
 def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
     """Return the figures of many queries together; `earlier` is what rounds of batches before this ranking paid."""
-    queries, signals = len(summary.lines), summary.signals
+    queries, signals = len(summary.lines), summary.signals_in_full
     above, samples = summary.above_anchor
     ranked = f"{queries - summary.incomplete} ranked in full, {summary.incomplete} incomplete"
     return [

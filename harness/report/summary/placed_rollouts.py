@@ -1,10 +1,11 @@
 """The rollouts of a group with their places: best first, named for people, and how sure the first place is."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
+from harness.ranking import classes_of
 from harness.report.text import probability
 
 _SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}
@@ -53,14 +54,27 @@ def place_of(rollout: PlacedRollout, group: Sequence[PlacedRollout]) -> str:
     return f"{'=' if shared else ''}{better + 1}"
 
 
-def places_by_second_opinion(ranked: Iterable[Ranked]) -> dict[int, str]:
-    """Return the place that the margins would give, for people, by rollout; only rollouts with a margin."""
-    margins = {r.index: r.margin for r in ranked if r.margin is not None}
-    ordered = list(margins.values())
+def places_by_second_opinion(ranked: Iterable[Ranked], matches: Sequence[Match]) -> dict[int, str]:
+    """Return the place that the margins would give, for people, by rollout; only rollouts with a margin.
+
+    Where the verifiable reward ranks first, a margin counts inside its class of equal reward only.
+    """
+    judged = {r.index: r for r in ranked if r.margin is not None}
+    level = _reward_levels(judged, matches)
+    keys = {index: (-level[index], r.margin or 0.0) for index, r in judged.items()}
+    ordered = list(keys.values())
     return {
-        index: f"{'=' if ordered.count(margin) > 1 else ''}{1 + sum(other > margin for other in ordered)}"
-        for index, margin in margins.items()
+        index: f"{'=' if ordered.count(key) > 1 else ''}{1 + sum(other > key for other in ordered)}"
+        for index, key in keys.items()
     }
+
+
+def _reward_levels(judged: Mapping[int, Ranked], matches: Sequence[Match]) -> dict[int, int]:
+    """Return the class of each rollout, 0 the best; one class for all where rollouts of several rewards met."""
+    classes = classes_of({index: r.verified for index, r in judged.items()})
+    levels = {index: level for level, members in enumerate(classes) for index in members}
+    across = any(levels[m.a] != levels[m.b] for m in matches if m.a in levels and m.b in levels)
+    return dict.fromkeys(judged, 0) if across else levels
 
 
 def certainty(group: Group, ranking: GroupRanking) -> str | None:
@@ -72,7 +86,7 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     likeliest = max(best, key=_p_best)
     if _p_best(likeliest) > _p_best(best[0]):
         clauses.append(f"rollout {likeliest.rollout.index} with {probability(_p_best(likeliest))}")
-    beside = places_by_second_opinion(p.ranked for p in best)
+    beside = places_by_second_opinion((p.ranked for p in best), ranking.matches)
     differ = sum(place_of(p, best) != beside[p.rollout.index] for p in best)
     if differ:
         clauses.append(f"{ranking.estimator} and {ranking.second_opinion} differ on {differ} of {len(best)} places")

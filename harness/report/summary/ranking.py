@@ -66,6 +66,11 @@ class RankingSummary:
         return Counter(line.signal for line in self.lines)
 
     @property
+    def signals_in_full(self) -> Counter[str]:
+        """How many groups that are ranked in full have each signal."""
+        return Counter(line.signal for line in self.lines if line.complete)
+
+    @property
     def incomplete(self) -> int:
         """How many groups are not ranked in full."""
         return sum(not line.complete for line in self.lines)

@@ -80,7 +80,7 @@ def _tokens(tokens: int | None) -> str:
 
 def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     """Yield the figures of many queries together."""
-    agents, signals, queries = summary.agents, summary.signals, len(summary.lines)
+    agents, signals, queries = summary.agents, summary.signals_in_full, len(summary.lines)
     failed = agents.failed.total()
     causes = ", ".join(f"{times} {kind}" for kind, times in sorted(agents.failed.items()))
     yield f"{queries} queries, {agents.runs} rollouts: {agents.runs - failed} ok, {failed} failed" + (

@@ -81,7 +81,7 @@ def _row(line: QueryLine, fields: Sequence[str]) -> TableRow:
         _winner(line),
         fixed(line.score) or "–",
         probability(line.p_best),
-        line.signal,
+        line.signal if line.first else "–",
         f"{flipped} of {judged}" if judged else "–",
         "–" if line.tokens is None else f"{line.tokens:,}",
         dollars(line.usd),
