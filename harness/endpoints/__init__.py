@@ -40,6 +40,7 @@ from harness.endpoints.refused_settings import (
     refused_setting,
 )
 from harness.endpoints.reply_body import NoReply, model_reply
+from harness.endpoints.reply_form import first_choice, for_sdk, message_text
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
@@ -95,6 +96,8 @@ __all__ = [
     "completed",
     "cost_bounds",
     "failure_of",
+    "first_choice",
+    "for_sdk",
     "host_of",
     "is_quota",
     "is_too_long",
@@ -102,6 +105,7 @@ __all__ = [
     "judge_retries",
     "judge_tokens",
     "jurors",
+    "message_text",
     "model_reply",
     "openai_client",
     "price_list",

@@ -1,14 +1,17 @@
 """The body of a reply: a model's, or what a server sends with success in its place, as a page or half a body."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, cast
 
 import httpx2
 import openai
 from pydantic_core import from_json
 
+from harness.endpoints.reply_form import first_choice, has_form
+
 _SHOWN = 100
+_EVENTS = ("data:", "event:")
+"""How a stream of events begins."""
 
 
 class NoReply(openai.APIConnectionError):
@@ -35,9 +38,9 @@ def model_reply(content: bytes, request: httpx2.Request) -> dict[str, Any]:
 def checked_reply(body: Any, request: httpx2.Request) -> dict[str, Any]:
     """Return JSON that is a response by either API. Raises NoReply."""
     members = _members(body)
-    first = _first(members.get("choices"))
+    first = first_choice(members)
     failed = members.get("status") == "failed" or first.get("finish_reason") == "error"
-    if failed or not (first or isinstance(members.get("output"), list)):
+    if failed or not has_form(members):
         error = first.get("error") or members.get("error")
         raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
     return members
@@ -57,6 +60,8 @@ def _is_page(text: str) -> bool:
 def _not_json(text: str) -> str:
     if not text.strip():
         return "with an empty body"
+    if text.startswith(_EVENTS):
+        return f"with a stream of events, which was not asked for: {_shown(text)}"
     what = "with a web page" if _is_page(text) else "with a body that is cut short, or no JSON"
     return f"{what}: {_shown(text)}"
 
@@ -74,7 +79,3 @@ def _shown(text: str) -> str:
 
 def _members(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _first(values: Any) -> Mapping[str, Any]:
-    return _members(cast("list[Any]", values)[0]) if isinstance(values, list) and values else {}

@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_body import checked_reply, model_reply
+from harness.endpoints.reply_form import for_sdk
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.token_arrays import read_body
 
@@ -37,8 +38,9 @@ class TokenClient(PooledClient):
         kind = response.headers.get("content-type", "")
         if tokens is None or response.is_error:
             return response
-        if "event-stream" in kind:
+        if stream and "event-stream" in kind:
             return _with(response, stream=_Stripped(response, tokens))
+        response.headers["content-type"] = "application/json"  # which some servers do not call it
         return _with(response, content=_rest(await response.aread(), tokens, request))
 
 
@@ -49,7 +51,7 @@ def _rest(content: bytes, tokens: ReplyTokens, request: httpx2.Request) -> bytes
         reply = model_reply(content, request) if body is None else checked_reply(body, request)
     tokens.take(reply)
     tokens.on_body(reply)
-    return json.dumps(reply).encode()
+    return json.dumps(for_sdk(reply)).encode()
 
 
 @contextmanager

@@ -38,20 +38,48 @@ def _details(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _count(counts: Mapping[str, Any], name: str) -> int | None:
-    """Return a count; some gateways write it as 100.0 or "100"."""
-    count = counts.get(name)
+    return _believed(_whole(counts.get(name)))
+
+
+def _whole(count: object) -> int | None:
+    """Return a count, however large; some gateways write it as 100.0 or "100"."""
     if isinstance(count, bool) or not isinstance(count, int | float | str):
         return None
     try:
         whole = int(count)
     except (ValueError, OverflowError):
         return None
-    return _believed(whole) if isinstance(count, str) or whole == count else None
+    return whole if isinstance(count, str) or whole == count else None
 
 
 def _believed(count: int | None) -> int | None:
     """Return a count that a reply can have; None for any other."""
     return count if count is not None and 0 <= count <= MOST_TOKENS else None
+
+
+def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
+    """Return a reply's JSON of usage as the SDK can read it; None where it counts no tokens in, or none out."""
+    if not isinstance(counts, Mapping):
+        return None
+    told = cast("Mapping[str, Any]", counts)
+    into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
+    read, written, total = (_whole(told.get(name)) for name in (into, out, "total_tokens"))
+    if read is None or written is None:
+        return None
+    return {
+        **told,
+        into: read,
+        out: written,
+        "total_tokens": read + written if total is None else total,
+        f"{into}_details": _sdk_details(told, into, "cached_tokens"),
+        f"{out}_details": _sdk_details(told, out, "reasoning_tokens"),
+    }
+
+
+def _sdk_details(counts: Mapping[str, Any], of: str, name: str) -> dict[str, int] | None:
+    details = {part: _whole(count) for part, count in _details(counts, of).items()}
+    whole = {part: count for part, count in details.items() if count is not None}
+    return whole if name in whole else None
 
 
 def is_beyond_belief(counts: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
-from harness.endpoints import usage_of
+from harness.endpoints import message_text, usage_of
 from harness.judging.judge import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -62,12 +62,7 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    return ModelReply(_content(_members(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    """Return the text of a chat message, which some gateways give in parts."""
-    return _text(message, "content") or "".join(_text(part, "text") for part in _each(message.get("content")))
+    return ModelReply(message_text(_members(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
 
 
 def _output_text(answer: Mapping[str, Any]) -> str:

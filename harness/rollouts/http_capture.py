@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints import ReplyTokens, model_reply
+from harness.endpoints import ReplyTokens, first_choice, for_sdk, model_reply
 
 Finish = Literal["length", "content_filter"]
 
@@ -23,15 +23,19 @@ class WireReply:
     finish: Finish | None = None
     """Set only where the reply is not whole: cut at the token limit, or withheld by a filter."""
     model: str | None = None
+    streamed: bool = False
+    """The call asked for a stream of events."""
     tokens: ReplyTokens | None = None
     """Collects the reply's tokens, if the call asked for them."""
     sampled: SampledTokens | None = None
     """The reply in tokens, where they were told and are complete."""
 
 
-def capture_reply(tokens: ReplyTokens | None = None) -> tuple[WireReply, Token[WireReply | None]]:
+def capture_reply(
+    tokens: ReplyTokens | None = None, *, streamed: bool = False
+) -> tuple[WireReply, Token[WireReply | None]]:
     """Begin to note what the reply of the next call says on the wire; the token ends that."""
-    reply = WireReply(tokens=tokens)
+    reply = WireReply(tokens=tokens, streamed=streamed)
     if tokens:
         tokens.on_body = partial(_note_body, reply)
     return reply, _captured.set(reply)
@@ -68,8 +72,17 @@ async def note_response(response: Any) -> None:
         strays.append(response.url.path)
     if reply is None or reply.tokens:
         return  # who takes the tokens out of a reply reads the body anyway, and tells what is in it
-    if response.is_success and "event-stream" not in response.headers.get("content-type", ""):
-        _note_body(reply, model_reply(await response.aread(), response.request))
+    is_stream = reply.streamed and "event-stream" in response.headers.get("content-type", "")
+    if response.is_success and not is_stream:
+        body = model_reply(await response.aread(), response.request)
+        _note_body(reply, body)
+        response.json = partial(_as_sdk_reads, body)
+        response.headers["content-type"] = "application/json"  # which some servers do not call it
+
+
+def _as_sdk_reads(body: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Stand in for a response's own reading of its body, which would parse it once more."""
+    return for_sdk(body)
 
 
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
@@ -77,9 +90,9 @@ def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
 
 
 def _finish(body: dict[str, Any]) -> Finish | None:
-    choices: list[dict[str, Any]] = body.get("choices") or [{}]
-    details: dict[str, Any] = body.get("incomplete_details") or {}
-    match choices[0].get("finish_reason") or details.get("reason"):
+    details = body.get("incomplete_details")
+    reason: Any = cast("dict[str, Any]", details).get("reason") if isinstance(details, dict) else None
+    match first_choice(body).get("finish_reason") or reason:
         case "length" | "max_output_tokens":
             return "length"
         case "content_filter":

@@ -124,7 +124,9 @@ class RecordedModel(Model):
         stream = True if self._asks_tokens() else None
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            wire, token = capture_reply(self._reply_tokens(settings, model_settings))  # the events tell all else
+            wire, token = capture_reply(
+                self._reply_tokens(settings, model_settings), streamed=True
+            )  # the events tell all else
             call = self._begin(settings, request, wire)
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
