@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_calls import sure_calls
     from harness.ranking.early_stop import EarlyStop
+    from harness.ranking.equal_rewards import classes_of
     from harness.ranking.fit_versions import MARGINS, second_opinion
     from harness.ranking.given_pairs import GivenPairs
     from harness.ranking.judge_prior import Prior
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
         describe_design,
         make_topology,
     )
-    from harness.ranking.reward_classes import classes_of, stack_classes
+    from harness.ranking.reward_classes import stack_classes
     from harness.ranking.rewards import advantages, place
     from harness.ranking.score_table import RankedScores, rank_scores
     from harness.ranking.single_call import single_call_right, single_call_right_sd
@@ -121,7 +122,8 @@ else:
             "ranked_calls": "RankedClass judge_behind learnt_from_calls learnt_from_queries ranked_classes",
             "ranks": "average_ranks",
             "registry": "NEED_ANCHOR TOPOLOGIES Entry Sampler calls_bounds describe_design make_topology",
-            "reward_classes": "classes_of stack_classes",
+            "equal_rewards": "classes_of",
+            "reward_classes": "stack_classes",
             "rewards": "advantages place",
             "score_table": "RankedScores rank_scores",
             "single_call": "single_call_right single_call_right_sd",

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from harness.core.rankings import FIT_VERSION, GroupRanking, Match
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import comparisons_of
+from harness.ranking.equal_rewards import classes_of
 from harness.ranking.fit_versions import groups_learnt_from
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import LearntJudge, learnt_from
-from harness.ranking.reward_classes import classes_of
 
 
 class RankedClass(NamedTuple):
