@@ -58,7 +58,7 @@ class KeptExtracts(Extracts):
     """
 
     def __init__(self, cache: Path, way: str, stamps: Stamps) -> None:
-        """Take the cache's file the name of the way of judging, and the run's files now."""
+        """Take the cache's file, the name of the way of judging, and the run's files now."""
         self._cache: Path | None = cache
         self._way, self._stamps = way, stamps
         self._old: CacheFile | None = None
