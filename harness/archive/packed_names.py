@@ -25,11 +25,10 @@ class _Buckets:
         return self._count
 
     def __contains__(self, name: str) -> bool:
-        return self.value_of(name) is not None
+        return self.value_of(_digest(name)) is not None
 
-    def value_of(self, name: str) -> bytes | None:
-        """Return what follows a name's hash; None where the name is not there."""
-        digest = _digest(name)
+    def value_of(self, digest: bytes) -> bytes | None:
+        """Return what follows a name's hash; None where the hash is not there."""
         bucket, at = self._bucket(digest), -1
         while (at := bucket.find(digest, at + 1)) >= 0:
             if at % self._entry == 0:
@@ -38,8 +37,8 @@ class _Buckets:
 
     def append(self, name: str, more: bytes = b"") -> None:
         """Put a name there, unless it is."""
-        if self.value_of(name) is None:
-            digest = _digest(name)
+        digest = _digest(name)
+        if self.value_of(digest) is None:
             self._bucket(digest).extend(digest + more)
             self._count += 1
 
@@ -85,7 +84,7 @@ class NamePlaces:
 
     def get(self, name: str) -> RecordPlace | None:
         """Return where the record of a name begins; None for a name that is not in it."""
-        packed = self._names.value_of(name)
+        packed = self._names.value_of(_digest(name))
         if packed is None:
             return None
         file, offset = _PLACE.unpack(packed)
