@@ -40,7 +40,7 @@ from harness.endpoints.refused_settings import (
     refused_setting,
 )
 from harness.endpoints.reply_body import NoReply, model_reply
-from harness.endpoints.reply_form import first_choice, for_sdk, message_text
+from harness.endpoints.reply_form import first_choice, for_sdk, items_of, members_of, message_text
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
 from harness.endpoints.secrets import secrets_in
@@ -101,10 +101,12 @@ __all__ = [
     "host_of",
     "is_quota",
     "is_too_long",
+    "items_of",
     "judge_endpoint",
     "judge_retries",
     "judge_tokens",
     "jurors",
+    "members_of",
     "message_text",
     "model_reply",
     "openai_client",

@@ -1,13 +1,13 @@
 """The body of a reply: a model's, or what a server sends with success in its place, as a page or half a body."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import openai
 from pydantic_core import from_json
 
-from harness.endpoints.reply_form import first_choice, has_form
+from harness.endpoints.reply_form import first_choice, has_form, members_of
 
 _SHOWN = 100
 _EVENTS = ("data:", "event:")
@@ -37,7 +37,7 @@ def model_reply(content: bytes, request: httpx2.Request) -> dict[str, Any]:
 
 def checked_reply(body: Any, request: httpx2.Request) -> dict[str, Any]:
     """Return JSON that is a response by either API. Raises NoReply."""
-    members = _members(body)
+    members = members_of(body)
     first = first_choice(members)
     failed = members.get("status") == "failed" or first.get("finish_reason") == "error"
     if failed or not has_form(members):
@@ -68,14 +68,10 @@ def _not_json(text: str) -> str:
 
 def _no_reply(error: Any, body: Any) -> str:
     if error:
-        return f"with an error in place of a reply: {_members(error).get('message') or error}"
+        return f"with an error in place of a reply: {members_of(error).get('message') or error}"
     return f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
 
 
 def _shown(text: str) -> str:
     line = " ".join(text.split())
     return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…")
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from harness.core.sampled_tokens import SampledTokens
+from harness.endpoints.reply_form import items_of, members_of
 from harness.endpoints.token_arrays import ID_LIMIT, TokenIds
 
 
@@ -32,13 +33,14 @@ class ReplyTokens:
     def take(self, body: dict[str, Any]) -> None:
         """Take the tokens out of a body, or a chunk of a stream."""
         self._note_prompt(body.pop("prompt_token_ids", None))
-        self._usage = _dict(body.get("usage")) or self._usage
-        extension = _dict(body.pop("sglext", None))
+        self._usage = members_of(body.get("usage")) or self._usage
+        extension = members_of(body.pop("sglext", None))
         self._note_prompt(extension.get("input_ids"))
         self._add(_first(extension.get("output_ids")))
-        choice = _dict(_first(body.get("choices")))
+        choice = members_of(_first(body.get("choices")))
         self._note_prompt(choice.pop("prompt_token_ids", None))
-        ids, pairs = choice.pop("token_ids", None), _dict(choice.pop("meta_info", None)).get("output_token_logprobs")
+        ids, meta = choice.pop("token_ids", None), members_of(choice.pop("meta_info", None))
+        pairs = meta.get("output_token_logprobs")
         logprobs = choice.get("logprobs") if self.keep_logprobs else choice.pop("logprobs", None)
         if isinstance(pairs, list):
             of_meta = [(_first(pair), _at(pair, 1)) for pair in cast("list[Any]", pairs)]
@@ -46,7 +48,7 @@ class ReplyTokens:
             self._logprobs += [logprob for logprob, _ in of_meta]
         else:
             self._add(ids)
-            self._logprobs += _each_logprob(_list(_dict(logprobs).get("content")))
+            self._logprobs += _each_logprob(items_of(members_of(logprobs).get("content")))
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""
@@ -93,16 +95,8 @@ def _first(several: Any) -> Any:
 
 
 def _at(several: Any, place: int) -> Any:
-    listed = _list(several)
+    listed = items_of(several)
     return listed[place] if len(listed) > place else None
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _are_ids(listed: list[Any]) -> bool:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
-from harness.endpoints import message_text, usage_of
+from harness.endpoints import items_of, members_of, message_text, usage_of
 from harness.judging.judge import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -51,7 +51,7 @@ def _schema(prompt: Question) -> dict[str, Any]:
 
 def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
-    answer = _members(body)
+    answer = members_of(body)
     if "output" not in answer and "choices" not in answer:
         return _no_reply(body, form)
     usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
@@ -62,7 +62,7 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    return ModelReply(message_text(_members(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
+    return ModelReply(message_text(members_of(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
 
 
 def _output_text(answer: Mapping[str, Any]) -> str:
@@ -80,19 +80,15 @@ def _no_reply(body: Any, form: Form) -> ModelReply:
 
 def _withheld(choice: Mapping[str, Any]) -> Failure | None:
     """Return why a chat reply says nothing, where the endpoint tells."""
-    if refusal := _text(_members(choice.get("message")), "refusal"):
+    if refusal := _text(members_of(choice.get("message")), "refusal"):
         return Failure(kind="refusal", type="refusal", message=refusal)
     if choice.get("finish_reason") == "content_filter":
         return Failure(kind="content_filter", type="content_filter", message="stopped by the endpoint's filter")
     return None
 
 
-def _members(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _each(value: Any) -> Iterator[Mapping[str, Any]]:
-    return map(_members, cast("list[Any]", value) if isinstance(value, list) else ())
+    return map(members_of, items_of(value))
 
 
 def _text(members: Mapping[str, Any], name: str) -> str:
