@@ -43,7 +43,14 @@ if TYPE_CHECKING:
     )
     from harness.archive.memory_store import MemoryStore
     from harness.archive.merging import at_rest, copy_records, make_merged_run, refuse_damage, write_ranking
-    from harness.archive.missing import MissingWork, last_unfinished, missing_of, redacted_of
+    from harness.archive.missing import (
+        MissingWork,
+        Remaining,
+        last_unfinished,
+        missing_of,
+        redacted_of,
+        remaining_of,
+    )
     from harness.archive.page_folder import PageFolder, opened_pages, page_name, remove_pages
     from harness.archive.rankings import RankingFile
     from harness.archive.read_store import ReadStore
@@ -76,7 +83,7 @@ else:
             "list_archived list_comparisons list_runs new_run_id",
             "memory_store": "MemoryStore",
             "merging": "at_rest copy_records make_merged_run refuse_damage write_ranking",
-            "missing": "MissingWork last_unfinished missing_of redacted_of",
+            "missing": "MissingWork Remaining last_unfinished missing_of redacted_of remaining_of",
             "page_folder": "PageFolder opened_pages page_name remove_pages",
             "rankings": "RankingFile",
             "read_store": "ReadStore",
@@ -125,6 +132,7 @@ __all__ = [
     "RankingFile",
     "RankingHead",
     "ReadStore",
+    "Remaining",
     "RunInfo",
     "RunReader",
     "RunState",
@@ -157,6 +165,7 @@ __all__ = [
     "recorded_settings",
     "redacted_of",
     "refuse_damage",
+    "remaining_of",
     "remove_pages",
     "schema_of",
     "schemas",

@@ -53,12 +53,32 @@ def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     again = MissingWork({}, ranking=True, like=newest.head)
     if not newest.finished:
         return again
-    basis: dict[str, str] = {}
+    unranked, out_of_date = set(reader.index.queries), False
     for group in newest.groups:  # each is read from disk: once is enough
         if group.status == "incomplete" and group.topology != "none":
             return again
-        basis[group.query] = group.basis
-    return MissingWork({}, ranking=_out_of_date(reader, basis))
+        if group.query in unranked:
+            unranked.remove(group.query)
+            out_of_date |= group.basis not in {"", reader.basis(group.query)}  # newer records have replaced some
+    return MissingWork({}, ranking=out_of_date or bool(unranked))
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What a run leaves to do, for whoever does without its index: that of a large run takes long to read."""
+
+    queries: int
+    """How many queries the run has."""
+    missing: bool
+    """Whether `missing_of` finds anything."""
+    failed: bool
+    """Whether any rollout failed."""
+
+
+def remaining_of(reader: RunReader) -> Remaining:
+    """Tell what a run leaves to do."""
+    failed = any(place.status == "failed" for group in reader.index.rollouts.values() for place in group.values())
+    return Remaining(len(reader.index.queries), not missing_of(reader).nothing, failed)
 
 
 def last_unfinished(
@@ -136,8 +156,3 @@ def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
         if indices:
             missing[query] = indices
     return missing
-
-
-def _out_of_date(reader: RunReader, ranked: Mapping[str, str]) -> bool:
-    """Tell whether a finished ranking, a basis by query, lacks one or rests on records that newer ones replaced."""
-    return any(q not in ranked or ranked[q] not in {"", reader.basis(q)} for q in reader.index.queries)

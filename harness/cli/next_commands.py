@@ -3,22 +3,24 @@
 import shlex
 from collections.abc import Sequence
 
-from harness.archive import RankingFile, RunReader, missing_of
+from harness.archive import RankingFile, Remaining, RunReader
 from harness.cli.output import say
 from harness.cli.program import program
 from harness.core.addresses import with_placeholder
 
 
-def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int] | None, typed: Sequence[str]) -> None:
+def next_commands(
+    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, typed: Sequence[str]
+) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
     command = program()
     run = shlex.quote(reader.typed_name)
-    of_query = f" --query {shlex.quote(best[0])}" if best and len(reader.index.queries) > 1 else ""
+    of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
     lines = [
         f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
         f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
     ]
-    if (again := _again(reader)) is not None:
+    if (again := _again(reader, left)) is not None:
         lines.append(f"{command} resume {run}{again}")
     if reader.info.agent_offline and typed[:1] == ["run"]:
         typed_again = f"{command} {shlex.join(_without_password(word) for word in typed if word != '--offline')}"
@@ -29,12 +31,11 @@ def next_commands(reader: RunReader, ranking: RankingFile, best: tuple[str, int]
     say("\n" + "\n".join(f"next: {line}" for line in lines))
 
 
-def _again(reader: RunReader) -> str | None:
+def _again(reader: RunReader, left: Remaining) -> str | None:
     """Return the options with which `resume` has something to do, "" for none; None where all is done."""
-    if not missing_of(reader).nothing:
+    if left.missing:
         return ""
-    failed = any(place.status == "failed" for group in reader.index.rollouts.values() for place in group.values())
-    return " --retry-failed" if failed and reader.info.judge else None  # what was imported nobody can run
+    return " --retry-failed" if left.failed and reader.info.judge else None  # what was imported nobody can run
 
 
 def _without_password(word: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive import RankingFile, RunReader, remaining_of
 from harness.cli.console import stdout
 from harness.cli.next_commands import next_commands
 from harness.cli.output import say
@@ -60,9 +60,10 @@ def deliver(
                 report=report,
             )
             if not as_json:
+                left = result.remaining or remaining_of(reader)
                 if rescored or lent:
-                    _say_reused(summary, change, name_queries=len(reader.index.queries) > 1)
-                next_commands(reader, ranking, summary.best, sys.argv[1:])
+                    _say_reused(summary, change, name_queries=left.queries > 1)
+                next_commands(reader, ranking, left, summary.best, sys.argv[1:])
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read the result has gone, and may look at the page

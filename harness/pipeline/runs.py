@@ -13,7 +13,16 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import RankingHead, RunInfo, RunReader, RunStore, missing_of, redacted_of
+from harness.archive import (
+    RankingHead,
+    Remaining,
+    RunInfo,
+    RunReader,
+    RunStore,
+    missing_of,
+    redacted_of,
+    remaining_of,
+)
 from harness.core.errors import UsageError
 from harness.core.extracts import extract_of
 from harness.core.records import Group, Query, Rollout
@@ -73,6 +82,8 @@ class RunResult:
     """The ranking summed up, where that was done as it was made; else None."""
     way: str | None = None
     """By which way of judging extracts of its groups are kept; None where none are."""
+    remaining: Remaining | None = None
+    """What the run leaves to do, where that was told while its index was at hand; else None."""
 
 
 async def run_queries(
@@ -297,8 +308,8 @@ async def rescore_run(
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
             given_up, waiting, head = surroundings.gates.given_up, stages.waiting, stages.ranking.head.id
-            way = stages.ranking.way if options.free else None
-            return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way)
+            way, left = stages.ranking.way if options.free else None, remaining_of(store.reader)
+            return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way, left)
 
 
 async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
