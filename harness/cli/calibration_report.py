@@ -8,6 +8,7 @@ from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import ExitCode, Interrupted
+from harness.core.plurals import counted
 from harness.doctor import (
     Calibration,
     ClassResult,
@@ -29,9 +30,9 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
     labelled = read_pairs(pairs) if pairs else bundled_pairs()
     spec, rubric = judge_to_check(anyio.run(run_free_checks, request, ()))
     calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
-    console = stderr()
+    console, pairs_asked = stderr(), counted(len(labelled), "pair")
     console.print(
-        f"asking {spec.places}: {count_calibration_calls(labelled)} calls for {len(labelled)} pairs, "
+        f"asking {spec.places}: {counted(count_calibration_calls(labelled), 'call')} for {pairs_asked}, "
         f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
         soft_wrap=not console.is_terminal,
     )
@@ -42,7 +43,7 @@ def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: b
             anyio.run(calibrate, spec, rubric, request, calibration, bars)
     except KeyboardInterrupt:
         _print(calibration, as_json=as_json)
-        raise Interrupted(f"interrupted after {len(calibration.trials)} of {len(labelled)} pairs") from None
+        raise Interrupted(f"interrupted after {len(calibration.trials)} of {pairs_asked}") from None
     _print(calibration, as_json=as_json)
     return _exit_code(calibration)
 

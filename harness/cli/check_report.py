@@ -12,6 +12,7 @@ from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
 from harness.cli.process import stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
+from harness.core.plurals import counted
 from harness.doctor import (
     Check,
     DoctorRequest,
@@ -67,7 +68,7 @@ def _announce(findings: Findings) -> None:
     places += [f"judge: {findings.judge.places}"] if findings.judge and judge_calls else []
     if places:
         stderr().print(
-            f"asking: {model_calls} small calls to the agent's model and {judge_calls} to the judge "
+            f"asking: {counted(model_calls, 'small call')} to the agent's model and {judge_calls} to the judge "
             f"({', '.join(places)}); more only where one is refused or fails",
             soft_wrap=True,
         )

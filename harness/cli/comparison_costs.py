@@ -10,8 +10,8 @@ from harness.cli.compared_sides import AskedSides
 from harness.cli.cost_lines import cost_ends, cost_range
 from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
+from harness.core.plurals import counted
 from harness.pipeline import ComparisonQuote, RollOutQuote, Surroundings, quote_sides
-from harness.report import counted
 
 _OFFLINE = (
     "This comparison uses the embedded model or judge.\nIt shows that everything works; it says nothing of any LLM."

@@ -91,8 +91,9 @@ def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) ->
     left_out = sum(side.left_out for side in comparison.figures)
     failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
     if unjudged:
+        pairs, them = ("1 pair was", "it") if unjudged == 1 else (f"{unjudged} pairs were", "them")
         again = command(f"resume {shlex.quote(str(result.path))}")
-        say(f"{unjudged} pairs were not judged; `{again}` asks for them again", err=True)
+        say(f"{pairs} not judged; `{again}` asks for {them} again", err=True)
     return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
 
 

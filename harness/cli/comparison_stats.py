@@ -6,8 +6,9 @@ from harness.archive import ComparisonFile, ComparisonReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
+from harness.core.plurals import counted
 from harness.core.wording import call
-from harness.report import compared_qualities, counted, quality_json, quality_lines, visible_text
+from harness.report import compared_qualities, quality_json, quality_lines, visible_text
 
 
 def print_comparison_stats(reader: ComparisonReader, *, as_json: bool) -> None:

@@ -1,9 +1,10 @@
 """What work will take and is expected to cost, in lines for people or as JSON."""
 
 from harness.cli.output import print_json, say
+from harness.core.plurals import counted
 from harness.endpoints import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline import Prepared, Quote, describe_calls, prices_by_name
-from harness.report import counted, dollars
+from harness.report import dollars
 
 
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:

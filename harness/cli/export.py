@@ -11,6 +11,7 @@ import click
 
 from harness.cli import completion, options
 from harness.core.errors import NothingRankable, UsageError
+from harness.core.plurals import counted
 from harness.formats import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def export(
         raise NothingRankable(f"nothing is left to export as {rules.format}, and nothing was written")
     if not as_json:
         for file in result.files:
-            say(f"{shlex.quote(str(to / file.name))}: {file.lines} {'line' if file.lines == 1 else 'lines'}")
+            say(f"{shlex.quote(str(to / file.name))}: {counted(file.lines, 'line')}")
         say(f"{shlex.quote(str(to / 'README.md'))}: what is in them, and what is not")
 
 

@@ -51,9 +51,9 @@ def import_(
     from harness import pipeline
     from harness.cli.output import print_json, say
     from harness.cli.program import program
+    from harness.core.plurals import counted
     from harness.core.settings_sources import load, merge_sources
     from harness.formats import FORMATS
-    from harness.report import counted
 
     if format_ is not None and format_ not in FORMATS:
         raise UsageError(
@@ -70,7 +70,7 @@ def import_(
         groups = [{"query": query, "rollouts": count} for query, count in counts.items()]
         print_json({"run": folder.name, "path": str(folder), "groups": groups, "not_kept": imported.unplaced})
         return
-    say(f"{sum(counts.values())} rollouts of {counted(len(counts), 'query', 'queries')}: {folder}")
+    say(f"{counted(sum(counts.values()), 'rollout')} of {counted(len(counts), 'query', 'queries')}: {folder}")
     if imported.places:
         say(f"{counted(len(imported.places), 'query', 'queries')} ranked as the file says; no judge was asked")
         say(f"\nnext: {program()} show {shlex.quote(str(folder))}")

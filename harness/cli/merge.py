@@ -39,8 +39,9 @@ def merge(
     from harness.cli.output import print_json, say
     from harness.cli.page_drawing import draw_pages
     from harness.cli.program import program
+    from harness.core.plurals import counted
     from harness.pipeline import Surroundings, merge_runs
-    from harness.report import counted, summarize
+    from harness.report import summarize
 
     quiet = flags["quiet"]
     folder = runs_folder(runs_dir, environ)

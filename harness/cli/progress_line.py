@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from harness.core.plurals import counted
 from harness.core.progress import Stage
 from harness.core.records import Usage
 
@@ -146,8 +147,8 @@ class ProgressTally:
         ]
         more = " and more (a price is unknown)" if self._unpriced else ""
         money = f"${self._usd:.4f}{more}" if self._usd or not more else "cost unknown"
-        retries = [f"{self._retries:,} {'retry' if self._retries == 1 else 'retries'}"] if self._retries else []
-        tokens = [f"{self._usage.tokens:,} tokens"] if self._usage.tokens is not None else []
+        retries = [counted(self._retries, "retry", "retries")] if self._retries else []
+        tokens = [counted(self._usage.tokens, "token")] if self._usage.tokens is not None else []
         return [*waits, money, *tokens, *retries]
 
     def line(self) -> str:

@@ -10,6 +10,7 @@ import click
 
 from harness.cli import completion, options
 from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.plurals import counted
 from harness.core.settings import SETTINGS
 from harness.core.user_files import read_text
 
@@ -64,7 +65,8 @@ def rank(
     for line in _ranking_lines(ranked, console.width):
         console.print(line)
     noise = "" if ranked.signal == "ok" else f" · signal {ranked.signal}"
-    console.print(f"{len(ranked.matches)} matches, {ranked.topology} with {ranked.estimator}{noise}")
+    matches = counted(len(ranked.matches), "match", "matches")
+    console.print(f"{matches}, {ranked.topology} with {ranked.estimator}{noise}")
 
 
 def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:

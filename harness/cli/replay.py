@@ -62,7 +62,7 @@ def replay(
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.process import silence_logs, stdout_for_results
-    from harness.report import counted
+    from harness.core.plurals import counted
     from harness.rollouts import load_agent
 
     silence_logs(verbose=verbose)
@@ -102,7 +102,8 @@ def replay(
 
 def _print(replayed: Replayed, *, several: bool) -> None:
     from harness.cli.console import stdout
-    from harness.report import counted, visible_text
+    from harness.core.plurals import counted
+    from harness.report import visible_text
 
     console, divergence = stdout(), replayed.divergence
     name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"

@@ -188,8 +188,8 @@ def _nothing_unfinished(runs_dir: Path, *, as_json: bool) -> ExitCode:
 
 
 def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWork) -> None:
+    from harness.core.plurals import counted
     from harness.pipeline import places_of_begun
-    from harness.report import counted
 
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")

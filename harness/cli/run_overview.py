@@ -7,11 +7,11 @@ from typing import Any
 from harness.archive import RankingFile, RunReader, with_provider
 from harness.cli.console import stdout
 from harness.cli.output import print_json
+from harness.core.plurals import counted
 from harness.core.wording import command
 from harness.report import (
     QueryTable,
     RankingSummary,
-    counted,
     design_of,
     is_offline,
     overview,

@@ -148,8 +148,8 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
+    from harness.core.plurals import counted
     from harness.report import (
-        counted,
         figure_lines,
         is_offline,
         judge_profiles,

@@ -1,6 +1,7 @@
 """What a gate says to people: the forecast before anything is spent, and the line at the end."""
 
 from harness.core.gates import Forecast, GateResult
+from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 
 _UNLIKELY = 0.5
@@ -24,7 +25,7 @@ def _looks_left_out(forecast: Forecast, asked: int) -> tuple[str, ...]:
 
 
 def _queries(forecast: Forecast) -> str:
-    return f"{forecast.queries} {'query' if forecast.queries == 1 else 'queries'}"
+    return f"{counted(forecast.queries, 'query', 'queries')}"
 
 
 def _chance_sentences(forecast: Forecast, label: str, *, concluded: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.comparison.libraries import statistics_module
 from harness.core.comparisons import ComparedQuery, CrossMatch
+from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up
 
 COIN = 0.5
@@ -31,16 +32,16 @@ class Reversals:
             return None
         if not self.decided:
             return (
-                f"in none of {self.judged} pairs of different transcripts does the judge name a winner in both "
-                "orders: the judge tells nothing apart"
+                f"in none of {counted(self.judged, 'pair')} of different transcripts does the judge name a winner in "
+                "both orders: the judge tells nothing apart"
             )
         flips = statistics_module("scipy.stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson")
         if flips.high < COIN:
             return None
         share, low, high = map(percent_half_up, (self.flipped / self.decided, flips.low, flips.high))
         return (
-            f"in {self.flipped} of {self.decided} decided pairs the judge names the other winner when the order is "
-            f"reversed ({share} % [{low}, {high}]); a coin does so in "
+            f"in {self.flipped} of {counted(self.decided, 'decided pair')} the judge names the other winner when the "
+            f"order is reversed ({share} % [{low}, {high}]); a coin does so in "
             f"{100 * COIN:.0f} %: such verdicts are noise"
         )
 

@@ -19,11 +19,11 @@ def _accuracy(calibration: Calibration) -> Iterator[str]:
     if not calibration.pairs_right.whole:
         yield "no pair could be judged"
         return
-    yield f"right, both orders together: {share_words(calibration.pairs_right, 'pairs')}"
+    yield f"right, both orders together: {share_words(calibration.pairs_right, 'pair')}"
     if identical := calibration.identical_pairs:
         pairs, are = ("pair", "is") if identical == 1 else ("pairs", "are")
         yield f"{identical} {pairs} of equal texts {are} judged once, and right where that verdict calls a tie"
-    yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdicts')}"
+    yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdict')}"
     if calibration.kappa is None:
         yield "Cohen's kappa is not defined: all labels, and all the judge's winners, are alike"
     else:
@@ -33,9 +33,9 @@ def _accuracy(calibration: Calibration) -> Iterator[str]:
 def _position_bias(calibration: Calibration) -> Iterator[str]:
     tally = calibration.tally
     if tally.flips.whole:
-        yield f"flips: {share_words(tally.flips, 'pairs')} name another winner in the other order"
+        yield f"flips: {share_words(tally.flips, 'pair')} name another winner in the other order"
     if tally.first_wins.whole:
-        yield f"first shown wins: {share_words(tally.first_wins, 'decided verdicts')}; {first_wins_meaning(tally)}"
+        yield f"first shown wins: {share_words(tally.first_wins, 'decided verdict')}; {first_wins_meaning(tally)}"
     if calibration.bias:
         points, error = calibration.bias
         yield f"standing first is worth {signed(points)} points (standard error {error:.2f})"

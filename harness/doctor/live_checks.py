@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from harness.core.plurals import counted
 from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check, fit_to_print
 from harness.doctor.free_checks import Findings
@@ -33,7 +34,7 @@ def offer_live_checks(request: DoctorRequest, findings: Findings) -> Check:
         return _nobody_to_ask(findings)
     finding = (
         "no model was asked, so key, model, temperature, seed, tool calls and the judge's replies are untested; "
-        f"--live makes {models} small calls to the agent's model and {judges} to the judge"
+        f"--live makes {counted(models, 'small call')} to the agent's model and {judges} to the judge"
     )
     return fit_to_print(Check("live", "skipped", finding, f"{request.command('doctor')} --live"), request.secrets)
 

@@ -16,7 +16,8 @@ def what_is_kept(folder: Path | None) -> str:
     if find_archived(str(folder), folder.parent).kind == "comparison":
         return f"{_kept_of_comparison(folder)} in {folder}; {call('resume', folder)} does what is missing"
     ended = _ended(folder)
-    kept = f"{ended.count('ok')} of {len(ended)} rollouts that were begun ended well; all are kept in {folder}"
+    begun = "1 rollout that was" if len(ended) == 1 else f"{len(ended)} rollouts that were"
+    kept = f"{ended.count('ok')} of {begun} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 

@@ -14,6 +14,7 @@ import anyio.lowlevel
 from harness.archive import RankingHead, RunReader, RunStore
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
+from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
@@ -98,7 +99,7 @@ class OpenRanking:
         """
         missing = self.settings.n - len(group.rollouts)
         if missing > 0 and not self.surroundings.deadline.is_set:
-            self._leave(group, f"{self._stopped_by()} left {missing} rollouts not begun", early)
+            self._leave(group, f"{self._stopped_by()} left {counted(missing, 'rollout')} not begun", early)
         else:
             await self.rank(group, early)
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     )
     from harness.report.terminal.table import Column, TableRow, table_lines, table_or_list
     from harness.report.terminal.why import pair_lines
-    from harness.report.text import beginning, counted, dollars, probability, signed
+    from harness.report.text import beginning, dollars, probability, signed
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -103,7 +103,7 @@ else:
             "terminal.runs": "ComparisonRow RunLine comparison_row run_line runs_table unreadable_lines",
             "terminal.table": "Column TableRow table_lines table_or_list",
             "terminal.why": "pair_lines",
-            "text": "beginning counted dollars probability signed",
+            "text": "beginning dollars probability signed",
         },
     )
 
@@ -131,7 +131,6 @@ __all__ = [
     "comparison_lines",
     "comparison_markdown",
     "comparison_row",
-    "counted",
     "curve_csv",
     "curve_json",
     "curve_lines",

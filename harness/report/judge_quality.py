@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.archive import FolderReader, RankingFile, RunReader
+from harness.core.plurals import counted
 from harness.core.verdicts import Unjudged
 from harness.ranking import Share, Tally
 from harness.report.summary.figures import Tallies, add_tallies
@@ -80,8 +81,8 @@ def warnings(t: Tally, order: str) -> list[str]:
     if position_decides(t):
         side = "first" if 2 * t.first_wins.part >= t.first_wins.whole else "second"
         lines.append(
-            f"its ranking is noise: in {count(t.flips.part)} of {count(t.flips.whole)} pairs it named the side shown "
-            f"{side}, whichever answer that was"
+            f"its ranking is noise: in {count(t.flips.part)} of {counted(t.flips.whole, 'pair')} it named the side "
+            f"shown {side}, whichever answer that was"
         )
     elif t.first_side is not None and t.first_side_is_real:
         lines.append(_bias(t, order))
@@ -107,16 +108,16 @@ def position_decides(t: Tally) -> bool:
 
 def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
     """Return every figure with a line on what it means."""
-    decided = share_words(t.first_wins, "decided verdicts")
+    decided = share_words(t.first_wins, "decided verdict")
     return [
-        QualityFigure("flips", "Flips", share_words(t.flips, "pairs"), _flips(t)),
+        QualityFigure("flips", "Flips", share_words(t.flips, "pair"), _flips(t)),
         QualityFigure("first_wins", "First shown wins", decided, first_wins_meaning(t)),
         QualityFigure("first_side", "First-side effect", _effect(t), _bias(t, order)),
-        QualityFigure("ties", "Ties", share_words(t.ties, "verdicts"), _ties(t)),
-        QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triples"), _cycles(t)),
+        QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), _ties(t)),
+        QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t)),
         QualityFigure("length", "Score and length", _length(t), _length_meaning(t)),
         QualityFigure("marks", "Scores", _histogram(t), _marks(t)),
-        QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdicts"), _claims(t)),
+        QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), _claims(t)),
         QualityFigure("self_noise", "Own noise", _noise(t), _noise_meaning(t)),
         QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
         QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
@@ -125,21 +126,21 @@ def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
 
 
 def share_words(s: Share, of: str) -> str:
-    """Return a share in per cent with its 95 % interval; `of` names what it is a share of."""
+    """Return a share in per cent with its 95 % interval; `of` names one of what it is a share of."""
     if s.value is None:
-        return f"no {of}"
+        return f"no {of}s"
     low, high = s.interval
-    return f"{100 * s.value:.0f} % of {count(s.whole)} {of} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
+    return f"{100 * s.value:.0f} % of {counted(s.whole, of)} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def agreement_words(agreement: "LabelAgreement") -> Iterator[str]:
     """Yield how often the judge agrees with people's labels, and how often with itself."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
-    yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pairs')}{kappa}"
+    yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pair')}{kappa}"
     if agreement.control.whole:
-        yield f"  of these, drawn at random: {share_words(agreement.control, 'pairs')}"
+        yield f"  of these, drawn at random: {share_words(agreement.control, 'pair')}"
     if agreement.orders.whole:
-        yield f"  the judge's own two orders say the same on {share_words(agreement.orders, 'pairs')}"
+        yield f"  the judge's own two orders say the same on {share_words(agreement.orders, 'pair')}"
 
 
 def _flips(t: Tally) -> str:
@@ -207,7 +208,7 @@ def _cycles(t: Tally) -> str:
 
 def _length(t: Tally) -> str:
     value, answers = t.length_correlation, t.length.answers
-    return "cannot be told" if value is None else f"{signed(value)} (Spearman, {count(answers)} answers)"
+    return "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
 
 
 def _length_meaning(t: Tally) -> str:
@@ -247,7 +248,7 @@ def _noise_meaning(t: Tally) -> str:
     if t.self_noise is None:
         return "--judge-repeats 2 asks everything twice and measures it"
     again = t.disagreements
-    return f"asked the very same again, it named another winner {count(again.part)} of {count(again.whole)} times"
+    return f"asked the very same again, it named another winner {count(again.part)} of {counted(again.whole, 'time')}"
 
 
 def _repaired(t: Tally) -> str:
@@ -261,9 +262,9 @@ def _failed(t: Tally) -> str:
 def _ratio(t: Tally) -> str:
     advice, pairs = t.orders.advice, t.orders.pairs
     if advice.verdict == "too few":
-        return f"{count(pairs)} pairs in both orders"
+        return f"{counted(pairs, 'pair')} in both orders"
     ratio = "no residual" if advice.ratio is None else f"ratio {advice.ratio:.2f}"
-    return f"{ratio} from {count(pairs)} pairs in both orders"
+    return f"{ratio} from {counted(pairs, 'pair')} in both orders"
 
 
 def _advice(t: Tally) -> str:

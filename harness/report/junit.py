@@ -57,7 +57,7 @@ def _gate_test(suite: Element, gate: GateResult) -> None:
 
 def _outcome(query: MetQuery, gate: GateResult) -> str:
     label = gate.comparison.sides[1].label
-    return _shown(f"{label} won {query.won} pairs: {query.query.text[:_TEXT]}")
+    return _shown(f"{label} won {query.won_words}: {query.query.text[:_TEXT]}")
 
 
 def _shown(text: str) -> str:

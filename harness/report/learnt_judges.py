@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.core.judge_profile import JudgeProfile
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.ranking import (
     CEILING_FROM,
@@ -20,7 +21,7 @@ from harness.ranking import (
     single_call_right_sd,
 )
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
-from harness.report.text import counted, fixed
+from harness.report.text import fixed
 
 FEW_GROUPS = 8
 """Below this many queries the prior says about as much of the judge as the verdicts do."""

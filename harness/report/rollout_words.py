@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from harness.core.plurals import counted
 from harness.ranking import QueryFigure
 from harness.report.judge_quality import QualityFigure
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.ranking_figures import RankingFigures
-from harness.report.text import count, counted, dollars, number_interval, percent, percent_interval
+from harness.report.text import count, dollars, number_interval, percent, percent_interval
 
 _HALF = 0.5
 
@@ -27,11 +28,11 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
         by = f", {name}" if len(figures.length) > 1 else ""
         yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
     yield QualityFigure("rollouts", "Rollouts took", _took(agents.tokens, agents.usd), _failed(agents))
-    bought = f"{counted(judge.calls, 'call')} were bought for this ranking"
+    bought = f"{counted(judge.calls, 'call')} {'was' if judge.calls == 1 else 'were'} bought for this ranking"
     yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
     if judge.cached:
-        share = percent(judge.cached, max(judge.cached, judge.input))
-        yield QualityFigure("cached", "Judge's input cached", share, f"{count(judge.cached)} tokens at a lower price")
+        share, cached = percent(judge.cached, max(judge.cached, judge.input)), counted(judge.cached, "token")
+        yield QualityFigure("cached", "Judge's input cached", share, f"{cached} at a lower price")
 
 
 def _answers(figures: RankingFigures) -> str:
@@ -89,7 +90,8 @@ def _length(figure: QueryFigure) -> str:
 
 
 def _took(tokens: int | None, usd: float | None) -> str:
-    return f"{'unknown' if tokens is None else count(tokens)} tokens, {'cost unknown' if usd is None else dollars(usd)}"
+    used = "unknown tokens" if tokens is None else counted(tokens, "token")
+    return f"{used}, {'cost unknown' if usd is None else dollars(usd)}"
 
 
 def _failed(agents: AgentFigures) -> str:

@@ -33,11 +33,6 @@ def count(number: int | None) -> str:
     return "not told" if number is None else f"{number:,}"
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number of things: `1 run`, `2,000 runs`."""
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
-
-
 def percent(part: int, whole: int) -> str:
     """Return a share in whole per cent; a dash for a share of nothing."""
     return f"{percent_half_up(part / whole)} %" if whole else "\N{EN DASH}"

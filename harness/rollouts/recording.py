@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import anyio
 
+from harness.core.plurals import counted
 from harness.core.records import Rollout, Step
 from harness.rollouts.model_request import input_items, sent_output
 from harness.rollouts.raw import RawCall
@@ -70,7 +71,7 @@ class Recording:
                     what="more calls",
                     call=len(self.calls) + 1,
                     diff=diff(None, input_items(now)[-1:]),
-                    detail=f"the recording ends after {len(self.calls)} model calls",
+                    detail=f"the recording ends after {counted(len(self.calls), 'model call')}",
                 )
             )
         raise self.diverge(self._nearest(unused, now))
@@ -131,7 +132,7 @@ class Recording:
             call=first + 1,
             agent=self._agents.get(first),
             step=self._step_before(first),
-            detail=f"{len(unused)} of {len(self.calls)} recorded model calls were not made",
+            detail=f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made",
             diff=diff(input_items(self._requests[first])[-1:], None),
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, cast
 
+from harness.core.plurals import counted
 from harness.core.records import Record
 from harness.rollouts.model_request import common_start, input_items
 
@@ -98,7 +99,7 @@ def diff(before: Any, after: Any) -> str:
     lines = difflib.unified_diff(_text(before).splitlines(), _text(after).splitlines(), "recorded", "now", lineterm="")
     shown = list(islice(lines, _DIFF_LINES))
     hidden = sum(1 for _ in lines)
-    return "\n".join([*shown, f"... {hidden} more lines"] if hidden else shown)
+    return "\n".join([*shown, f"... {counted(hidden, 'more line')}"] if hidden else shown)
 
 
 def _text(value: Any) -> str:

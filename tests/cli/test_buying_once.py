@@ -221,7 +221,7 @@ def test_a_ceiling_reached_while_rolling_out_begins_no_further_rollout(
     assert not endpoint.of_judge
     (group,) = done.json["groups"]
     assert group["status"] == "incomplete"
-    assert group["notes"] == ["--max-cost left 1 rollouts not begun"]
+    assert group["notes"] == ["--max-cost left 1 rollout not begun"]
 
 
 def test_a_ceiling_that_suffices_is_not_felt(harness: Harness, endpoint: FakeEndpoint):

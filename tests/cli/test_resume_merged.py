@@ -41,7 +41,7 @@ def test_a_run_stopped_by_its_ceiling_while_rolling_out_is_stopped_by_it_again_a
     folder = tmp_path / stopped.json["path"]
     same = harness("resume", "--max-cost", "0.00001", "--json", env=priced(endpoint))
     assert same.code == 4, same.err
-    assert same.json["groups"][0]["notes"] == ["--max-cost left 1 rollouts not begun"]
+    assert same.json["groups"][0]["notes"] == ["--max-cost left 1 rollout not begun"]
     assert pipeline.validate_run(folder, now).damaged == 0
     again = harness("resume", "--max-cost", "1", "--json", env=priced(endpoint))
     assert (again.code, again.json["groups"][0]["status"]) == (0, "complete"), again.err

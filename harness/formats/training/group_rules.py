@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
+from harness.core.plurals import counted
 from harness.core.rankings import Signal
 from harness.core.records import FailureKind, Role
 from harness.formats.training.checks import faults_of_tools, fields_of, is_number, list_of, other_keys
@@ -83,6 +84,6 @@ def _tokens(sequence: Mapping[str, Any], where: str) -> Iterator[str]:
 
 def _logprobs(logprobs: list[Any], mask: list[Any], name: str) -> Iterator[str]:
     if len(logprobs) != len(mask):
-        yield f"{name} has {len(logprobs)} entries, token_mask {len(mask)}"
+        yield f"{name} has {counted(len(logprobs), 'entry', 'entries')}, token_mask {len(mask)}"
     elif not all(is_number(logprob) if said else logprob is None for logprob, said in zip(logprobs, mask, strict=True)):
         yield f"{name} is not a number where the mask is 1, and null where the mask is 0"

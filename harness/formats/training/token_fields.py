@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.plurals import counted
 from harness.formats.sequences import TurnSequence
 
 
@@ -39,15 +40,15 @@ class TokenCounts:
         if not self.exact:
             where = "none are recorded" if self.sequences else "this format holds none"
             return f"Tokens: {where}. A trainer's own tokenizer makes them of the messages."
-        lines = [f"Tokens: exact, as the server sampled them, in {self.exact:,} of {self.sequences:,} sequences"]
+        sequences = counted(self.sequences, "sequence")
+        lines = [f"Tokens: exact, as the server sampled them, in {self.exact:,} of {sequences}"]
         if self.with_logprobs < self.exact:
             lines.append(f"{self.with_logprobs:,} of them have logprobs")
         text = "; ".join(lines) + "."
         if self.retokenized:
-            text += (
-                f" {self.retokenized:,} turns are sequences of their own: the server made other tokens of the messages "
-                "before them than it had sampled."
-            )
+            several = f"{self.retokenized:,} turns are sequences of their own"
+            alone = "1 turn is a sequence of its own" if self.retokenized == 1 else several
+            text += f" {alone}: the server made other tokens of the messages before them than it had sampled."
         return text
 
 

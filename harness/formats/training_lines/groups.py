@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic import JsonValue
 
 from harness.core.errors import quoted
+from harness.core.plurals import counted
 from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role
 from harness.core.sampled_tokens import SampledTokens
@@ -126,7 +127,8 @@ def _tokens(sequence: JsonObject, turns: int, where: str) -> Sequence[SampledTok
     _check_mask(mask, len(ids), f"{where}: `token_mask`")
     runs = list(masked_runs(mask if isinstance(mask, list) else []))
     if len(runs) != turns:
-        raise ValueError(f"{where}: `token_mask` marks {len(runs)} runs of tokens, `message_mask` {turns} of messages")
+        marked = counted(len(runs), "run")
+        raise ValueError(f"{where}: `token_mask` marks {marked} of tokens, `message_mask` {turns} of messages")
     if logprobs is not None and (not isinstance(logprobs, list) or len(logprobs) != len(ids)):
         raise ValueError(f"{where}: `logprobs` must be a list of {len(ids)} numbers")
     return [_of_run(ids, logprobs, begin, end, where) for begin, end in runs]

@@ -20,6 +20,7 @@ from harness.archive import (
 )
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError, UsageError
+from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.endpoints import BatchFiles, BatchStatus
 from harness.judging.batches.desk import BatchDesk, RequestFile
@@ -91,7 +92,7 @@ class BatchRounds:
             why = f": {status.error}" if status.error else ""
             self.progress.note(
                 f"batch {batch.submitted.id} ({status.word}{why}) brought no reply to {len(batch.missing)} of "
-                f"{len(batch.made.keys)} questions"
+                f"{counted(len(batch.made.keys), 'question')}"
             )
         return True
 
@@ -155,7 +156,7 @@ class BatchRounds:
 
 
 def _lost(batch: BatchOnRecord) -> str:
-    asked = f"a batch of {len(batch.made.keys)} questions"
+    asked = f"a batch of {counted(len(batch.made.keys), 'question')}"
     if batch.uploaded:
         return f"{asked} was being handed in when the run was stopped, and may have been bought; it is asked again"
     return f"{asked} was not handed in when the run was stopped; it is asked again"

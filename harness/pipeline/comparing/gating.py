@@ -17,6 +17,7 @@ from harness.comparison import (
 )
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, LookRule
+from harness.core.plurals import counted
 from harness.core.records import Query
 from harness.core.wording import option, switch
 from harness.pipeline.comparing.early_stop import clusters_by_key, queries_of_run
@@ -158,8 +159,8 @@ def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int
 def _check_count(asked: Mapping[str, Query], clusters: Mapping[str, str], key: str | None) -> None:
     if len(asked) < FEWEST_QUERIES:
         raise UsageError(
-            f"no gate: both sides share {len(asked)} queries, and a gate takes at least {FEWEST_QUERIES}; "
-            "`harness compare` compares fewer"
+            f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
+            f"{FEWEST_QUERIES}; `harness compare` compares fewer"
         )
     count = len({clusters.get(name, f"\0{name}") for name in asked})
     if key is not None and count < FEWEST_CLUSTERS:

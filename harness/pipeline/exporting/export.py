@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import CannotWrite, UsageError
+from harness.core.plurals import counted
 from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
@@ -268,4 +269,4 @@ def _notes(files: ExportFiles, options: ExportOptions, written: Sequence[Exporte
             for fault in line_faults(files.lines(file.name), file.name, faults):
                 raise CannotWrite(f"nothing was written: {fault}")
         if file.lines < FEWEST_LINES and (rules.format == "openai-preference" or rules.style == "openai"):
-            yield f"{file.name}: {file.lines} lines; OpenAI takes files of at least {FEWEST_LINES}"
+            yield f"{file.name}: {counted(file.lines, 'line')}; OpenAI takes files of at least {FEWEST_LINES}"

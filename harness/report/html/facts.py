@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.archive import RankingFile, RunReader
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
@@ -111,7 +112,7 @@ def failed_words(agents: AgentFigures) -> str:
 def _agent_facts(agents: AgentFigures) -> list[Fact]:
     return [
         Fact("Agent runs", count(agents.runs), failed_words(agents)),
-        Fact("Agent cost", dollars(agents.usd), f"{count(agents.tokens)} tokens" if agents.tokens else ""),
+        Fact("Agent cost", dollars(agents.usd), counted(agents.tokens, "token") if agents.tokens else ""),
     ]
 
 
@@ -120,14 +121,14 @@ def _judge_facts(judge: JudgeFigures, earlier: JudgeFigures) -> list[Fact]:
     sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
     return [
         Fact("Verdicts", count(judge.bought + judge.reused), sources),
-        Fact("Judging cost", dollars(judge.usd), f"{count(judge.calls)} calls for this ranking"),
+        Fact("Judging cost", dollars(judge.usd), f"{counted(judge.calls, 'call')} for this ranking"),
         *_rounds_facts(judge + earlier if earlier.calls else None),
         *_order_facts(judge),
     ]
 
 
 def _rounds_facts(paid: JudgeFigures | None) -> list[Fact]:
-    return [Fact("All rounds of batches", dollars(paid.usd), f"{count(paid.calls)} calls")] if paid else []
+    return [Fact("All rounds of batches", dollars(paid.usd), counted(paid.calls, "call"))] if paid else []
 
 
 def _order_facts(judge: JudgeFigures) -> list[Fact]:
@@ -136,8 +137,8 @@ def _order_facts(judge: JudgeFigures) -> list[Fact]:
         flips = f"{count(judge.flips)} of {count(judge.both_orders)}"
         facts.append(Fact("Flips", flips, "matches where the order shown decided the winner"))
     if judge.decided:
-        share = percent(judge.first_wins, judge.decided)
-        facts.append(Fact("First shown wins", share, f"of {count(judge.decided)} decided verdicts; 50 % is unbiased"))
+        share, decided = percent(judge.first_wins, judge.decided), counted(judge.decided, "decided verdict")
+        facts.append(Fact("First shown wins", share, f"of {decided}; 50 % is unbiased"))
     return facts
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from harness.core.plurals import counted
 from harness.core.unicode import mark_hidden
 from harness.report import text
 from harness.report.summary.match_details import MarkRow
@@ -54,6 +55,8 @@ def _environment() -> Environment:
         seconds=text.seconds,
         signed=text.signed,
     )
+    more: dict[str, Any] = {"counted": counted}
+    environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}
     environment.globals.update(functions)
     return environment

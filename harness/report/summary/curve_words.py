@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from harness.core.plurals import counted
 from harness.ranking import KEEP, CurveDesign, CurvePoint
 from harness.report.summary.curve import JudgingCurve
-from harness.report.text import counted, percent_interval
+from harness.report.text import percent_interval
 
 MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 1 all right, 0 as by chance"
 

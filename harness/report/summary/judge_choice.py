@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from harness.core.plurals import counted
 from harness.ranking import WITHIN, Choice, QueryFigure
 from harness.report.summary.judges import JudgesSideBySide
-from harness.report.text import counted, dollars, percent_interval, signed
+from harness.report.text import dollars, percent_interval, signed
 
 _TRUTHS = {"labels": "the labels", "reward": "reward()"}
 

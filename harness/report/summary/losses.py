@@ -25,6 +25,11 @@ class MetQuery:
         return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs}"
 
     @property
+    def won_words(self) -> str:
+        """The same with what was won: `1.5 of 2 pairs`."""
+        return f"{self.won} {'pair' if self.pairs == 1 else 'pairs'}"
+
+    @property
     def margin_words(self) -> str:
         """The margin; `failed` where no pair has scores."""
         return "failed" if self.margin is None else signed(self.margin)

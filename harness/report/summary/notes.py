@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
+from harness.core.plurals import counted
 from harness.core.rankings import Agreement, GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import AnyVerdict, Unjudged, Unscored
@@ -49,7 +50,8 @@ def own_models(rollout: Rollout) -> list[str]:
     """Return which models of the agent's own a rollout's calls were made on, a line each."""
     calls = Counter((c.own_model, c.model, c.agent) for c in rollout.calls if c.own_model)
     return [
-        f"agent {agent or 'unknown'} ran on a model of its own ({own}{f', {model}' if model else ''}) in {number} calls"
+        f"agent {agent or 'unknown'} ran on a model of its own ({own}{f', {model}' if model else ''}) in "
+        f"{counted(number, 'call')}"
         for (own, model, agent), number in calls.items()
     ]
 
@@ -71,7 +73,7 @@ def agreement_line(pair: Agreement) -> str:
     """Return how far two jurors agree, in a line."""
     figures = [("kappa", pair.kappa), ("Spearman", pair.spearman)]
     words = ", ".join(f"{name} {'–' if value is None else f'{value:.2f}'}" for name, value in figures)
-    return f"jurors {' and '.join(pair.jurors)}: {words} on {pair.items} pairs"
+    return f"jurors {' and '.join(pair.jurors)}: {words} on {counted(pair.items, 'pair')}"
 
 
 def open_reasons(verdicts: Iterable[AnyVerdict], rankings: Iterable[GroupRanking]) -> Counter[str]:

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideFigures, SideResult, Slice
+from harness.core.plurals import counted
 from harness.core.unicode import visible_name
 from harness.core.wording import call
 from harness.report.summary.comparison import (
@@ -20,7 +21,7 @@ from harness.report.summary.comparison import (
 from harness.report.summary.losses import MetQuery, losses, places_of
 from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import counted, signed
+from harness.report.text import signed
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3
 """Of two sides, and of each two among more."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from harness.core.plurals import counted
 from harness.ranking import CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import (
@@ -16,7 +17,7 @@ from harness.report.summary.curve_words import (
 )
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import as_sentence, counted, fixed
+from harness.report.text import as_sentence, fixed
 
 _ESTIMATORS = ("tiers", "wins", "margins", "bt")
 _COLUMNS = (

@@ -8,6 +8,7 @@ from itertools import chain
 from rich.text import Text
 
 from harness.archive import RunReader, with_provider
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.ranking import judge_calls
@@ -27,7 +28,7 @@ from harness.report.summary.placed_rollouts import (
 )
 from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
 from harness.report.terminal.table import SHORTEST, Column, TableRow, cut_to, table_lines
-from harness.report.text import counted, dollars, enumeration, percent, probability
+from harness.report.text import dollars, enumeration, percent, probability
 
 _COLUMNS = (
     Column("place", 1, right=True),
@@ -116,7 +117,8 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
 
 def judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches flipped and the first position won, with the signal."""
-    parts = [f"flips {figures.flips} of {figures.both_orders} matches"] if figures.both_orders else []
+    matches = counted(figures.both_orders, "match", "matches")
+    parts = [f"flips {figures.flips} of {matches}"] if figures.both_orders else []
     if figures.decided:
         parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])

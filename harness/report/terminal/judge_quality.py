@@ -6,11 +6,11 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
+from harness.core.plurals import counted
 from harness.core.unicode import visible
 from harness.report.judge_quality import JudgeQuality, QualityFigure
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import counted
 
 _COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
 

@@ -5,19 +5,14 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from harness.core.plurals import counted
 from harness.core.unicode import visible
 from harness.ranking import QueryFigure, RankAgreement
 from harness.report.summary.judge_choice import choice_sentence, side_notes
 from harness.report.summary.judges import JudgesSideBySide, RankedBy
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import (
-    as_sentence,
-    counted,
-    dollars_interval,
-    number_interval,
-    percent_interval,
-)
+from harness.report.text import as_sentence, dollars_interval, number_interval, percent_interval
 
 _NOTHING = "\N{EN DASH}"
 _GAP = 2

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.archive import RankingFile, RunInfo, RunReader
+from harness.core.plurals import counted
 from harness.ranking import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.batch_rounds import earlier_rounds
@@ -16,7 +17,7 @@ from harness.report.summary.ranking import RankingSummary, ranked_groups
 from harness.report.terminal.group import group_lines, group_table, judge_line
 from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.queries import QueryTable, query_lines
-from harness.report.text import counted, money, percent
+from harness.report.text import money, percent
 
 _TABLES_UP_TO = 3
 """Queries; above this number the figures of all together say more than a table for each."""

@@ -7,6 +7,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from harness.core.plurals import counted
 from harness.report.summary.pair_table import JudgedPair, PairTable, cycles_sentence
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
@@ -61,4 +62,4 @@ def _widest(rows: Sequence[Sequence[str]]) -> int:
 def _legend(table: PairTable, *, both_orders: bool) -> str:
     orders = "; in brackets the row shown first, then the column" if both_orders else ""
     flips = f"; {_FLIPPED} the swap changed the winner, in {table.flipped}" if table.flipped else ""
-    return f"{table.met} of {table.of} pairs met{orders}{flips}."
+    return f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}."

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from harness.core.plurals import counted
 from harness.core.unicode import visible_name
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.ranking_change import RankingChange
 from harness.report.summary.ranking_line import RankingLine
 from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import counted, dollars, enumeration, money
+from harness.report.text import dollars, enumeration, money
 
 _COLUMNS = (
     Column("ranking", 1, wish=40),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.core.comparisons import ALPHA, Comparison, Interval, SideResult
+from harness.core.plurals import counted
 from harness.report.summary.comparison import method_words, probability_of_chance, rate, win_rate
-from harness.report.text import counted
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from harness.archive import ComparisonInfo, ComparisonReader, write_file
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.plurals import counted
 from harness.report.html.comparison.forest import forest
 from harness.report.html.comparison.instruction_diff import DiffLine, instruction_diff
 from harness.report.html.comparison.lost_queries import LostQuery, lost_queries
 from harness.report.html.facts import Fact
 from harness.report.summary.comparison import ResultFigure, result_figures, sides_rows
 from harness.report.summary.losses import MetQuery, losses, met_queries, places_of
-from harness.report.text import counted, date
+from harness.report.text import date
 
 _DETAILED = 40
 """Lost queries of two sides that are shown with their transcripts."""

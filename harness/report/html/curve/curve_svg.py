@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.core.plurals import counted
 from harness.ranking import KEEP, CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import (
@@ -13,7 +14,7 @@ from harness.report.summary.curve_words import (
     design_words,
     truth_words,
 )
-from harness.report.text import as_sentence, counted, fixed
+from harness.report.text import as_sentence, fixed
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 588.0, 92.0, 424.0
 """Where the plot stands in the drawing, in its own units."""

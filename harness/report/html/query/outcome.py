@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.sums import sum_if_known
@@ -20,7 +21,7 @@ from harness.report.summary.placed_rollouts import (
     score_name,
     with_a_rank,
 )
-from harness.report.text import as_sentence, counted, dollars, enumeration, fixed, probability, readable_name, signed
+from harness.report.text import as_sentence, dollars, enumeration, fixed, probability, readable_name, signed
 
 _ANSWER = 1_400
 """Characters of an answer on the first screen; the whole stands with the rollout."""
