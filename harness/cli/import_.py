@@ -1,6 +1,7 @@
 """`harness import`: trajectories made elsewhere, as a run."""
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import click
 
 from harness.cli import options
 from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.plurals import counted
 
 
 @click.command("import")
@@ -51,7 +53,6 @@ def import_(
     from harness import pipeline
     from harness.cli.output import print_json, say
     from harness.cli.program import program
-    from harness.core.plurals import counted
     from harness.core.settings_sources import load, merge_sources
     from harness.formats import FORMATS
 
@@ -67,15 +68,25 @@ def import_(
     for what, times in sorted(imported.unplaced.items()):
         say(f"not kept: {what}, in {counted(times, 'trajectory', 'trajectories')}", err=True)
     if as_json:
-        groups = [{"query": query, "rollouts": count} for query, count in counts.items()]
+        groups = [{"query": q, "rollouts": count, "ranked": imported.ranked(q)} for q, count in counts.items()]
         print_json({"run": folder.name, "path": str(folder), "groups": groups, "not_kept": imported.unplaced})
         return
     say(f"{counted(sum(counts.values()), 'rollout')} of {counted(len(counts), 'query', 'queries')}: {folder}")
     if imported.places:
-        say(f"{counted(len(imported.places), 'query', 'queries')} ranked as the file says; no judge was asked")
-        say(f"\nnext: {program()} show {shlex.quote(str(folder))}")
-        return
+        ranked = Counter(map(imported.ranked, counts))
+        say(f"{_ranked(ranked)}; no judge was asked")
+        if ranked.keys() - {"not at all"}:
+            say(f"\nnext: {program()} show {shlex.quote(str(folder))}")
+            return
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
     command = f"{program()} rescore {shlex.quote(str(folder))} --judge-model MODEL"
     say(f"\nnext: {command}")
+
+
+def _ranked(queries: Counter[Any]) -> str:
+    """Return how many queries are ranked, and of how many only a part of the rollouts, or none, has a place."""
+    if queries.keys() == {"wholly"}:
+        return f"{counted(queries['wholly'], 'query', 'queries')} ranked as the file says"
+    parts = [f"{counted(queries[how], 'query', 'queries')} {how}" for how in ("wholly", "in part", "not at all")]
+    return f"ranked as the file says: {', '.join(part for part in parts if not part.startswith('0'))}"

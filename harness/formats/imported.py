@@ -5,12 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, count
+from typing import Literal
 
 from harness.core.records import Effective, Query, Rollout, Sampling, Trajectory
 from harness.formats.imported_places import ImportedPlaces
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
+
+PartRanked = Literal["wholly", "in part", "not at all"]
 
 
 @dataclass
@@ -56,6 +59,13 @@ class ImportedRun:
             if rollout:
                 places.add_rollout(rollout)
         return rollout
+
+    def ranked(self, query: str) -> PartRanked:
+        """Return whether the files give places to all of a query's rollouts that ended well, to some, or to none."""
+        places = self.places.get(query)
+        if places is None or not places.placed():
+            return "not at all"
+        return "in part" if places.without_place() else "wholly"
 
     def _query(self, trajectory: ImportedTrajectory) -> Query:
         """Return the query of a trajectory. A group of its own whose id is taken gets another one here."""

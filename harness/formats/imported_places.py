@@ -1,10 +1,11 @@
 """The ranking that training data brings along: rewards and advantages as a file has them, or which side it prefers."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, ImportedLine, Ranked
 from harness.core.records import Rollout, basis_of
 from harness.formats.imported_trajectory import ImportedTrajectory
@@ -44,6 +45,15 @@ class ImportedPlaces:
         """Note the record that was made of a rollout."""
         self._members[rollout.index] = rollout.status, rollout.started_at
 
+    def placed(self) -> set[int]:
+        """Return the rollouts that have a place: those with a reward, or all that preferences name."""
+        by_reward = self.origin.format in {"groups", "art"}
+        return {index for index, row in self._gained.items() if not by_reward or row.reward is not None}
+
+    def without_place(self) -> list[int]:
+        """Return the rollouts that ended well and have no place, since they came without a reward."""
+        return sorted(self._gained.keys() - self.placed() - {i for i, of in self._members.items() if of[0] != "ok"})
+
     def ranking(self, query: str) -> GroupRanking:
         """Return the ranking of the query."""
         rows = ((index, *self._members[index]) for index in sorted(self._members))
@@ -60,7 +70,7 @@ class ImportedPlaces:
             judge=self.origin.judge,
             pairs=tuple(zip(self._sides[::2], self._sides[1::2], strict=True)),
             lines=tuple(self._lines),
-            notes=("The places were imported: no judge was asked.", *self._without_place(ranked)),
+            notes=("The places were imported: no judge was asked.", *self._left_out()),
         )
 
     def _by_reward(self) -> list[Ranked]:
@@ -71,12 +81,11 @@ class ImportedPlaces:
             for index, row in sorted(self._gained.items())
         ]
 
-    def _without_place(self, ranked: Sequence[Ranked]) -> Iterator[str]:
+    def _left_out(self) -> Iterator[str]:
         """Yield a note on rollouts that ended well and came without a reward."""
-        left = [row.index for row in ranked if row.rank is None and self._members[row.index][0] == "ok"]
-        if left:
-            came = "rollout came" if len(left) == 1 else "rollouts came"
-            yield f"{len(left)} {came} without a reward, and without a place therefore: {', '.join(map(str, left))}."
+        if left := self.without_place():
+            came = f"{counted(len(left), 'rollout')} came without a reward, and without a place therefore"
+            yield f"{came}: {', '.join(map(str, left))}."
 
     def _by_preference(self) -> list[Ranked]:
         """Return the rollouts ranked by how often they were preferred, less how often they were not."""

@@ -109,6 +109,28 @@ def test_parallel_calls_nested_agents_reasoning_and_structured_output_survive(co
     assert source["run"] == made["run"]  # no file said what was behind the edited lines
 
 
+def test_an_import_tells_queries_that_are_ranked_wholly_from_others(command: Command):
+    command("export --format groups --include-anchor -o out")
+    lines = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()][:3]
+    Path("whole.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert "3 queries ranked as the file says; no judge was asked" in command("import whole.jsonl")
+    del lines[0]["rollouts"][1]["reward"]
+    for rollout in lines[1]["rollouts"]:
+        rollout["reward"] = rollout["advantage"] = None
+    Path("none.jsonl").write_text(json.dumps(lines[1]), "utf-8")
+    Path("parts.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    said = command("import parts.jsonl")
+    assert "ranked as the file says: 1 query wholly, 1 query in part, 1 query not at all; no judge was asked" in said
+    assert [group["ranked"] for group in imported(command, "parts.jsonl")["groups"]] == [
+        "in part",
+        "not at all",
+        "wholly",
+    ]
+    said = command("import none.jsonl")
+    assert "ranked as the file says: 1 query not at all; no judge" in said
+    assert "rescore" in said.splitlines()[-1]
+
+
 def test_rollouts_that_come_without_a_reward_have_no_place_and_a_note_says_so(command: Command):
     command("export --format groups --include-anchor -o out")
     lines = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
