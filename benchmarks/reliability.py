@@ -6,17 +6,17 @@
 For each size and judge a line a bin: how often the rollout with the highest `p_best` is the best one, of how many
 groups, with Wilson's interval, beside the mean of what was stated. `!` stands where what was stated lies outside of
 the interval. The judge is learnt from pools of `--pool` groups (1: each group alone). A judge who is seldom certain
-gets up to `--batches` times as many groups, until 50 claims of 95 % or more stand; below 20 the cell says
-`too few claims`.
+gets up to `--batches` times as many groups, until 50 claims of 95 % or more stand. Below 20 the cell says
+`too few claims`, and the same judge is asked more: every pair once, then every pair in both orders.
 Exits 1 where these claims are right less often than chance allows: so few right ones have a probability of less than
-5 % over all cells together, if each claim is right with 95 %. A judge at its ceiling is exempt: it is to be recognized.
-No real judge is run.
+5 % over all cells together, if each claim is right with 95 % (groups alone: with 90 %). A judge at its ceiling is
+exempt: it is to be recognized. No real judge is run.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -35,6 +35,8 @@ BINS = (0.0, 0.5, 0.65, 0.8, 0.9, SURE, 1.0001)
 EXEMPT = ("ceiling",)
 """The model does not hold for this judge, and a note on each ranking says so."""
 ENOUGH_CLAIMS, FEWEST_CLAIMS = 50, 20
+ALONE = 0.9
+"""What is to be right of the claims of groups alone, which hardly know their judge."""
 CHANCE = 0.05
 """How probable it is that the benchmark fails although every claim of 95 % is one."""
 
@@ -43,6 +45,7 @@ CHANCE = 0.05
 class Stated:
     """Of each group the highest `p_best`, and whether the rollout that has it is the best. Both (G,)."""
 
+    name: str
     highest: Array
     right: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     at_ends: float
@@ -59,23 +62,23 @@ class Stated:
         return self.share(SURE, BINS[-1])[1]
 
 
-def stated(batches: Iterator[Simulated], fit: Callable[[Simulated], Sequence[Fit]]) -> Stated:
+def stated(name: str, batches: Iterator[Simulated], fit: Callable[[Simulated], Sequence[Fit]]) -> Stated:
     """Return what is stated of batches of groups, and read as many of them as it takes to have enough claims."""
     parts = list[Stated]()
     for batch in batches:
         p: Array = np.array([f.p_best() for f in fit(batch)], np.float64)
         right = p.argmax(axis=1) == batch.quality.argmax(axis=1)
-        parts.append(Stated(np.asarray(p.max(axis=1), np.float64), right, share_at_ends(batch.groups)))
+        parts.append(Stated(name, np.asarray(p.max(axis=1), np.float64), right, share_at_ends(batch.groups)))
         if sum(part.claims.whole for part in parts) >= ENOUGH_CLAIMS:
             break
     columns = (np.concatenate(column) for column in zip(*((p.highest, p.right) for p in parts), strict=True))
-    return Stated(*columns, at_ends=float(np.mean([part.at_ends for part in parts])))
+    return Stated(name, *columns, at_ends=float(np.mean([part.at_ends for part in parts])))
 
 
-def describe(judge: str, cell: Stated) -> None:
-    """Print a judge's lines."""
+def describe(cell: Stated) -> None:
+    """Print a cell's lines."""
     ceiling = f" (recognized: ceiling, {cell.at_ends:.0%} of the scores at the ends)"
-    print(f"  {judge}, {len(cell.right):,} groups{ceiling if cell.at_ends >= CEILING_FROM else ''}")
+    print(f"  {cell.name}, {len(cell.right):,} groups{ceiling if cell.at_ends >= CEILING_FROM else ''}")
     for low, high in pairwise(BINS):
         mean, share = cell.share(low, high)
         if share.whole:
@@ -89,10 +92,31 @@ def describe(judge: str, cell: Stated) -> None:
         print(f"    too few claims of {SURE:.0%} or more to tell")
 
 
-def is_beyond_chance(cell: Stated, cells: int) -> bool:
-    """Tell whether claims that are right with 95 % would hardly ever be right so seldom, in any of so many cells."""
+def designs_of(n: int) -> dict[int, str]:
+    """Return the numbers of calls that a judge is asked for, few first, and what that is of `n` rollouts."""
+    pairs = n * (n - 1) // 2
+    return {min(2 * (n - 1), pairs): "one order", pairs: "every pair once", 2 * pairs: "every pair in both orders"}
+
+
+def cells_of(
+    judge: str, n: int, options: argparse.Namespace, fit: Callable[[Simulated], Sequence[Fit]]
+) -> list[Stated]:
+    """Print and return what is stated of a judge's groups: by few calls, and by more until there is enough to judge."""
+    cells = list[Stated]()
+    for calls, design in designs_of(n).items():
+        seeds = range(options.rng, options.rng + options.batches)
+        name = f"{judge}, {calls} calls, {design}" if cells else judge
+        cells.append(stated(name, (simulated(judge, n, calls, options.groups, seed) for seed in seeds), fit))
+        describe(cells[-1])
+        if judge in EXEMPT or cells[-1].claims.whole >= FEWEST_CLAIMS:
+            break
+    return cells
+
+
+def is_beyond_chance(cell: Stated, cells: int, promised: float = SURE) -> bool:
+    """Tell whether claims that are right as promised would hardly ever be right so seldom, in any of so many cells."""
     claims = cell.claims
-    return claims.whole > 0 and float(bdtr(claims.part, claims.whole, SURE)) < CHANCE / cells
+    return claims.whole > 0 and float(bdtr(claims.part, claims.whole, promised)) < CHANCE / cells
 
 
 def main() -> None:
@@ -108,18 +132,26 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{options.groups:,} groups a cell, {options.estimator}, pools of {options.pool}, rng {options.rng}")
     fit = partial(fits_of, pool=options.pool) if options.estimator == "pooled" else _by_margins
-    failed, sizes = list[str](), [int(n) for n in options.sizes.split(",")]
-    for n in sizes:
-        budget = min(2 * (n - 1), n * (n - 1) // 2)
-        print(f"N = {n}, {budget} calls in one order")
+    cells = list[Stated]()
+    for n in map(int, options.sizes.split(",")):
+        print(f"N = {n}, {next(iter(designs_of(n)))} calls in one order")
         for judge in options.judges.split(";"):
-            seeds = range(options.rng, options.rng + options.batches)
-            cell = stated((simulated(judge, n, budget, options.groups, seed) for seed in seeds), fit)
-            describe(judge, cell)
-            if judge not in EXEMPT and is_beyond_chance(cell, len(JUDGES) * len(sizes)):
-                failed.append(f"N = {n}, {judge}")
-    if failed:
-        sys.exit(f"a stated {SURE:.0%} is right less often than chance allows: {'; '.join(failed)}")
+            of_judge = cells_of(judge, n, options, fit)
+            cells += [replace(cell, name=f"N = {n}, {cell.name}") for cell in of_judge if judge not in EXEMPT]
+    conclude(cells, ALONE if options.pool == 1 else SURE)
+
+
+def conclude(cells: Sequence[Stated], promised: float) -> None:
+    """Say what the claims of all cells come to. Raises SystemExit where one is right too seldom."""
+    claims = [cell.claims for cell in cells]
+    right, made = sum(share.part for share in claims), sum(share.whole for share in claims)
+    enough = sum(share.whole >= FEWEST_CLAIMS for share in claims)
+    print(
+        f"{len(cells)} cells, {enough} with {FEWEST_CLAIMS} claims of {SURE:.0%} or more: of all their {made:,} claims "
+        f"{right / max(made, 1):.1%} are right"
+    )
+    if failed := [cell.name for cell in cells if is_beyond_chance(cell, len(cells), promised)]:
+        sys.exit(f"a stated {SURE:.0%} is right less often than chance allows of {promised:.0%}: {'; '.join(failed)}")
 
 
 def _by_margins(batch: Simulated) -> list[Fit]:

@@ -39,9 +39,12 @@ def budgets(n: int) -> list[int]:
 
 
 def simulated(judge: str, n: int, budget: int, groups: int, seed: int) -> Simulated:
-    """Return groups in the balanced cyclic design that runs use, each call made once, in one order."""
+    """Return groups in the balanced cyclic design that runs use, each call made once.
+
+    Pairs are judged in one order; with a budget beyond one call a pair, in both orders.
+    """
     rng = np.random.default_rng(seed)
-    pairings = Cyclic(range(n), None, budget).pairings()
+    pairings = Cyclic(range(n), "both" if budget > n * (n - 1) // 2 else None, budget).pairings()
     first, second = np.array([order for pairing in pairings for order in pairing.orders]).T
     if judge in STRANGE:
         quality, sides = _strange(judge, REGIMES[1], n, first, second, groups, rng)

@@ -1,15 +1,19 @@
 """The ranking benchmark plays what it says it plays; its figures are for people to read."""
 
+import argparse
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from harness.ranking import Fit
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from reliability import Stated, is_beyond_chance
+from pooled import fits_of
+from reliability import Stated, cells_of, is_beyond_chance
+from simulated_groups import Simulated
 from simulated_judge import REGIMES, Regime, draw, mean_spearman, top_hits
 
 
@@ -57,5 +61,18 @@ def test_the_measures_of_a_ranking_know_the_truth_and_its_reverse():
 def test_few_claims_of_certainty_fail_the_reliability_benchmark_only_where_chance_does_not_allow_it(
     right: int, claims: int, beyond: bool
 ):
-    cell = Stated(np.full(claims, 0.97), np.arange(claims) < right, at_ends=0)
+    cell = Stated("", np.full(claims, 0.97), np.arange(claims) < right, at_ends=0)
     assert is_beyond_chance(cell, cells=27) is beyond
+
+
+@pytest.mark.parametrize(("judge", "calls"), [("noisy", [10, 15, 30]), ("ceiling", [10])])
+def test_a_judge_who_is_hardly_ever_certain_is_asked_more_unless_it_is_at_its_ceiling(judge: str, calls: list[int]):
+    options = argparse.Namespace(rng=0, batches=1, groups=2)
+    asked = list[int]()
+
+    def fit(batch: Simulated) -> list[Fit]:
+        asked.append(len(batch.groups[0].first))
+        return fits_of(batch, pool=2)
+
+    assert len(cells_of(judge, 6, options, fit)) == len(asked)
+    assert asked == calls
