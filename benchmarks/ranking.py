@@ -7,6 +7,8 @@ how often the best rollout comes out first. All designs see the same groups and 
 project's own topologies and estimators. 1x is ArenaRL's cost, 4(N-1) calls in both orders. `pooled 8` learns the judge
 from pools of eight groups, `pooled all` from all of a cell. A second table has queries that differ in level, spread and
 noise. `--quick`: N = 8 alone, fewer groups, and pools of all groups alone.
+Below the tables: the published figures, and what must hold of `pooled`. Exits 1 where 1,600 groups or more show that
+it does not: a correlation by two standard errors, a loss on the same groups by what it is.
 """
 
 import argparse
@@ -61,6 +63,17 @@ PUBLISHED = {
     ("cyclic 1x", "margins"): (0.936, 0.772, 0.769),
 }
 """rho at N = 8 (sharp, noisy, relative) of the evidence that this reproduces."""
+MUST_HOLD = {
+    (8, "cyclic 0.5x", ""): (0.895, 0.675, 0.635),
+    (8, "cyclic 1x", ""): (0.935, 0.785, 0.760),
+    (16, "cyclic 0.5x", ""): (0.92, 0.71, 0.67),
+    (16, "cyclic 1x", ""): (0.95, 0.81, 0.79),
+    (8, "cyclic 0.5x", DIFFERING): (0.87, 0.65, 0.62),
+}
+"""rho of `pooled all` at least (sharp, noisy, relative)."""
+LOST_BY_EIGHT, LOST_TO_MARGINS, HELD_FROM = 0.01, 0.015, 1600
+"""How much less rho may be in pools of eight than in one of all, and than that of `margins`; from how many groups on
+that is held against it."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +211,32 @@ def print_check(rows: Sequence[Row]) -> None:
                 print(f"  {design:14}{estimator:9}{regime.name:10} {published}")
 
 
+def print_held(rows: Sequence[Row]) -> bool:
+    """Print what must hold of `pooled` beside what is, and return whether it does, correlations within two standard errors."""
+    at = {(r.n, r.design, r.regime, r.estimator): r for r in rows}
+    print("\nmust hold of pooled:")
+    held = list[bool]()
+    for (n, design, differing), least in MUST_HOLD.items():
+        for regime, bound in zip(REGIMES, least, strict=True):
+            if row := at.get((n, design, regime.name + differing, f"pooled {ALL}")):
+                what = f"N = {n}, {design}, {row.regime}: at least {bound:.3f}"
+                held.append(_says(what, row.rho, row.rho >= bound, row.rho >= bound - 2 * row.error))
+    pooled = [r for r in rows if r.estimator.startswith("pooled")]
+    eights = [r for r in pooled if r.estimator == "pooled 8"]
+    for some, other, bound in ((eights, f"pooled {ALL}", LOST_BY_EIGHT), (pooled, "margins", LOST_TO_MARGINS)):
+        lost = [(beside.rho - r.rho, r) for r in some if (beside := at.get((r.n, r.design, r.regime, other)))]
+        if lost:
+            most, row = max(lost, key=lambda pair: pair[0])
+            what = f"{len(lost)} cells, at most {bound:.3f} less than {other}; most: N = {row.n}, {row.design}, "
+            held.append(_says(f"{what}{row.regime}, {row.estimator}", most, most <= bound, most <= bound))
+    return all(held)
+
+
+def _says(what: str, figure: float, holds: bool, by_chance: bool) -> bool:
+    print(f"  {what}: {figure:.3f} {'holds' if holds else 'within two standard errors' if by_chance else 'FAILS'}")
+    return by_chance
+
+
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw rho against calls, a panel a regime and size. Raises SystemExit without matplotlib."""
     try:
@@ -257,12 +296,15 @@ def main() -> None:
         print_table(rows, n, JUDGES[: len(REGIMES)])
         print_table(rows, n, JUDGES[len(REGIMES) :])
     print_check(rows)
+    held = print_held(rows)
     if options.csv:
         with options.csv.open("w", newline="") as file:
             out = csv.writer(file)
             out.writerows([Row.__annotations__, *([*vars(r).values()] for r in rows)])
     if options.plot:
         plot(rows, options.plot)
+    if not held and groups >= HELD_FROM:
+        sys.exit("what must hold of pooled does not")
 
 
 if __name__ == "__main__":
