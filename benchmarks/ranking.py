@@ -212,7 +212,7 @@ def print_check(rows: Sequence[Row]) -> None:
 
 
 def print_held(rows: Sequence[Row]) -> bool:
-    """Print what must hold of `pooled` beside what is, and return whether it does, correlations within two standard errors."""
+    """Print what must hold of `pooled` beside what is, and return whether it does."""
     at = {(r.n, r.design, r.regime, r.estimator): r for r in rows}
     print("\nmust hold of pooled:")
     held = list[bool]()
