@@ -6,8 +6,9 @@ A line says, for a pool size (how many groups the judge is learnt from): Spearma
 share of the true qualities that lie in the stated 90 % intervals; and, of the groups whose best rollout is named with a
 probability of 95 % or more, the share in which it is the best, with its Wilson interval. `!` stands where that interval
 does not reach 95 %, and `worse` where the correlation is more than .015 below that of `margins`. The judges are those
-of benchmarks/simulated_groups.py; with twice as many calls those who are the same for all queries, without groups
-alone. benchmarks/reliability.py holds all stated probabilities against the truth. No real judge is run.
+of benchmarks/simulated_groups.py; with twice as many calls those who are the same for all queries, and with every pair
+in both orders two of the noisy ones, both without groups alone. benchmarks/reliability.py holds all stated
+probabilities against the truth. No real judge is run.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from harness.ranking.pooled import fit_pooled
 
 ALL = "all"
 POOLS = ("1", "8", "32", ALL)
+BOTH_ORDERS = ("noisy", "biased by pair")
+"""With every pair in both orders: what standing first is worth on a pair cancels, and must not widen the intervals."""
 SURE = 0.95
 NOT_WORSE = 0.015
 
@@ -73,6 +76,16 @@ def describe(groups: Simulated, pools: Sequence[str]) -> None:
         print(f"  {'':21}pool {size:<5}{figures}{worse}", flush=True)
 
 
+def designs_of(n: int) -> dict[int, tuple[str, Sequence[str], Sequence[str]]]:
+    """Return, by the number of calls, in which orders they are made, for which judges, and for pools of which sizes."""
+    few, *more = budgets(n)
+    return {
+        few: ("one order", JUDGES, POOLS),
+        **dict.fromkeys(more, ("one order", PLAIN, POOLS[1:])),
+        n * (n - 1): ("both orders", BOTH_ORDERS, POOLS[1:]),
+    }
+
+
 def main() -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -84,9 +97,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{options.groups:,} groups a cell, rng {options.rng}: rho, coverage of 90 % intervals, right when >= 95 %")
     for n in map(int, options.sizes.split(",")):
-        for at, budget in enumerate(budgets(n)):
-            print(f"\nN = {n}, {budget} calls in one order")
-            judges, pools = (PLAIN, set(POOLS) - {"1"}) if at else (JUDGES, set(POOLS))
+        for budget, (orders, judges, pools) in designs_of(n).items():
+            print(f"\nN = {n}, {budget} calls in {orders}")
             for judge in (judge for judge in options.judges.split(";") if judge in judges):
                 groups = simulated(judge, n, budget, options.groups, options.rng)
                 describe(groups, [pool for pool in options.pools.split(",") if pool in pools])

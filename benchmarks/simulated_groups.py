@@ -71,7 +71,8 @@ def _strange(
     draws = rng.standard_t(3, shape) / np.sqrt(3) if judge == "heavy tails" else rng.standard_normal(shape)
     margin = a - b + regime.b + draws[0] * np.hypot(regime.u, np.sqrt(2) * regime.e)
     if judge == "biased by pair":
-        margin += 2 * regime.b * rng.standard_normal(a.shape)
+        pairs = [frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
+        margin += 2 * regime.b * rng.standard_normal(a.shape)[:, [pairs.index(pair) for pair in pairs]]
     middle = 9.5 if judge == "ceiling" else 6.0
     level = middle + regime.alpha / regime.gamma * (a + b) / 2 + draws[1] * np.hypot(regime.c, regime.e / 1.4)
     sides = np.rint(10 * np.clip([level + margin / 2, level - margin / 2], 0, 10)) / 10
