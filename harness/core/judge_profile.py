@@ -17,6 +17,8 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 _Text = Annotated[str, Field(min_length=1, max_length=2000)]
 _Count = Annotated[int, Field(ge=0, le=10**12)]
 _REASON = 300
+WIDTHS_OF_NOISE = (0.0, 0.3, 0.5, 0.8, 1.2)
+"""How far the logarithms of the groups' noise variances may lie apart, as standard deviations."""
 _Root = Annotated[float, Field(ge=-10, le=10)]
 """What is learnt has a variance of at most 10 (harness.ranking.pooled): less is known only by who makes it up."""
 
@@ -68,6 +70,8 @@ class JudgeProfile(Record):
     at_ends: _Share = 0.0
     """Share of the scores that lie at an end of the scale."""
     converged: bool = True
+    noise_widths: tuple[_Share, ...] | None = None
+    """How probable each of WIDTHS_OF_NOISE is; None in profiles that were learnt before it was."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -77,6 +81,8 @@ class JudgeProfile(Record):
             raise ValueError(f"root is no lower triangle of {len(JudgeParameters.model_fields)} rows")
         if any(row[-1] <= 0 for row in self.root):
             raise ValueError("the diagonal of root is not above 0")
+        if self.noise_widths is not None and not _are_shares(self.noise_widths):
+            raise ValueError(f"noise_widths are not {len(WIDTHS_OF_NOISE)} shares of 1")
         return self
 
     def sd(self, name: str) -> float:
@@ -93,6 +99,10 @@ class JudgeProfile(Record):
         if self.rendering != rendering:
             return f"it is of transcripts written in way {self.rendering}, and these are written in way {rendering}"
         return None
+
+
+def _are_shares(of_widths: tuple[float, ...]) -> bool:
+    return len(of_widths) == len(WIDTHS_OF_NOISE) and math.isclose(math.fsum(of_widths), 1, abs_tol=1e-6)
 
 
 def profile_in(text: str, name: str) -> JudgeProfile:

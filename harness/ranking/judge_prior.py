@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from harness.core.judge_profile import WIDTHS_OF_NOISE
 from harness.ranking.comparisons import Floats
 
 Amount = TypeVar("Amount", float, Floats)
@@ -47,8 +48,8 @@ PRIOR_MEAN = Parameters(
 """Weak: eight groups outweigh it. It is what a group alone goes by, which cannot tell how much of a level is real: with
 more belief in levels, the rollouts of a judge without any are ranked worse than by `margins` (benchmarks/pooled.py)."""
 PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.3, 3.0, 1.0)
-NOISE_WIDTHS: Floats = np.array([0.0, 0.3, 0.5, 0.8, 1.2])
-"""(W,): how far the logarithms of the groups' noise variances may lie apart, as standard deviations."""
+NOISE_WIDTHS: Floats = np.array(WIDTHS_OF_NOISE)
+"""(W,)."""
 EVEN: Floats = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
 """How probable each width is of a judge whose noise is the same on all groups."""
 _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])

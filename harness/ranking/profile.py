@@ -1,5 +1,6 @@
 """A judge's profile: what a pool of groups teaches of their judge, kept, and lent to other groups as their prior."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from harness.core.judge_profile import (
 )
 from harness.core.rankings import FIT_VERSION
 from harness.ranking.ceiling import share_at_ends
-from harness.ranking.comparisons import Comparisons
+from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.judge_prior import EVEN, WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
@@ -25,6 +26,8 @@ DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
 
 The judge is the same, but not the queries and the agents: how much their rollouts differ moves most.
 """
+_DRIFT_OF_WIDTHS = 0.1
+"""How probable it is that how much noise differs from group to group is not as it was learnt, but as of any judge."""
 _UNEVEN_FROM = 3
 """The first version of the fit that learns how much noise differs from group to group."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
@@ -63,6 +66,7 @@ def as_profile(
         root=tuple(_root_row(row, at) for at, row in enumerate(root.tolist())),
         at_ends=round(share_at_ends(groups), 6),
         converged=learnt.converged,
+        noise_widths=tuple(round(share, 9) for share in learnt.noise_widths.tolist()),
     )
 
 
@@ -84,7 +88,14 @@ def lent(profile: JudgeProfile) -> Prior:
     size = len(DRIFT)
     root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
     mean = np.clip(np.array(profile.parameters.values), np.array(_LEAST_LENT), np.array(_MOST_LENT))
-    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), WEAK.noise_widths)
+    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), _lent_widths(profile))
+
+
+def _lent_widths(profile: JudgeProfile) -> Floats:
+    if profile.noise_widths is None:
+        return WEAK.noise_widths
+    learnt = np.array(profile.noise_widths) / math.fsum(profile.noise_widths)
+    return (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * WEAK.noise_widths
 
 
 def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:

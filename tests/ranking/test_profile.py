@@ -9,13 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 import harness
-from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge, profile_in
 from harness.ranking import rank_many
-from harness.ranking.comparisons import Comparisons
-from harness.ranking.judge_prior import PRIOR_SD
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.judge_prior import PRIOR_SD, WEAK, Parameters
 from harness.ranking.pooled import fit_alone, fit_pooled, learn_judge
 from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.profile import DRIFT, learn_profile, lent, prior_of
+from tests.ranking.test_group_noise import judged
 from tests.ranking.test_pooled import noisy_groups
 
 NAME, RUBRIC = "grader@example.org", "arena@1 0123456789ab"
@@ -63,6 +64,42 @@ def test_a_group_with_a_lent_profile_is_ranked_nearly_as_in_the_pool_of_its_judg
     assert np.mean([fit.dof for fit in helped]) > np.mean([fit.dof for fit in alone])
 
 
+def test_a_profile_holds_all_that_the_posterior_of_a_single_group_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, groups = judged(np.resize([0.5, 0.5, 0.5, 2.0], 400), 4)
+    learnt = learn_profile(groups, NAME, RUBRIC, 2)
+    assert learnt is not None
+    assert learnt.noise_widths is not None
+    members = json.loads(learnt.model_dump_json())
+    kept, of_old = (profile_in(json.dumps(m), "here") for m in (members, members | {"noise_widths": None}))
+    pool = fit_pooled(groups)
+
+    def alone(profile: JudgeProfile) -> list[Fit]:
+        return [fit_alone(calls, lent(profile)) for calls in groups[:24]]
+
+    def apart(fits: list[Fit]) -> float:
+        return float(np.mean([np.abs(np.log(fit.sds / of.sds)).max() for fit, of in zip(fits, pool, strict=False)]))
+
+    assert apart(alone(kept)) < apart(alone(of_old)), "the calls of one group hardly tell how uneven noise is"
+    monkeypatch.setattr(harness.ranking.profile, "DRIFT", Parameters(*[0.0] * len(DRIFT)))
+    monkeypatch.setattr(harness.ranking.profile, "_DRIFT_OF_WIDTHS", 1e-6)
+    assert apart(alone(kept)) < apart(alone(of_old)) / 4
+    for fit, of in zip(alone(kept), pool, strict=False):
+        assert fit.sds == pytest.approx(of.sds, rel=0.03)
+        assert fit.estimates == pytest.approx(of.estimates, abs=0.2)
+        assert fit.p_best() == pytest.approx(of.p_best(), abs=0.05)
+
+
+def test_a_profile_from_before_noise_could_be_uneven_lends_what_is_believed_of_any_judge(profile: JudgeProfile) -> None:
+    members = json.loads(profile.model_dump_json())
+    assert sum(members.pop("noise_widths")) == pytest.approx(1)
+    old = profile_in(json.dumps(members), "here")
+    assert old.noise_widths is None
+    assert lent(old).noise_widths.tolist() == WEAK.noise_widths.tolist()
+    assert lent(profile).noise_widths[0] > 0.7, "this judge's noise is even"
+    assert lent(profile).noise_widths.min() > 0
+    assert lent(profile).noise_widths.sum() == pytest.approx(1)
+
+
 def test_tables_are_ranked_with_a_lent_profile_by_pooled_alone(profile: JudgeProfile) -> None:
     table = {(0, 1): (7.5, 6.0), (1, 2): (6.0, 6.5), (2, 0): (5.0, 8.0)}
     assert rank_many([table], profile=profile)[0].scores != rank_many([table])[0].scores
@@ -95,6 +132,10 @@ def test_a_profile_of_another_judge_rubric_or_rendering_does_not_hold_and_both_a
         ("root", [[1.0]] * 9),
         ("root", [[-1.0 if i == j else 0.0 for j in range(i + 1)] for i in range(9)]),
         ("root", [[1e300 if i == j else 0.0 for j in range(i + 1)] for i in range(9)]),
+        ("noise_widths", []),
+        ("noise_widths", [1.0]),
+        ("noise_widths", [0.5, 0.5, 0.5, 0.5, 0.5]),
+        ("noise_widths", [2.0, -1.0, 0.0, 0.0, 0.0]),
         ("parameters", {}),
         ("parameters", {"log_quality_var": 1e9}),
         ("parameters", None),
