@@ -25,22 +25,25 @@ class NoReply(openai.APIConnectionError):
         self.text, self.is_page, self.usage = text, is_page, usage
 
 
-def model_reply(content: bytes, request: httpx2.Request) -> dict[str, Any]:
-    """Return the JSON of a response by either API, in any encoding of Unicode. Raises NoReply for all else."""
+def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
+    """Return the JSON of a response by either API, in any encoding of Unicode. Raises NoReply for all else.
+
+    `logprobs`: whether those of a chat reply have to be of their kind, too.
+    """
     try:
         body = _json(content)
     except (ValueError, RecursionError):
         text = content.decode(errors="replace")
         raise NoReply(_not_json(text), request, text, is_page=_is_page(text)) from None
-    return checked_reply(body, request)
+    return checked_reply(body, request, logprobs=logprobs)
 
 
-def checked_reply(body: Any, request: httpx2.Request) -> dict[str, Any]:
-    """Return JSON that is a response by either API. Raises NoReply."""
+def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
+    """Return JSON that is a response by either API, if need be with its `logprobs`. Raises NoReply."""
     members = members_of(body)
     first = first_choice(members)
     failed = members.get("status") == "failed" or first.get("finish_reason") == "error"
-    if failed or not has_form(members):
+    if failed or not has_form(members, logprobs=logprobs):
         error = first.get("error") or members.get("error")
         raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
     return members

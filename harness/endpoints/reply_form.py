@@ -3,23 +3,31 @@
 The SDK takes the members as they come, and fails on a strange one with Python's words, as if the agent were to blame.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from harness.endpoints.usage import sdk_counts
 
 
-def has_form(reply: Mapping[str, Any]) -> bool:
-    """Tell whether the message of a chat reply, or the output of a response, can be a model's."""
+def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
+    """Tell whether the message of a chat reply, or the output of a response, can be a model's.
+
+    Its annotations and logprobs may be missing or empty; what they hold has to be of its kind. Without `logprobs` those
+    of a chat reply are not looked at: the SDK does not get them.
+    """
     if choice := first_choice(reply):
         message = choice.get("message")
-        return _is_message(message) or (message is None and choice.get("finish_reason") == "content_filter")
+        is_whole = _is_message(message) or (message is None and choice.get("finish_reason") == "content_filter")
+        return is_whole and (not logprobs or _are_logprobs(choice.get("logprobs")))
     output = reply.get("output")
     return isinstance(output, list) and all(map(_is_item, items_of(output)))
 
 
 def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply that has its form, as the SDK reads it: text in one part, and no usage that counts nothing."""
+    """Return a reply that has its form, as the SDK reads it.
+
+    Its text is one part, its citations are whole, its logprobs have alternatives, and no usage counts nothing.
+    """
     choice = first_choice(reply)
     usage = sdk_counts(reply.get("usage"), of_chat=bool(choice))
     if not choice:
@@ -29,10 +37,29 @@ def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
     whole = {
         "finish_reason": None,
         **choice,
-        "message": {"role": "assistant", **message, "content": content},
-        "logprobs": members_of(choice.get("logprobs")) or None,
+        "message": {"role": "assistant", **message, "content": content, "annotations": _citations(message)},
+        "logprobs": _with_alternatives(members_of(choice.get("logprobs"))),
     }
     return {**reply, "usage": usage, "choices": [whole, *reply["choices"][1:]]}
+
+
+def _citations(message: Mapping[str, Any]) -> list[Any]:
+    """Return the annotations that the SDK makes anything of; it warns of others, and passes them over."""
+    return [a for a in items_of(message.get("annotations")) if _is_citation(members_of(a).get("url_citation"))]
+
+
+def _is_citation(citation: Any) -> bool:
+    members = members_of(citation)
+    return _has_texts(members, "url", "title") and all(
+        isinstance(members.get(name), int) for name in ("start_index", "end_index")
+    )
+
+
+def _with_alternatives(logprobs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the logprobs of the text with their alternatives, which some servers leave out; None without any."""
+    tokens = map(members_of, items_of(logprobs.get("content")))
+    content: list[dict[str, Any]] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
+    return {"content": content} if content else None
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -67,7 +94,8 @@ def _is_message(message: Any) -> bool:
         return False
     content, calls = members.get("content"), members.get("tool_calls")
     has_content = isinstance(content, str | list | None) and all(map(_is_part, items_of(content)))
-    return has_content and isinstance(calls, list | None) and all(map(_is_call, items_of(calls)))
+    has_calls = isinstance(calls, list | None) and all(map(_is_call, items_of(calls)))
+    return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
 
 
 def _is_part(part: Any) -> bool:
@@ -97,7 +125,38 @@ def _is_item(item: Any) -> bool:
 def _is_output_part(part: Any) -> bool:
     members = members_of(part)
     named = {"output_text": "text", "refusal": "refusal"}.get(str(members.get("type")))
-    return isinstance(members.get("type"), str) and (named is None or _has_texts(members, named))
+    if not isinstance(members.get("type"), str) or (named and not _has_texts(members, named)):
+        return False
+    return _are(members.get("annotations"), _is_annotation) and _are(members.get("logprobs"), _is_logprob)
+
+
+def _are_logprobs(logprobs: Any) -> bool:
+    """Tell whether the logprobs of a chat reply are; of a server's that tells none they may be empty."""
+    if logprobs and not isinstance(logprobs, dict):
+        return False
+    return all(_are(members_of(logprobs).get(name), _is_logprob) for name in ("content", "refusal"))
+
+
+def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
+    """Tell whether values are a list of such, or nothing."""
+    return not values or (isinstance(values, list) and all(map(is_one, items_of(values))))
+
+
+def _is_annotation(annotation: Any) -> bool:
+    return _has_texts(members_of(annotation), "type")
+
+
+def _is_logprob(token: Any) -> bool:
+    return _is_token(token) and _are(members_of(token).get("top_logprobs"), _is_token)
+
+
+def _is_token(token: Any) -> bool:
+    members = members_of(token)
+    return (
+        _has_texts(members, "token")
+        and type(members.get("logprob")) in {int, float}
+        and _are(members.get("bytes"), lambda byte: type(byte) is int)
+    )
 
 
 def _has_texts(members: Mapping[str, Any], *names: str) -> bool:

@@ -46,9 +46,11 @@ class TokenClient(PooledClient):
 
 def _rest(content: bytes, tokens: ReplyTokens, request: httpx2.Request) -> bytes:
     """Return what is left of a reply's body without its tokens. Raises NoReply."""
-    body: Any = read_body(content, logprobs=not tokens.keep_logprobs)
+    kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
+    body: Any = read_body(content, logprobs=not kept)
     with _no_collection():
-        reply = model_reply(content, request) if body is None else checked_reply(body, request)
+        make, source = (model_reply, content) if body is None else (checked_reply, body)
+        reply = make(source, request, logprobs=kept)
     tokens.take(reply)
     tokens.on_body(reply)
     return json.dumps(for_sdk(reply)).encode()

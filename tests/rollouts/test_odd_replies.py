@@ -48,6 +48,27 @@ BAD_OUTPUT: dict[str, Any] = {
     "a number for text": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": 7}]}],
     "a call without arguments": [{"type": "function_call", "name": "search", "call_id": "c"}],
 }
+LOGPROB: dict[str, Any] = {"token": "Seen.", "logprob": -0.5}
+CITATION = {"type": "url_citation", "url_citation": {"url": 7, "title": [], "start_index": "a"}}
+GOOD_BESIDE: dict[str, tuple[Any, Any]] = {
+    "nothing": (None, None),
+    "empty": ([], []),
+    "no alternatives": ([CITATION], [LOGPROB]),
+    "alternatives": ([{"type": "file_citation"}], [LOGPROB | {"bytes": [83], "top_logprobs": [LOGPROB]}]),
+}
+BAD_BESIDE: dict[str, tuple[Any, Any]] = {
+    "a text for annotations": ("x", None),
+    "a number for annotations": (7, None),
+    "null for an annotation": ([None], None),
+    "an annotation without a type": ([{"type": 7}], None),
+    "a text for logprobs": (None, "x"),
+    "a number for logprobs": (None, 7),
+    "null for a logprob": (None, [None]),
+    "a logprob without a number": (None, [{"token": "a", "logprob": "x"}]),
+    "a logprob without a token": (None, [{"logprob": -0.5}]),
+    "a number for alternatives": (None, [LOGPROB | {"top_logprobs": 5}]),
+    "a text for bytes": (None, [LOGPROB | {"bytes": "z"}]),
+}
 EVENTS = {"empty": "", "one event": 'data: {"id": "x", "choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'}
 
 
@@ -64,6 +85,16 @@ def answering(api: Api, text: str, **more: Any) -> Raw:
         return chat({"content": text}, **more)
     part = {"type": "output_text", "text": text, "annotations": []}
     return response([{"type": "message", "role": "assistant", "content": [part]}], **more)
+
+
+def beside(api: Api, annotations: Any, logprobs: Any) -> Raw:
+    """Return a good answer with annotations and logprobs where the API has them."""
+    if api == "chat":
+        told: Any = {"content": logprobs} if isinstance(logprobs, list) else logprobs
+        choice: Any = {"message": {"content": "Seen.", "annotations": annotations}, "logprobs": told}
+        return Raw({"model": "m", "choices": [choice]})
+    part = {"type": "output_text", "text": "Seen.", "annotations": annotations, "logprobs": logprobs}
+    return response([{"type": "message", "role": "assistant", "content": [part]}])
 
 
 def renamed(usage: Any, api: Api) -> Any:
@@ -108,6 +139,29 @@ def test_a_chat_message_of_strange_members_is_the_servers_failure(tokens: str, t
 def test_a_response_of_strange_items_is_the_servers_failure(tmp_path: Path) -> None:
     reactions = {what: response(output) for what, output in BAD_OUTPUT.items()}
     assert failures(tmp_path, reactions, api="responses") == dict.fromkeys(reactions, ("api", "NoReply"))
+
+
+APIS = pytest.mark.parametrize("api", ["chat", "responses"])
+
+
+@APIS
+def test_annotations_and_logprobs_of_a_strange_kind_are_the_servers_failure(api: Api, tmp_path: Path) -> None:
+    reactions = {what: beside(api, *of) for what, of in BAD_BESIDE.items()}
+    assert failures(tmp_path, reactions, api=api) == dict.fromkeys(reactions, ("api", "NoReply"))
+
+
+@APIS
+def test_annotations_and_logprobs_that_tell_little_do_not_harm_an_answer(api: Api, tmp_path: Path) -> None:
+    reactions = {what: beside(api, *of) for what, of in GOOD_BESIDE.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert failures(tmp_path, reactions, api=api) == dict.fromkeys(reactions, ("ok",))
+
+
+def test_logprobs_of_a_strange_kind_that_the_harness_asked_for_do_no_harm(tmp_path: Path) -> None:
+    with FakeEndpoint(lambda _: beside("chat", None, [None])).serving() as server:
+        made = run(tmp_path, server.base_url, tokens="auto", retries=0)
+    assert by_query(made)["Why?"].trajectory.answer == "Seen."
 
 
 @WAYS
