@@ -18,7 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 from simulated_groups import JUDGES, PLAIN, Simulated, budgets, simulated
-from simulated_judge import Array, mean_spearman
+from simulated_judge import REGIMES, Array, mean_spearman
+from weak_signal import arena_calls
 
 from harness.ranking import Share
 from harness.ranking.comparisons import Fit
@@ -29,6 +30,7 @@ ALL = "all"
 POOLS = ("1", "8", "32", ALL)
 BOTH_ORDERS = ("noisy", "biased by pair")
 """With every pair in both orders: what standing first is worth on a pair cancels, and must not widen the intervals."""
+MANY = 10_000
 SURE = 0.95
 NOT_WORSE = 0.015
 
@@ -102,10 +104,13 @@ def main() -> None:
             for judge in (judge for judge in options.judges.split(";") if judge in judges):
                 groups = simulated(judge, n, budget, options.groups, options.rng)
                 describe(groups, [pool for pool in options.pools.split(",") if pool in pools])
-    many = simulated("sharp", 8, 28, 10_000, options.rng).groups
-    began = time.process_time()
-    fit_pooled(many)
-    print(f"\nfit of 10,000 groups of 8 with 28 calls: {time.process_time() - began:.1f} s of CPU")
+    print()
+    of_a_design = simulated("sharp", 8, 28, MANY, options.rng).groups
+    of_arena = arena_calls(REGIMES[0], 8, MANY, options.rng, equal=False)
+    for what, many in (("28 calls of one design", of_a_design), ("arena's calls, a design each", of_arena)):
+        began = time.process_time()
+        fit_pooled(many)
+        print(f"fit of {MANY:,} groups of 8 with {what}: {time.process_time() - began:.1f} s of CPU")
 
 
 if __name__ == "__main__":
