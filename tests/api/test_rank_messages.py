@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 import harness
+from harness.integrations.group_judge import GroupJudge
+from harness.judging import load_rubric
+from harness.ranking import learn_profile
+from harness.transcripts import RENDERING
 from tests.api.test_messages import ASKED, chat
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, fair_judge
+from tests.ranking.test_pooled import noisy_groups
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("error::UserWarning")]
 CALL = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "search", "arguments": "{}"}}]}
@@ -64,6 +69,30 @@ async def test_a_store_keeps_verdicts_so_that_none_is_bought_twice(judge: FakeEn
     again = await ranked(judge, chats, store=store)
     assert [f.rank for f in again] == [f.rank for f in first]
     assert len(judge.requests) == len(store.verdicts) == 3
+
+
+async def test_a_lent_profile_ranks_by_pooled_in_a_trainers_door_too_and_that_of_another_judge_is_refused(
+    judge: FakeEndpoint,
+):
+    rubric = load_rubric("writing").label
+    mine, other = (
+        learn_profile(noisy_groups(20, 4, 1)[1], name, rubric, RENDERING)
+        for name in (f"j@{judge.base_url.split('/')[2]}", "other@host")
+    )
+    assert mine
+    assert other
+    chats, lent = [chat(word) for word in ("bad", "good", "fair")], mine.model_dump_json()
+    by_pooled = {"topology": "cyclic", "estimator": "pooled"}
+    alone, pooled, helped = [
+        await ranked(judge, chats, **settings) for settings in ({}, by_pooled, {"judge_profile": lent})
+    ]
+    assert [f.rank for f in helped] == [f.rank for f in alone] == [2, 0, 1]
+    assert len({tuple(f.score for f in found) for found in (alone, pooled, helped)}) == 3
+    settings: Any = {"judge_base_url": judge.base_url, "judge_profile": lent, "reward": "score"}
+    (by_door,) = await GroupJudge("j", **settings).judge([chats])
+    assert by_door.rewards == tuple(f.score for f in helped)
+    with pytest.raises(harness.UsageError, match="other@host"):
+        await ranked(judge, chats, judge_profile=other.model_dump_json())
 
 
 async def test_without_verdicts_it_says_why(judge: FakeEndpoint):
