@@ -242,6 +242,17 @@ def test_an_old_run_is_rescored_to_the_same_ranks_from_the_same_verdicts(name: s
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.parametrize("archive", ["offline-arena", "online-arena", "online-best", "online-jury"])
+def test_an_old_run_is_ranked_anew_by_pooled_for_no_call(archive: str, nursery: Nursery, tmp_path: Path):
+    folder = lay_out(Case((archive,), (), (), together=False), tmp_path / "0")
+    words = ["rescore", id_of(archive), "--free", "--estimator", "pooled", "--json", *THEN["rescore"]]
+    done = nursery.wait(nursery.start(words, folder, ENVIRONMENT))
+    assert done.code == 0, done.err
+    groups = json.loads(done.out)["groups"]
+    assert {(g["estimator"], g["judged"], g["provisional"]) for g in groups} == {("pooled", 0, False)}
+    assert all(r["rank"] is not None and r["p_best"] is not None for g in groups for r in g["rollouts"])
+
+
 @cases("replayed")
 def test_an_old_run_is_replayed_to_the_same_end(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
