@@ -27,6 +27,8 @@ class Setting:
     """The option, where it is not named as the setting is."""
     words: Callable[[Any], Any] | None = None
     """Turns what a file or Python may give as well, such as a mapping, into the words that the option takes."""
+    also: str = ""
+    """The type of what Python may give as well, as it is written down."""
     name: str = ""
     type: Any = str
     default: Any = None

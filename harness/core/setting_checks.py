@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from typing import Any
 
 _LONGEST_PATTERN = 10_000
 _LEAST_BUDGET = 200
@@ -37,3 +38,9 @@ def rollout_word(word: str) -> str:
     if not (index.isdecimal() or (slash and query and not index)):
         raise ValueError("expected a rollout's index K, QUERY/K for that of one query, or QUERY/ for all of one")
     return f"{query}{slash}{int(index) if index else ''}"
+
+
+def profile_text(value: Any) -> Any:
+    """Return a judge's profile, as any record, as the text that is kept of it; anything else as it is."""
+    as_text = getattr(value, "model_dump_json", None)  # the class itself would load pydantic for every `--help`
+    return as_text() if callable(as_text) and not isinstance(value, type) else value

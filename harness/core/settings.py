@@ -15,7 +15,7 @@ from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting
-from harness.core.setting_checks import enough_tokens, pattern_word, rollout_word
+from harness.core.setting_checks import enough_tokens, pattern_word, profile_text, rollout_word
 from harness.core.shards import shard_word
 
 Api = Literal["responses", "chat"]
@@ -139,6 +139,7 @@ class Settings:
             check=price_word,
             on_flag="--price",
             words=price_words,
+            also="Mapping[str, str | Sequence[float]]",
         ),
     ] = ()
     price_by_name: Annotated[
@@ -173,6 +174,8 @@ class Settings:
             "ranking or a FILE that `stats` wrote.",
             default_text="only what the groups ranked show",
             metavar="RUN|FILE",
+            words=profile_text,
+            also="JudgeProfile",
         ),
     ] = None
     reward: Annotated[RewardFrom, Setting("Make the rewards from the rank, or from the estimator's score.")] = "rank"

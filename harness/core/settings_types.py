@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from harness.core.judge_profile import JudgeProfile
+
 # Generated below: python -m tests.cli.test_settings_table
 
 
@@ -68,7 +70,7 @@ class CommonSettings(TypedDict, total=False):
     """The tournament: who meets whom. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
     """How matches become ranks. [default: tiers; pooled with budget]"""
-    judge_profile: str | None
+    judge_profile: str | JudgeProfile | None
     """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking or a
     FILE that `stats` wrote. [default: only what the groups ranked show]"""
     reward: Literal["rank", "score"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import harness as arena
 from harness.archive import RunReader
 from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
@@ -27,6 +28,10 @@ def taught(harness: Harness, tmp_path: Path) -> Path:
     done = harness("stats", "--profile", "profile.json")
     assert done.code == 0, done.err
     return tmp_path / "profile.json"
+
+
+def best(query: str, **more: Any) -> arena.Best:
+    return arena.best_of_sync("search", query, 4, offline=True, **more)
 
 
 def figures(shown: Any) -> Any:
@@ -53,6 +58,22 @@ def test_a_run_and_the_file_of_its_profile_lend_best_the_same_and_all_of_it_is_r
         assert pooled_fit(ranking, pair.ranking, pair.a, pair.b) is not None
     with RunReader(tmp_path / alone.json["path"]) as reader:
         assert "judge_profile" not in reader.info.settings
+
+
+def test_python_functions_take_a_profile_at_hand_as_they_take_its_file(taught: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(taught.parent)
+    profile = arena.JudgeProfile.model_validate_json(taught.read_text())
+    lent = {word: best("When Prolog?", judge_profile=word) for word in (taught.name, profile)}
+    by_file, at_hand = lent.values()
+    assert at_hand.p_best == by_file.p_best != best("When Prolog?").p_best
+    judged = arena.rescore_sync("last", free=True, estimator="pooled", judge_profile=profile)
+    kept = judged.ranking().head.settings["judge_profile"]
+    assert profile_in(str(kept), "kept") == profile
+    other = profile.model_copy(update={"judge": "other@host", "judge_hash": hash_of_judge("other@host")})
+    with pytest.raises(UsageError, match="does not fit: it is of the judge other@host, and this judge is offline"):
+        best("When Prolog?", judge_profile=other)
+    with pytest.raises(UsageError, match="judge_profile"):
+        best("When Prolog?", judge_profile=3)
 
 
 def test_a_ranking_without_the_profile_that_it_was_made_with_does_not_follow_from_its_matches(

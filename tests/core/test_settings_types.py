@@ -37,9 +37,8 @@ def written(type_: Any) -> str:
 
 def field(setting: Setting) -> str:
     alternatives = () if get_origin(setting.type) in {tuple, Literal} else get_args(setting.type)
-    types = " | ".join(written(type_) for type_ in alternatives or (setting.type,))
-    if setting.words:
-        types += " | Mapping[str, str | Sequence[float]]"
+    words = [written(type_) for type_ in alternatives or (setting.type,)] + [setting.also] * bool(setting.also)
+    types = " | ".join(sorted(words, key="None".__eq__))
     text = f'"""{setting.in_python}"""'
     lines = textwrap.fill(text, 114, break_on_hyphens=False)
     return f"    {setting.name}: {types}\n{textwrap.indent(lines, '    ')}\n"
