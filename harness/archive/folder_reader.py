@@ -14,7 +14,7 @@ from harness.core.errors import ArchiveDamaged
 from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 
 T = TypeVar("T")
-_RECENT = 4096
+_RECENT = 1024
 """So many verdicts' scores are kept in case that they are looked up again."""
 
 

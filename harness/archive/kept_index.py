@@ -76,11 +76,11 @@ def _read(file: IndexFile) -> Index:
     return index
 
 
-def _verdicts_in(paths: Iterable[Path]) -> dict[str, RecordPlace]:
+def _verdicts_in(paths: Iterable[Path]) -> Iterable[tuple[str, RecordPlace]]:
     """Return the places of the verdicts in segments, read anew."""
     index = Index()
     index.scan(sorted(path for path in paths if path.parent.name == "verdicts"))
-    return dict(index.verdicts.items())
+    return index.verdicts.items()
 
 
 def keep_index(cache: Path, index: Index) -> bool:

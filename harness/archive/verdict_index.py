@@ -1,9 +1,13 @@
 """Where verdicts are, by key. There are a dozen to a rollout, so those of a large run stay in its index on disk."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Protocol, TypeVar
 
 from harness.archive.lines import RecordPlace
+from harness.archive.packed_names import KeyedPlaces
+
+T = TypeVar("T")
 
 
 class DoesNotFit(Exception):
@@ -30,10 +34,10 @@ class VerdictIndex:
     """Looks keys up in the index on disk, and keeps in memory what is not there."""
 
     def __init__(
-        self, file: KeptVerdicts | None = None, again: Callable[[], Mapping[str, RecordPlace]] | None = None
+        self, file: KeptVerdicts | None = None, again: Callable[[], Iterable[tuple[str, RecordPlace]]] | None = None
     ) -> None:
         """Look in `file`. `again` finds the places that are there anew, should the file turn out not to fit."""
-        self._fresh: dict[str, RecordPlace] = {}
+        self._fresh = KeyedPlaces()
         self._file, self._again = file, again
 
     def close(self) -> None:
@@ -48,13 +52,12 @@ class VerdictIndex:
 
     def setdefault(self, key: str, place: RecordPlace) -> None:
         """Note where a verdict is, unless one of that key is known."""
-        if self.get(key) is None:
-            self._fresh[key] = place
+        if self._file is None or self._kept(key) is None:
+            self._fresh.setdefault(key, place)
 
     def items(self) -> Iterator[tuple[str, RecordPlace]]:
         """Yield keys and places, the oldest first."""
-        yield from self._all_kept().items()
-        yield from self._fresh.items()
+        yield from self.made_of_all(dict[str, RecordPlace]).items()
 
     def streamed(self) -> Iterator[tuple[str, RecordPlace]]:
         """Yield as `items` does, from the disk: none of it stays in memory.
@@ -69,6 +72,16 @@ class VerdictIndex:
                 raise
         yield from self._fresh.items()
 
+    def made_of_all(self, make: Callable[[Iterator[tuple[str, RecordPlace]]], T]) -> T:
+        """Return what `make` makes of keys and places, none of which stays in memory.
+
+        It is called again where the file turns out not to fit.
+        """
+        try:
+            return make(self.streamed())
+        except DoesNotFit:
+            return make(self.streamed())
+
     @property
     def in_memory(self) -> int:
         """How many verdicts are known that are not in the file."""
@@ -76,7 +89,7 @@ class VerdictIndex:
 
     def __len__(self) -> int:
         """How many verdicts are known."""
-        return len(self._all_kept()) + len(self._fresh)
+        return self.made_of_all(lambda places: sum(1 for _ in places))
 
     def __contains__(self, key: str) -> bool:
         """Whether a verdict of that key is known."""
@@ -97,16 +110,9 @@ class VerdictIndex:
             self._give_up()
             return self._fresh.get(key)
 
-    def _all_kept(self) -> dict[str, RecordPlace]:
-        if self._file is None:
-            return {}
-        try:
-            return dict(self._file.verdicts())
-        except DoesNotFit:
-            self._give_up()
-            return {}
-
     def _give_up(self) -> None:
         """Do without the file, which is no more than a cache: all it held is in memory from now on."""
         self.close()
-        self._fresh = dict(self._again() if self._again else {}) | self._fresh
+        fresh, self._fresh = self._fresh, KeyedPlaces()
+        for key, place in chain(self._again() if self._again else (), fresh.items()):
+            self._fresh.setdefault(key, place)

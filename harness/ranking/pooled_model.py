@@ -24,7 +24,7 @@ from harness.ranking.judge_prior import WEAK, Amount, Parameters, Prior
 from harness.ranking.pooled_sums import Block, PoolSums
 
 _NAMES = Parameters._fields
-_NUMBERS_AT_ONCE = 500_000
+_NUMBERS_AT_ONCE = 100_000
 _LEAST_NOISE = 0.1**2 / 12
 """The variance of rounding to tenths, as marks are. Below that no noise goes: of a judge who contradicts nothing, all
 would be lost in the rounding of numbers."""

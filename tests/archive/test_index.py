@@ -328,7 +328,7 @@ def test_the_verdicts_of_an_index_pass_from_the_old_file_to_the_new_one_one_by_o
 
 def test_an_old_file_that_breaks_off_while_it_is_copied_is_done_without(tmp_path: Path):
     there = {"k": RecordPlace(Path("verdicts/a.jsonl"), 7)}
-    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(3, fits=False), lambda: there))
+    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(3, fits=False), there.items))
     assert keep_index(tmp_path / "index" / "kept.sqlite", index)
     with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
         assert base.execute("select key from verdicts").fetchall() == [("k",)]

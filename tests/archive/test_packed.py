@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive.lines import RecordPlace
-from harness.archive.packed_names import NamePlaces, NameSet
+from harness.archive.packed_names import KeyedPlaces, NamePlaces, NameSet
 from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
 
 CHANCE = random.Random(20261123)
@@ -69,3 +69,16 @@ def test_packed_names_have_the_first_place_that_was_noted():
     assert all(packed.get(name) == place for name, place in plain.items())
     assert packed.get("unknown") is None
     assert "unknown" not in packed
+
+
+def test_packed_keys_have_the_first_place_that_was_noted_in_the_order_in_which_they_came():
+    packed, plain = KeyedPlaces(), dict[str, RecordPlace]()
+    for _ in range(20_000):
+        key = CHANCE.choice((f"{CHANCE.randrange(9000):064x}", f"key {CHANCE.randrange(9)}", f"{'A':0>64}", ""))
+        place = a_place().place
+        packed.setdefault(key, place)
+        plain.setdefault(key, place)
+    assert list(packed.items()) == list(plain.items())
+    assert len(packed) == len(plain)
+    assert all(packed.get(key) == place for key, place in plain.items())
+    assert packed.get("unknown") is None

@@ -74,7 +74,7 @@ class Copying:
             self.rollouts += len(places)
 
     def _note_verdicts(self, reader: RunReader) -> None:
-        keys = np.fromiter((_short(key) for key, _ in reader.index.verdicts.items()), np.int64)
+        keys = reader.index.verdicts.made_of_all(lambda all_: np.fromiter((_short(key) for key, _ in all_), np.int64))
         keys.sort()
         for folder, earlier in zip(self.folders, self.verdicts, strict=False):
             if len(shared := np.intersect1d(earlier, keys)):

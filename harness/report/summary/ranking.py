@@ -27,13 +27,22 @@ from harness.report.summary.group import (
     merged_spans,
     summarize_group,
 )
+from harness.report.summary.query_lines import QueryLines
 
 
 @dataclass
 class RankingSummary:
     """The sums over a ranking's groups, and a line for each group."""
 
-    lines: list[QueryLine] = field(default_factory=list[QueryLine])
+    lines: QueryLines = field(default_factory=QueryLines)
+    signals: Counter[str] = field(default_factory=Counter[str])
+    """How many groups have each signal."""
+    signals_in_full: Counter[str] = field(default_factory=Counter[str])
+    """How many groups that are ranked in full have each signal."""
+    above_anchor: tuple[int, int] = (0, 0)
+    """Ranked samples above their anchor, and ranked samples in all."""
+    best: tuple[str, int] | None = None
+    """The first query in which a rollout has a rank, and its best rollout; None if nothing is ranked."""
     agents: AgentFigures = field(default_factory=AgentFigures)
     judge: JudgeFigures = field(default_factory=JudgeFigures)
     models: ModelNames = field(default_factory=ModelNames)
@@ -61,29 +70,9 @@ class RankingSummary:
         return list(merged_spans(zip(self._spans[::2], self._spans[1::2], strict=True)))
 
     @property
-    def signals(self) -> Counter[str]:
-        """How many groups have each signal."""
-        return Counter(line.signal for line in self.lines)
-
-    @property
-    def signals_in_full(self) -> Counter[str]:
-        """How many groups that are ranked in full have each signal."""
-        return Counter(line.signal for line in self.lines if line.complete)
-
-    @property
     def incomplete(self) -> int:
         """How many groups are not ranked in full."""
-        return sum(not line.complete for line in self.lines)
-
-    @property
-    def above_anchor(self) -> tuple[int, int]:
-        """Ranked samples above their anchor, and ranked samples in all."""
-        return sum(line.above_anchor[0] for line in self.lines), sum(line.above_anchor[1] for line in self.lines)
-
-    @property
-    def best(self) -> tuple[str, int] | None:
-        """The first query in which a rollout has a rank, and its best rollout; None if nothing is ranked."""
-        return next(((line.id, line.first[0]) for line in self.lines if line.first), None)
+        return self.signals.total() - self.signals_in_full.total()
 
     def add(self, reader: RunReader, extract: GroupExtract, ranking: GroupRanking) -> None:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
@@ -91,7 +80,7 @@ class RankingSummary:
         self._add(summarize_group(number, extract, ranking, reader.scored), ranking)
 
     def _add(self, group: GroupSummary, ranking: GroupRanking) -> None:
-        self.lines.append(group.line)
+        self._add_line(group.line)
         self.agents += group.agents
         self.judge += group.judge
         for judge, calls in group.calls.items():
@@ -103,6 +92,15 @@ class RankingSummary:
         self.designs[ranking.topology, ranking.estimator] = None
         self.failed_verdicts.update(ranking.failed_verdicts)
         self.listwise |= bool(ranking.verdicts)
+
+    def _add_line(self, line: QueryLine) -> None:
+        self.lines.append(line)
+        self.signals[line.signal] += 1
+        if line.complete:
+            self.signals_in_full[line.signal] += 1
+        self.above_anchor = self.above_anchor[0] + line.above_anchor[0], self.above_anchor[1] + line.above_anchor[1]
+        if self.best is None and line.first:
+            self.best = line.id, line.first[0]
 
 
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:

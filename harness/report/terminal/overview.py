@@ -95,5 +95,5 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in sorted(signals.items())))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
-    if noise := sum(line.complete and line.signal in {"weak", "none"} for line in summary.lines):
+    if noise := summary.signals_in_full["weak"] + summary.signals_in_full["none"]:
         yield f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)"

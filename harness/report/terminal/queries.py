@@ -54,7 +54,7 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
         if name not in fields:
             raise _unknown(name, "--columns", fields)
     ordered = _sorted(lines, table.sort, fields)
-    shown = ordered if table.all else ordered[:_LISTED]
+    shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
     names = {line.score_name for line in lines}
     columns = [
         Column("id", 1, wish=16),
@@ -100,8 +100,8 @@ def _winner(line: QueryLine) -> str:
     return f"tie: {', '.join(map(str, line.first))}" if len(line.first) <= 3 else f"tie of {len(line.first)}"
 
 
-def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[QueryLine]:
-    """Return the lines in the order of a key; those without a value last, whichever way the others go."""
+def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[int]:
+    """Return where the lines stand, in the order of a key; those without a value last, whichever way the others go."""
     name = key.removeprefix("-")
     if name in _KEYS:
         value_of = _KEYS[name]
@@ -109,9 +109,10 @@ def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list
         value_of = _by_field(name)
     else:
         raise _unknown(name, "--sort", [*_KEYS, *fields])
-    valued = [line for line in lines if value_of(line) is not None]
-    ordered = sorted(valued, key=value_of, reverse=key.startswith("-"))
-    return ordered + [line for line in lines if value_of(line) is None]
+    values = list(map(value_of, lines))
+    valued = [at for at, value in enumerate(values) if value is not None]
+    ordered = sorted(valued, key=values.__getitem__, reverse=key.startswith("-"))
+    return ordered + [at for at, value in enumerate(values) if value is None]
 
 
 def _by_field(name: str) -> Callable[[QueryLine], Any]:
