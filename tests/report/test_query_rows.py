@@ -1,10 +1,15 @@
 """A row a query: winners, orders, columns of metadata, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.archive import folder_reader
+from harness.report.summary.group import QueryLine
+from harness.report.summary.query_lines import QueryLines
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
@@ -126,3 +131,55 @@ def test_a_first_place_by_a_tie_says_so(tmp_path: Path):
     assert "tie: 0, 1, 2" in listed
     assert "a tie, so the better seed goes on" in shown
     assert "anchor 0, by a tie" in listed
+
+
+def test_rescoring_reads_the_index_of_a_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    room = Room.make(tmp_path / "room")
+    (room.work / "q.jsonl").write_text(
+        "".join(json.dumps({"id": f"q{k}", "query": f"What is {k}?"}) + "\n" for k in range(4))
+    )
+    assert harness(room, "run", "--offline", "-n", "2", "-q", "--queries", "q.jsonl").code == 0
+    read, build_index = list[Path](), folder_reader.build_index
+
+    def build(folder: Path, *rest: Any, **options: Any) -> Any:
+        read.append(folder)
+        return build_index(folder, *rest, **options)
+
+    monkeypatch.setattr(folder_reader, "build_index", build)
+    outcome = harness(room, "rescore", "--free", "--estimator", "margins", "-q", "--no-report")
+    assert outcome.code == 0, outcome.err_text
+    assert "next: " in outcome.out_text
+    assert len(read) == 1
+
+
+def test_packed_lines_of_queries_are_those_that_were_added():
+    first = QueryLine(
+        number=1,
+        id="q \ud800",
+        title="Why?",
+        signal="ok",
+        complete=True,
+        first=(0, 2),
+        first_role="anchor",
+        by_tie=False,
+        score=0.1,
+        score_name="score",
+        scores=(0.1, -2.5, 1e300),
+        anchor_score=0.1,
+        p_best=None,
+        flips=(1, 7),
+        tokens=2**70,
+        usd=None,
+        seconds=1.25,
+        metadata={"year": 1958, "of": "Ärzte", "share": 0.5},
+        above_anchor=(0, 2),
+        runs=3,
+        failed=0,
+    )
+    second = replace(first, number=2, first=(), first_role=None, score=None, scores=(), tokens=None, metadata={})
+    lines = QueryLines()
+    for line in (first, second, first):
+        lines.append(line)
+    assert list(lines) == [first, second, first]
+    assert lines[-2:] == [second, first]
+    assert len(lines) == 3
