@@ -8,6 +8,7 @@ A plain `rescore` first counts what it would buy, so it reads the run twice.
 """
 
 import asyncio
+import json
 import os
 import random
 import resource
@@ -38,6 +39,12 @@ from harness.tournament.pairwise import rank_group
 
 N = 8
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+STARTER = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(child.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), *used]))
+"""
 WORDS = "lisp scheme compiler type program stack heap garbage closure macro pattern module proof loop".split()
 
 
@@ -117,13 +124,15 @@ def timed(*args: str) -> tuple[float, float]:
 
 
 def used_by(*args: str) -> resource.struct_rusage:
-    """Run a harness command, and return what it used."""
-    with subprocess.Popen([sys.executable, "-m", "harness", *args], stdout=subprocess.DEVNULL) as child:
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"harness {' '.join(args)} ended with {child.returncode}")
-    return used
+    """Run a harness command, and return what it used.
+
+    A small process starts it: Linux counts as a child's memory what its parent holds when it is started, too.
+    """
+    command = [sys.executable, "-I", "-S", "-c", STARTER, sys.executable, "-m", "harness", *args]
+    code, *used = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    if code:
+        raise SystemExit(f"harness {' '.join(args)} ended with {code}")
+    return resource.struct_rusage(used)
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
 """What `harness merge` and what comes after it take of a large run, and whether memory grows with it.
 
-    python benchmarks/merge_scale.py [QUERIES]
+    python benchmarks/merge_scale.py [QUERIES] [FOLDER]
 
 Generates PARTS (8) ranked runs of QUERIES (10,000) queries of 8 rollouts together, with `arena` verdicts, and as many
 of 96 queries. Merges both without pages, then shows, ranks again and lists each merged run, each command in a process
 of its own: seconds, CPU time, and the most memory that the process held (resident), beside that of the small run.
+
+What takes long is to generate the runs: with FOLDER they stay there, and the next time they are taken from there.
 """
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -38,12 +41,14 @@ class Used:
 
 
 def measured(folder: Path, queries: int) -> dict[str, Used]:
-    """Generate the parts, merge them, use the merged run; return what each command took."""
-    each, parts = queries // PARTS, list[str]()
-    for k in range(PARTS):
+    """Generate the parts unless they are there, merge them, use the merged run; return what each command took."""
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    each, parts = queries // PARTS, sorted(map(str, (folder / "parts").glob("*")))
+    for k in range(len(parts), PARTS):
         run = asyncio.run(generate(folder / "parts", each, first=k * each))
         used_by("rescore", str(run), "--free", "-q", "--no-report")
         parts.append(str(run))
+    shutil.rmtree(folder / "all", ignore_errors=True)
     size = sum(p.stat().st_size for p in folder.rglob("*.jsonl")) / 1e6
     print(f"{PARTS} runs of {each:,} queries x {N}: {size:,.0f} MB", flush=True)
     whole = str(folder / "all" / "whole")
@@ -60,8 +65,8 @@ def main() -> None:
     """Measure the small run and the large one, and print both."""
     queries = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
-        few, many = (measured(Path(folder) / str(count), count) for count in (FEW, queries))
+        kept = Path(sys.argv[2] if len(sys.argv) > 2 else folder)
+        few, many = (measured(kept / str(count), count) for count in (FEW, queries))
     for name, large in many.items():
         small = few[name].memory_mb
         print(
