@@ -39,7 +39,7 @@ from harness.endpoints.refused_settings import (
     SettingLesson,
     refused_setting,
 )
-from harness.endpoints.reply_body import NoReply, model_reply
+from harness.endpoints.reply_body import NoReply, check_api, model_reply
 from harness.endpoints.reply_form import first_choice, for_sdk, items_of, members_of, message_text
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.endpoints.retries import agent_retries, judge_retries
@@ -93,6 +93,7 @@ __all__ = [
     "agent_tokens",
     "asks_for_logprobs",
     "asks_for_tokens",
+    "check_api",
     "completed",
     "cost_bounds",
     "failure_of",

@@ -10,6 +10,9 @@ from pydantic_core import from_json
 from harness.endpoints.reply_form import first_choice, has_form, members_of
 
 _SHOWN = 100
+_NOT_DONE = ["failed", "cancelled", "queued", "in_progress"]
+"""No set: a status may be a list."""
+_OF_API = (("/responses", "output", "the Responses API"), ("/chat/completions", "choices", "Chat Completions"))
 _EVENTS = ("data:", "event:")
 """How a stream of events begins."""
 
@@ -42,11 +45,27 @@ def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) 
     """Return JSON that is a response by either API, if need be with its `logprobs`. Raises NoReply."""
     members = members_of(body)
     first = first_choice(members)
-    failed = members.get("status") == "failed" or first.get("finish_reason") == "error"
+    failed = _is_unfinished(members) or first.get("finish_reason") == "error"
     if failed or not has_form(members, logprobs=logprobs):
         error = first.get("error") or members.get("error")
         raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
     return members
+
+
+def check_api(reply: dict[str, Any], request: httpx2.Request) -> None:
+    """Raise NoReply for a reply of the one API where the other one was asked, by the request's address."""
+    path = request.url.path
+    for ending, member, api in _OF_API:
+        if path.endswith(ending) and not isinstance(reply.get(member), list):
+            text = json.dumps(reply)
+            raise NoReply(f"with no reply of {api}, which was asked: {_shown(text)}", request, text)
+
+
+def _is_unfinished(reply: dict[str, Any]) -> bool:
+    """Tell whether a response says of itself that it is not done, or cut short for no reason that it tells."""
+    reason = members_of(reply.get("incomplete_details")).get("reason")
+    status = reply.get("status")
+    return status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
 
 
 def _json(content: bytes) -> Any:

@@ -26,12 +26,14 @@ def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
 def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
     """Return a reply that has its form, as the SDK reads it.
 
-    Its text is one part, its citations are whole, its logprobs have alternatives, and no usage counts nothing.
+    Its text is one part, its citations are whole, its logprobs have alternatives, no usage counts nothing, and what is
+    no name of the reply or of the model is left out.
     """
+    reply = {**reply, **{name: None for name in ("id", "model") if not isinstance(reply.get(name), str)}}
     choice = first_choice(reply)
     usage = sdk_counts(reply.get("usage"), of_chat=bool(choice))
     if not choice:
-        return {"id": None, **reply, "usage": usage}
+        return {**reply, "usage": usage}
     message = members_of(choice.get("message"))
     content = message_text(message) if isinstance(message.get("content"), list) else message.get("content")
     whole = {
@@ -117,7 +119,13 @@ def _is_item(item: Any) -> bool:
             content = members.get("content")
             return isinstance(content, list) and all(map(_is_output_part, items_of(content)))
         case "function_call":
-            return _has_texts(members, "name", "arguments", "call_id")
+            return _has_texts(members, "name", "arguments", "call_id") and bool(members["call_id"])
+        case "reasoning":
+            return all(_are(members.get(name), _is_object) for name in ("summary", "content"))
+        case "web_search_call":
+            return isinstance(members.get("action"), dict | None)
+        case "custom_tool_call" | "computer_call" | "shell_call" | "apply_patch_call":
+            return _has_texts(members, "call_id") and bool(members["call_id"])
         case kind:
             return isinstance(kind, str)
 
@@ -140,6 +148,10 @@ def _are_logprobs(logprobs: Any) -> bool:
 def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
     """Tell whether values are a list of such, or nothing."""
     return not values or (isinstance(values, list) and all(map(is_one, items_of(values))))
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def _is_annotation(annotation: Any) -> bool:

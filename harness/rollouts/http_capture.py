@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints import ReplyTokens, first_choice, for_sdk, model_reply
+from harness.endpoints import ReplyTokens, check_api, first_choice, for_sdk, model_reply
 
 Finish = Literal["length", "content_filter"]
 
@@ -75,6 +75,7 @@ async def note_response(response: Any) -> None:
     is_stream = reply.streamed and "event-stream" in response.headers.get("content-type", "")
     if response.is_success and not is_stream:
         body = model_reply(await response.aread(), response.request)
+        check_api(body, response.request)
         _note_body(reply, body)
         response.json = partial(_as_sdk_reads, body)
         response.headers["content-type"] = "application/json"  # which some servers do not call it

@@ -47,6 +47,11 @@ BAD_OUTPUT: dict[str, Any] = {
     "text for content": [{"type": "message", "role": "assistant", "content": "x"}],
     "a number for text": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": 7}]}],
     "a call without arguments": [{"type": "function_call", "name": "search", "call_id": "c"}],
+    "a call with an empty id": [{"type": "function_call", "name": "search", "call_id": "", "arguments": "{}"}],
+    "a call of another kind without id": [{"type": "custom_tool_call", "name": "search", "input": ""}],
+    "text for a summary": [{"type": "reasoning", "summary": "x"}],
+    "null in a summary": [{"type": "reasoning", "summary": [None]}],
+    "text for an action": [{"type": "web_search_call", "action": "x"}],
 }
 LOGPROB: dict[str, Any] = {"token": "Seen.", "logprob": -0.5}
 CITATION = {"type": "url_citation", "url_citation": {"url": 7, "title": [], "start_index": "a"}}
@@ -161,6 +166,27 @@ def test_annotations_and_logprobs_that_tell_little_do_not_harm_an_answer(api: Ap
 def test_logprobs_of_a_strange_kind_that_the_harness_asked_for_do_no_harm(tmp_path: Path) -> None:
     with FakeEndpoint(lambda _: beside("chat", None, [None])).serving() as server:
         made = run(tmp_path, server.base_url, tokens="auto", retries=0)
+    assert by_query(made)["Why?"].trajectory.answer == "Seen."
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled", "incomplete"])
+def test_a_response_that_is_not_done_is_the_servers_failure_and_no_empty_answer(status: str, tmp_path: Path) -> None:
+    reactions = {status: Raw({"model": "m", "status": status, "output": []})}
+    assert failures(tmp_path, reactions, api="responses") == {status: ("api", "NoReply")}
+
+
+def test_a_reply_of_the_other_api_is_the_servers_failure(tmp_path: Path) -> None:
+    reactions: dict[str, Reaction] = {"Why?": chat({"content": "Seen."})}
+    assert failures(tmp_path / "responses", reactions, api="responses") == {"Why?": ("api", "NoReply")}
+    reactions = {"Why?": response([])}
+    assert failures(tmp_path / "chat", reactions, api="chat") == {"Why?": ("api", "NoReply")}
+
+
+@APIS
+@pytest.mark.parametrize("name", [7, [1], {"a": 1}])
+def test_what_is_no_name_of_a_reply_or_of_its_model_is_left_out(api: Api, name: Any, tmp_path: Path) -> None:
+    with FakeEndpoint(lambda _: answering(api, "Seen.", id=name, model=name)).serving() as server:
+        made = run(tmp_path, server.base_url, api=api, retries=0)
     assert by_query(made)["Why?"].trajectory.answer == "Seen."
 
 
