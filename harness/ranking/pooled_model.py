@@ -24,7 +24,9 @@ from harness.ranking.judge_prior import WEAK, Amount, Parameters, Prior
 from harness.ranking.pooled_sums import Block, PoolSums
 
 _NAMES = Parameters._fields
-_NUMBERS_AT_ONCE = 100_000
+_NUMBERS_AT_ONCE = 500_000
+_LEARNT_AT_ONCE = 20_000
+"""Where hundreds of groups teach a judge: in arrays as small as these they take no more memory than a hundred."""
 _LEAST_NOISE = 0.1**2 / 12
 """The variance of rounding to tenths, as marks are. Below that no noise goes: of a judge who contradicts nothing, all
 would be lost in the rounding of numbers."""
@@ -178,16 +180,16 @@ def log_probabilities(pool: Sequence[PoolSums], points: Floats, prior: Prior = W
     """
     away = points - prior.mean
     logs = -0.5 * np.einsum("pi,ij,pj->p", away, prior.precision, away)
-    for part in at_a_time(len(points), pool):
+    for part in at_a_time(len(points), pool, _LEARNT_AT_ONCE):
         at = judges_at(points[part])
         logs[part] += sum(log_likelihoods(sums, at, posterior(sums, at)).sum(axis=-1) for sums in pool)
     return np.where(np.isfinite(logs), logs, -np.inf)
 
 
-def at_a_time(count: int, pool: Sequence[PoolSums]) -> Iterator[slice]:
-    """Yield which of so many judges are computed at a time: all of them for few groups, as many as memory allows."""
+def at_a_time(count: int, pool: Sequence[PoolSums], most: int = _NUMBERS_AT_ONCE) -> Iterator[slice]:
+    """Yield which of so many judges are computed at a time: one, or as many as make arrays of `most` numbers."""
     numbers = max(((len(sums.design) + len(sums.single.number) * sums.n) * sums.n for sums in pool), default=1)
-    some = max(1, _NUMBERS_AT_ONCE // numbers)
+    some = max(1, most // numbers)
     return (slice(begin, begin + some) for begin in range(0, count, some))
 
 
