@@ -57,7 +57,7 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
-        return ModelReply(_output_text(answer), usage, form, raw, tier=tier)
+        return ModelReply(_output_text(answer, "output_text"), usage, form, raw, _withheld_response(answer), tier)
     choice = next(_each(answer.get("choices")), None)
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
@@ -65,10 +65,10 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     return ModelReply(message_text(members_of(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
 
 
-def _output_text(answer: Mapping[str, Any]) -> str:
-    """Return the text of a response of the Responses API: of all parts of all messages."""
+def _output_text(answer: Mapping[str, Any], kind: Literal["output_text", "refusal"]) -> str:
+    """Return what a response of the Responses API says, or its refusal: of all parts of all messages."""
     parts = (p for item in _each(answer["output"]) if item.get("type") == "message" for p in _each(item.get("content")))
-    return "".join(_text(part, "text") for part in parts if part.get("type") == "output_text")
+    return "".join(_text(part, "text" if kind == "output_text" else kind) for part in parts if part.get("type") == kind)
 
 
 def _no_reply(body: Any, form: Form) -> ModelReply:
@@ -80,9 +80,18 @@ def _no_reply(body: Any, form: Form) -> ModelReply:
 
 def _withheld(choice: Mapping[str, Any]) -> Failure | None:
     """Return why a chat reply says nothing, where the endpoint tells."""
-    if refusal := _text(members_of(choice.get("message")), "refusal"):
+    return _why_silent(_text(members_of(choice.get("message")), "refusal"), choice.get("finish_reason"))
+
+
+def _withheld_response(answer: Mapping[str, Any]) -> Failure | None:
+    """Return why a response of the Responses API says nothing, where the endpoint tells."""
+    return _why_silent(_output_text(answer, "refusal"), members_of(answer.get("incomplete_details")).get("reason"))
+
+
+def _why_silent(refusal: str, reason: Any) -> Failure | None:
+    if refusal:
         return Failure(kind="refusal", type="refusal", message=refusal)
-    if choice.get("finish_reason") == "content_filter":
+    if reason == "content_filter":
         return Failure(kind="content_filter", type="content_filter", message="stopped by the endpoint's filter")
     return None
 

@@ -113,6 +113,27 @@ def test_a_reply_that_is_cut_short_is_asked_for_again(endpoint: FakeEndpoint, ap
     assert len(endpoint.of_judge) == 2
 
 
+REFUSED = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"status": "completed", "output": [REFUSED]}, "refusal"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}, "content_filter"),
+        ({"choices": [{"message": {"content": None, "refusal": "No."}}]}, "refusal"),
+        ({"choices": [{"message": None, "finish_reason": "content_filter"}]}, "content_filter"),
+    ],
+)
+def test_a_judge_that_refuses_or_is_filtered_says_so_by_either_api(
+    endpoint: FakeEndpoint, body: dict[str, Any], kind: str
+) -> None:
+    endpoint.judge = lambda _: Raw(body)
+    unjudged, _ = ask(endpoint, "chat" if "choices" in body else "responses")
+    assert isinstance(unjudged, Unjudged)
+    assert unjudged.failure.kind == kind
+
+
 def test_a_reply_that_is_not_called_json_is_read_all_the_same(endpoint: FakeEndpoint) -> None:
     endpoint.judge = lambda seen: Page(json.dumps(chat_reply(Say(verdict(7, 5)), seen.body, 1)))
     judged, _ = ask(endpoint)
