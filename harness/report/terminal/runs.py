@@ -1,5 +1,6 @@
 """The list of runs and comparisons."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,17 +135,20 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
 def run_line(reader: RunReader) -> RunLine:
     """Return the line of a run in a list of runs. Raises ArchiveDamaged."""
     info = reader.info
-    rollouts = [place for group in reader.index.rollouts.values() for place in group.values()]
+    statuses, prices = Counter[str](), list[float | None]()
+    for group in reader.index.rollouts.values():
+        statuses.update(place.status for place in group.values())
+        prices += (place.price for place in group.values())
     ranking = reader.newest_ranking()
     return RunLine(
         info=info,
         models=_models(reader),
         queries=len(reader.index.queries),
-        rollouts=len(rollouts),
-        failed=sum(place.status == "failed" for place in rollouts),
+        rollouts=statuses.total(),
+        failed=statuses["failed"],
         state=state_of(reader, ranking),
         best=_best(ranking),
-        usd=sum_if_known([*(place.price for place in rollouts), reader.index.spent]),
+        usd=sum_if_known([*prices, reader.index.spent]),
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
     )
 
