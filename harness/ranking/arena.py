@@ -64,7 +64,7 @@ class Arena:
     def _start_bracket(self) -> None:
         if not self._open:
             seeds = sorted(self._entrants, key=lambda e: (-(self._seed_score(e) or 0), e))
-            self._bracket = SeededBracket(seeds, self._policy, self._seeding_scores)
+            self._bracket = SeededBracket(seeds, self._policy, self._seeding_scores() if self._reuse else {})
 
     def _seed_score(self, entrant: int) -> Exact | None:
         if entrant != self._anchor:
@@ -73,14 +73,13 @@ class Arena:
         scores = [p.score_b for p in self._seeding.values()]
         return exact_mean(scores) if scores else None
 
-    def _seeding_scores(self, a: int, b: int) -> tuple[Exact, Exact] | None:
-        if not self._reuse:
-            return None
-        if a == self._anchor:
-            return (self._seeding[b].score_b, self._seeding[b].score_a)
-        if b == self._anchor:
-            return (self._seeding[a].score_a, self._seeding[a].score_b)
-        return None
+    def _seeding_scores(self) -> dict[tuple[int, int], tuple[Exact, Exact]]:
+        scores = dict[tuple[int, int], tuple[Exact, Exact]]()
+        for played in self._seeding.values():
+            a, b = played.pairing[:2]
+            scores[a, b] = played.score_a, played.score_b
+            scores[b, a] = played.score_b, played.score_a
+        return scores
 
     def _standing(self, entrant: int) -> Standing:
         seed_score = self._seed_score(entrant)

@@ -1,13 +1,13 @@
 """Seeded single elimination: the standard bracket that `arena` and `single` play."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.topology import Exact, Pairing, Played, orders
 
-EarlierScores = Callable[[int, int], tuple[Exact, Exact] | None]
-"""Returns the scores of a pair that has met before, or None."""
+EarlierScores = Mapping[tuple[int, int], tuple[Exact, Exact]]
+"""The scores of pairs that have met before, either way round."""
 
 
 def seeded_order(size: int) -> list[int]:
@@ -33,14 +33,19 @@ class SeededBracket:
     policy: OrderPolicy
     earlier_scores: EarlierScores
     _slots: list[list[int | None]] = field(init=False)
-    _open: dict[tuple[int, int], Pairing] = field(init=False, default_factory=dict[tuple[int, int], Pairing])
+    _open: dict[Pairing, tuple[int, int]] = field(init=False, default_factory=dict[Pairing, tuple[int, int]])
+    """Open matches, each with its round, from 0, and its place."""
     _played: dict[tuple[int, int], Played] = field(init=False, default_factory=dict[tuple[int, int], Played])
+    _reached: dict[int, int] = field(init=False)
+    _points: dict[int, list[Exact]] = field(init=False)
 
     def __post_init__(self) -> None:
         size = 1
         while size < len(self.seeds):
             size *= 2
         self._rank_of = {entrant: seed for seed, entrant in enumerate(self.seeds)}
+        self._reached = dict.fromkeys(self.seeds, 0)
+        self._points = {entrant: [] for entrant in self.seeds}
         self._slots = [[self.seeds[s] if s < len(self.seeds) else None for s in seeded_order(size)]]
         while len(self._slots[-1]) > 1:
             self._slots.append([None] * (len(self._slots[-1]) // 2))
@@ -52,31 +57,23 @@ class SeededBracket:
         """The matches played so far, by round and place."""
         return [self._played[key] for key in sorted(self._played)]
 
-    @property
-    def rounds(self) -> int:
-        """The number of rounds: log2 of the places."""
-        return len(self._slots) - 1
-
     def pairings(self) -> list[Pairing]:
         """Return the open matches, by round and place."""
-        return [self._open[key] for key in sorted(self._open)]
+        return sorted(self._open, key=self._open.__getitem__)
 
     def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        key = next((k for k, p in self._open.items() if p == pairing), None)
-        if key is None:
+        if (key := self._open.pop(pairing, None)) is None:
             raise ValueError(f"no open match between {pairing.a} and {pairing.b} in round {pairing.round}")
-        del self._open[key]
         self._finish(key, Played(pairing, score_a, score_b))
 
     def round_reached(self, entrant: int) -> int:
         """Return how many rounds `entrant` has come through, byes included."""
-        return next(r for r in range(self.rounds, -1, -1) if entrant in self._slots[r])
+        return self._reached[entrant]
 
     def points(self, entrant: int) -> tuple[Exact, ...]:
         """Return the scores of `entrant`, one a match played, by round."""
-        played = self._played.values()  # whoever plays in a round has played in those before
-        return tuple([p.score_a if p.pairing.a == entrant else p.score_b for p in played if entrant in p.pairing[:2]])
+        return tuple(self._points[entrant])
 
     def _settle(self, level: int, place: int) -> None:
         """Open the match of two neighbours; let an entrant alone through; reuse the scores where the pair has met."""
@@ -85,19 +82,23 @@ class SeededBracket:
             self._advance(level, place, a if b is None else b)
         elif a is not None and b is not None:
             pairing = Pairing(a, b, level + 1, orders(a, b, self.policy))
-            if scores := self.earlier_scores(a, b):
+            if scores := self.earlier_scores.get((a, b)):
                 self._finish((level, place), Played(pairing, *scores, repeated=True))
             else:
-                self._open[level, place] = pairing
+                self._open[pairing] = level, place
 
     def _finish(self, key: tuple[int, int], played: Played) -> None:
         self._played[key] = played
         a, b = played.pairing.a, played.pairing.b
+        self._points[a].append(played.score_a)  # whoever plays in a round has played in those before
+        self._points[b].append(played.score_b)
         a_wins = (played.score_a, -self._rank_of[a]) > (played.score_b, -self._rank_of[b])
         self._advance(*key, a if a_wins else b)
 
     def _advance(self, level: int, place: int, winner: int | None) -> None:
         up = place // 2
         self._slots[level + 1][up] = winner
+        if winner is not None:
+            self._reached[winner] = level + 1
         if level + 2 < len(self._slots):
             self._settle(level + 1, up - up % 2)

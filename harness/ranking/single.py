@@ -16,7 +16,7 @@ class Single:
     def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
         """Set up. Raises ValueError for no entrants or an entrant named twice."""
         self._seeds = distinct(seeds)
-        self._bracket = SeededBracket(self._seeds, order, lambda _a, _b: None)
+        self._bracket = SeededBracket(self._seeds, order, {})
 
     @property
     def matches(self) -> Sequence[Played]:

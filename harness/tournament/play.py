@@ -219,7 +219,10 @@ def _taken(verdict: PairJudgment) -> Heard:
 
 
 def _is_of_twins(verdicts: _HeardOrFailed) -> bool:
-    return True in [type(v) is Heard and v.of_twins for v in verdicts]  # thrice as quick as `any`, for every verdict
+    for verdict in verdicts:
+        if type(verdict) is Heard and verdict.of_twins:
+            return True
+    return False
 
 
 def _has_failed(by_order: Mapping[Order, Sequence[_HeardOrFailed]]) -> bool:
@@ -260,6 +263,9 @@ def _means(pairing: Pairing, counted: _CountedByOrder, averaging: Averaging) -> 
         for (first, _), repeats in counted.items()
         for verdicts in repeats
     ]
+    if len(rows[0]) == 1:  # a single judge
+        a, b = zip(*[only for (only,) in rows], strict=True)
+        return _mean(a), _mean(b)
     by_juror = [tuple(zip(*of_seat, strict=True)) for of_seat in zip(*rows, strict=True)]
     if not by_juror:
         return None
@@ -286,11 +292,12 @@ def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Ma
             used += of_jurors
         shown_first += [order[0]] * (len(used) - before)
         winners.add(_winner(pairing, order, repeats, averaging))
+    keys, firsts, seconds, _, are_cut = zip(*used, strict=True)
     return Match(
         round=pairing.round,
         a=pairing.a,
         b=pairing.b,
-        verdicts=tuple([v.key for v in used]),
+        verdicts=keys,
         shown_first=tuple(shown_first),
         score_a=float(played.score_a / UNITS),
         score_b=float(played.score_b / UNITS),
@@ -298,8 +305,8 @@ def _match(played: Played, counted: _CountedByOrder, averaging: Averaging) -> Ma
         flipped=len(winners) > 1 and len(winners - {None}) > 1 and _differ(counted),
         inconsistent=len(winners) > 1 and None in winners,
         repeated=played.repeated,
-        scores=tuple([(v.score_first, v.score_second) for v in used]),
-        cut=True in [v.cut for v in used],
+        scores=tuple(zip(firsts, seconds, strict=True)),
+        cut=True in are_cut,
     )
 
 
