@@ -18,7 +18,8 @@ from harness.ranking import (
 )
 from harness.tournament.designs import topologies_of
 from harness.tournament.group import Lineup, Rules, classes_to_judge
-from harness.tournament.play import Heard, play_at_hand
+from harness.tournament.heard import Heard
+from harness.tournament.play import play_at_hand
 from harness.tournament.result import LearntFits, TournamentResult, ranking_of
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.judging import Averaging, PairJury, PairLedger, Task
-from harness.tournament.play import OrderVerdicts
+from harness.tournament.heard import OrderVerdicts
 from harness.transcripts import Transcript
 
 

@@ -15,7 +15,8 @@ from harness.core.settings import OrderPolicy, TopologyName
 from harness.judging import Averaging
 from harness.ranking import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
-from harness.tournament.play import OrderVerdicts, PlayedTournament, play
+from harness.tournament.heard import OrderVerdicts
+from harness.tournament.play import PlayedTournament, play
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)

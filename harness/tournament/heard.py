@@ -1,0 +1,221 @@
+"""What the verdicts on a pair come to: each side's score, and the record of the match."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple, cast, final
+
+from harness.core.rankings import Match
+from harness.core.verdicts import PairJudgment, Unjudged
+from harness.judging import Averaging, average
+from harness.ranking import UNITS, Exact, Pairing, Played, exact_mean, in_units
+
+Order = tuple[int, int]
+"""Two rollouts, the first shown first."""
+
+
+@final
+class Heard(NamedTuple):
+    """What a tournament takes of a verdict that came out."""
+
+    key: str
+    score_first: float
+    score_second: float
+    of_twins: bool
+    """The transcripts shown are identical. The verdict is then the same in both orders and counts in both, also where
+    the design asks for one: the two tie."""
+    cut: bool
+    """An answer was cut to fit --judge-budget."""
+
+
+OrderVerdicts = tuple[PairJudgment | Unjudged | Heard, ...]
+"""What each juror gave in one order of a pair; a single judge is a jury of one."""
+HeardOrFailed = tuple[Heard | Unjudged, ...]
+VerdictsByOrder = dict[Order, list[HeardOrFailed]]
+"""The verdicts by order, one of each repeat."""
+_ByOrder = Mapping[Order, Sequence[tuple[Heard, ...]]]
+"""What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
+
+
+class _Ones(NamedTuple):
+    """What counts of a pair that a single judge judged once an order, as nearly all are."""
+
+    orders: Sequence[Order]
+    heard: Sequence[Heard]
+    """One for each order."""
+
+
+Counted = _ByOrder | _Ones
+"""What counts of one pair."""
+
+
+def heard_of(verdicts: OrderVerdicts) -> HeardOrFailed:
+    """Return what a tournament takes of the verdicts of one order."""
+    if len(verdicts) == 1 and type(verdicts[0]) is Heard:
+        return (verdicts[0],)
+    return tuple([v if type(v) is Heard or isinstance(v, Unjudged) else _taken(v) for v in verdicts])
+
+
+def _taken(verdict: PairJudgment) -> Heard:
+    return Heard(
+        key=verdict.key,
+        score_first=verdict.a.combined,
+        score_second=verdict.b.combined,
+        of_twins=verdict.first == verdict.second,
+        cut=bool(verdict.cut),
+    )
+
+
+def is_of_twins(verdicts: HeardOrFailed) -> bool:
+    """Tell whether the transcripts that were shown are identical."""
+    return any(type(v) is Heard and v.of_twins for v in verdicts)
+
+
+def has_failed(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> bool:
+    """Tell whether a verdict failed."""
+    for repeats in by_order.values():
+        for verdicts in repeats:
+            for verdict in verdicts:
+                if type(verdict) is not Heard:
+                    return True
+    return False
+
+
+def failed_of(repeats: Iterable[HeardOrFailed]) -> list[Unjudged]:
+    """Return the verdicts that failed."""
+    return [v for verdicts in repeats for v in verdicts if type(v) is not Heard]
+
+
+def counted_of(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> Counted:
+    """Return the verdicts of the jurors that gave every one.
+
+    A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
+    """
+    return _ones_of(by_order) or _all_or_none(by_order)
+
+
+def _ones_of(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _Ones | None:
+    ones = list[Heard]()
+    for repeats in by_order.values():
+        if len(repeats) > 1 or len(repeats[0]) != 1 or type(one := repeats[0][0]) is not Heard:
+            return None
+        ones.append(one)
+    return _Ones(tuple(by_order), ones)
+
+
+def _all_or_none(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _ByOrder:
+    if not has_failed(by_order):
+        return cast("_ByOrder", by_order)
+    by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
+    seats = [n for n, verdicts in enumerate(by_juror) if not any(isinstance(v, Unjudged) for v in verdicts)]
+    return {
+        order: [tuple(v for n in seats if not isinstance(v := verdicts[n], Unjudged)) for verdicts in repeats]
+        for order, repeats in by_order.items()
+    }
+
+
+def means_of(pairing: Pairing, counted: Counted, averaging: Averaging) -> tuple[Exact, Exact] | None:
+    """Return each side's score in units: a juror's mean over orders and repeats, averaged over jurors.
+
+    None without a juror.
+    """
+    if type(counted) is _Ones:
+        a, b = zip(*map(_by_side, [pairing.a] * len(counted.heard), *counted), strict=True)
+        return _mean(a), _mean(b)
+    rows = [
+        [_by_side(pairing.a, order, v) for v in verdicts]
+        for order, repeats in cast("_ByOrder", counted).items()
+        for verdicts in repeats
+    ]
+    by_juror = [tuple(zip(*of_seat, strict=True)) for of_seat in zip(*rows, strict=True)]
+    if not by_juror:
+        return None
+    return _averaged([a for a, _ in by_juror], averaging), _averaged([b for _, b in by_juror], averaging)
+
+
+def _by_side(a: int, order: Order, heard: Heard) -> tuple[float, float]:
+    _, first, second, _, _ = heard
+    return (first, second) if order[0] == a else (second, first)
+
+
+def _averaged(by_juror: Sequence[tuple[float, ...]], averaging: Averaging) -> Exact:
+    if len(by_juror) == 1:
+        return _mean(by_juror[0])
+    return average([Fraction(_mean(scores)) for scores in by_juror], averaging)
+
+
+@lru_cache(maxsize=1 << 14)  # judges give marks of one decimal, so that nearly all means come again and again
+def _mean(scores: tuple[float, ...]) -> Exact:
+    return exact_mean([in_units(score) for score in scores])
+
+
+def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
+    """Return the record of a match."""
+    pairing, score_a, score_b, repeated = played
+    if type(counted) is _Ones:
+        used, shown_first = counted.heard, tuple([first for first, _ in counted.orders])
+        winners = set(map(_winner_of_one, *counted))
+    else:
+        used, shown_first, winners = _told_apart(pairing, cast("_ByOrder", counted), averaging)
+    keys, firsts, seconds, _, are_cut = zip(*used, strict=True)
+    half, several = len(keys) // 2, len(winners) > 1
+    return Match(
+        round=pairing.round,
+        a=pairing.a,
+        b=pairing.b,
+        verdicts=keys,
+        shown_first=shown_first,
+        score_a=float(score_a / UNITS),
+        score_b=float(score_b / UNITS),
+        winner=_higher(pairing, score_a, score_b),
+        flipped=several
+        and None not in winners
+        and keys[:half] != keys[half:],  # twins have one verdict for both orders
+        inconsistent=several and None in winners,
+        repeated=repeated,
+        scores=tuple(zip(firsts, seconds, strict=True)),
+        cut=True in are_cut,
+    )
+
+
+def _told_apart(
+    pairing: Pairing, by_order: _ByOrder, averaging: Averaging
+) -> tuple[list[Heard], tuple[int, ...], set[int | None]]:
+    """Return the verdicts, for each the rollout that it showed first, and the winners that the orders name."""
+    used, shown_first, winners = list[Heard](), list[int](), set[int | None]()
+    for order, repeats in by_order.items():
+        of_order = [heard for of_jurors in repeats for heard in of_jurors]
+        used += of_order
+        shown_first += [order[0]] * len(of_order)
+        winners.add(_winner(pairing, order, repeats, averaging))
+    return used, tuple(shown_first), winners
+
+
+def _higher(pairing: Pairing, score_a: Exact, score_b: Exact) -> int | None:
+    """Return the rollout with the higher score; None for a tie."""
+    if score_a == score_b:
+        return None
+    return pairing.a if score_a > score_b else pairing.b
+
+
+def rests_on(pairing: Pairing, verdicts: VerdictsByOrder) -> Counted:
+    """Return the verdicts that a repeated match rests on: the pair may have met the other way round before."""
+    both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
+    met = {order: verdicts[order] for order in dict.fromkeys((*pairing.orders, *both)) if order in verdicts}
+    return _ones_of(met) or _all_or_none(
+        {order: repeats for order, repeats in met.items() if any(_all_or_none({order: repeats})[order])}
+    )
+
+
+def _winner_of_one(order: Order, heard: Heard) -> int | None:
+    """Return the rollout that a verdict names; None for a tie."""
+    _, first, second, _, _ = heard
+    return None if first == second else order[first < second]
+
+
+def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Heard, ...]], averaging: Averaging) -> int | None:
+    """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
+    if len(repeats) == len(repeats[0]) == 1:
+        return _winner_of_one(order, repeats[0][0])
+    means = means_of(pairing, {order: repeats}, averaging)
+    return _higher(pairing, *means) if means else None
