@@ -1,13 +1,14 @@
 """From a tournament's end to the conclusion on its group: ranks by an estimator, and the second opinion of a fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import FIT_VERSION, Match, Ranked, SecondOpinion, Signal
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.estimators import ESTIMATORS, OF_A_GROUP, Estimate, Evidence, rounded
+from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, rounded
 from harness.ranking.fit_versions import second_opinion
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.profile import prior_of
@@ -96,14 +97,14 @@ def conclude(
     """
     rule = rule or Rule()
     evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
-    estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else Estimate({})
-    beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else Estimate({})
+    estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
+    beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else NO_ESTIMATE
     tied = _is_level(matches)
     judged = bool(matches) or len(standings) < 2
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
-    values = estimate.scores if rule.reward == "score" else None
-    places = place(estimate.sort_keys, failed_last, tied=tied, values=values) if rankable else {}
+    values = estimate.exact() if rule.reward == "score" else None
+    places = place(estimate.keys, failed_last, tied=tied, values=values) if rankable else {}
     by_pooled = "pooled" in {rule.estimator_now, rule.second_opinion}
     of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
     signal = _signal(of_judge, len(failed_last), _weak_below(len(standings), by_pooled=by_pooled), tied=tied)
@@ -149,9 +150,9 @@ def ranks_by_estimator(
     tied = _is_level(matches)
     ranks = dict[EstimatorName, dict[int, float]]()
     for name in OF_A_GROUP if evidence else ():
-        estimate = ESTIMATORS[name](evidence) if evidence else Estimate({})
+        estimate = ESTIMATORS[name](evidence) if evidence else NO_ESTIMATE
         level = tied or (estimate.fit is not None and not estimate.fit.connected)
-        places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.sort_keys)
+        places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.keys)
         ranks[name] = {entrant: float(rank) for entrant, rank in places.items()}
     return ranks
 
@@ -191,8 +192,7 @@ def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> S
     return "weak" if fit.reliability < weak_below else "ok"
 
 
-@dataclass(frozen=True)
-class _Figures:
+class _Figures(NamedTuple):
     """What the fits and the estimate say of one entrant."""
 
     score: float | None
@@ -204,7 +204,7 @@ class _Figures:
     @property
     def second_opinion(self) -> dict[str, float | None]:
         """What a fit says beside places that do not come from it."""
-        return {name: value for name, value in asdict(self).items() if name != "score"}
+        return {name: value for name, value in self._asdict().items() if name != "score"}
 
 
 def _figures(
@@ -229,8 +229,8 @@ def _figures(
     )
     return {
         s.entrant: _Figures(
-            score=float(scores[s.entrant]) if s.points and scores else None,
-            margin=0.0 if tied else float(beside.scores[s.entrant]),
+            score=scores[s.entrant] if s.points and scores else None,
+            margin=0.0 if tied else beside.scores[s.entrant],
             uncertainty=sd,
             p_best=p_best,
             p_above_mean=p_above_mean,

@@ -50,18 +50,17 @@ class Evidence:
 class Estimate:
     """A score for each entrant, greater is better; equal scores are tied."""
 
-    scores: Mapping[int, Fraction]
-    keys: Mapping[int, Any] | None = None
-    """What the entrants are sorted by, where that is more than the score."""
+    scores: Mapping[int, float]
+    keys: Mapping[int, Any]
+    """What the entrants are sorted by, greater is better: exact, and with what decides between equal scores."""
+    exact: Callable[[], Mapping[int, Fraction]]
+    """Returns the scores without rounding."""
     fit: Fit | None = None
     """The fit that the scores come from. With a fit a group is ranked as soon as its calls connect all entrants."""
 
-    @property
-    def sort_keys(self) -> Mapping[int, Any]:
-        """What the entrants are sorted by, greater is better."""
-        return self.scores if self.keys is None else self.keys
 
-
+NO_ESTIMATE = Estimate({}, {}, dict[int, Fraction])
+"""Of nobody."""
 _BILLION = 10**9
 _OF_ROUNDING = 1000
 """Billionths of a score point. Sums over a pool differ by less with the order of its groups."""
@@ -69,11 +68,14 @@ _OF_ROUNDING = 1000
 
 def _by_tiers(evidence: Evidence) -> Estimate:
     """Return V as the score, and the tiers as keys."""
-    return Estimate({s.entrant: s.mean for s in evidence.standings}, keys=tiers(evidence.standings))
+    standings = evidence.standings
+    scores = {s.entrant: s.score for s in standings}
+    return Estimate(scores, tiers(standings), lambda: {s.entrant: s.mean for s in standings})
 
 
 def _by_wins(evidence: Evidence) -> Estimate:
-    return Estimate(win_shares([s.entrant for s in evidence.standings], evidence.matches))
+    shares = win_shares([s.entrant for s in evidence.standings], evidence.matches)
+    return Estimate({entrant: float(share) for entrant, share in shares.items()}, shares, lambda: shares)
 
 
 def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
@@ -82,8 +84,9 @@ def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
 
 
 def _scored(evidence: Evidence, billionths: Sequence[int], fit: Fit) -> Estimate:
-    scores = zip(evidence.standings, billionths, strict=True)
-    return Estimate({s.entrant: Fraction(score, _BILLION) for s, score in scores}, fit=fit)
+    keys = dict(zip([s.entrant for s in evidence.standings], billionths, strict=True))
+    scores = {entrant: score / _BILLION for entrant, score in keys.items()}
+    return Estimate(scores, keys, lambda: {e: Fraction(score, _BILLION) for e, score in keys.items()}, fit)
 
 
 def _billionths(fit: Fit) -> list[int]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -14,17 +13,16 @@ def average_ranks(values: Mapping[_Key, Any]) -> dict[_Key, Fraction]:
 
     Keys of equal values keep their order.
     """
+    return {key: Fraction(halves, 2) for key, halves in half_ranks(values).items()}
+
+
+def half_ranks(values: Mapping[_Key, Any]) -> dict[_Key, int]:
+    """Return the same in halves of a place, which are whole numbers."""
     order = sorted(values, key=values.__getitem__, reverse=True)
-    ranks: dict[_Key, Fraction] = {}
+    ranks: dict[_Key, int] = {}
     start = 0
     for _, of_one_value in groupby(order, values.__getitem__):
         equal = list(of_one_value)
-        ranks |= dict.fromkeys(equal, _halves(2 * start + len(equal) - 1))
+        ranks |= dict.fromkeys(equal, 2 * start + len(equal) - 1)
         start += len(equal)
     return ranks
-
-
-@lru_cache(maxsize=4096)
-def _halves(number: int) -> Fraction:
-    """Return half of a number; kept, since there are as many as entrants, and to make a fraction takes long."""
-    return Fraction(number, 2)

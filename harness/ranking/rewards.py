@@ -2,13 +2,12 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness.ranking.ranks import average_ranks
+from harness.ranking.ranks import half_ranks
 
 EPS = 1e-8
 """Keeps the advantage finite; far below the spread of any ranked group (docs/estimators.md)."""
@@ -21,8 +20,7 @@ class Reason(Enum):
     FAILED_LAST = "failed of the agent's own making: last"
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """Rank (0 best, ties share the average), reward in 0..1, standardized advantage."""
 
     rank: float
@@ -44,21 +42,20 @@ def place(
     `keys` and `failed_last`. `values`, if given, are the rewards of `keys` in place of those from the ranks; the failed
     then get the lowest value less 1, and an entrant ranked alone 0. Returns each entrant's place; empty for M = 0.
     """
-    ranks = average_ranks(dict.fromkeys(keys, 0) if tied else keys)
-    last = Fraction(2 * len(ranks) + len(failed_last) - 1, 2)
-    ranks |= dict.fromkeys(failed_last, last)
-    gains = _from_ranks(tuple(ranks.values())) if values is None else _from_values(list(ranks), values)
+    halves = half_ranks(dict.fromkeys(keys, 0) if tied else keys)
+    halves |= dict.fromkeys(failed_last, 2 * len(halves) + len(failed_last) - 1)
+    gains = _from_half_ranks(tuple(halves.values())) if values is None else _from_values(list(halves), values)
     reasons = dict.fromkeys(failed_last, Reason.FAILED_LAST)
     return {
-        e: Placed(float(rank), reward, advantage, reasons.get(e, Reason.RANKED))
-        for (e, rank), (reward, advantage) in zip(ranks.items(), gains, strict=True)
+        e: Placed(half / 2, reward, advantage, reasons.get(e, Reason.RANKED))
+        for (e, half), (reward, advantage) in zip(halves.items(), gains, strict=True)
     }
 
 
 @lru_cache(maxsize=1024)
-def _from_ranks(ranks: tuple[Fraction, ...]) -> Sequence[tuple[float, float]]:
+def _from_half_ranks(halves: tuple[int, ...]) -> Sequence[tuple[float, float]]:
     """Return reward and advantage for each rank; kept, since most groups of a size have the same ranks in order."""
-    return _with_advantages(rewards(ranks))
+    return _with_advantages(rewards([Fraction(half, 2) for half in halves]))
 
 
 def _from_values(order: Sequence[int], values: Mapping[int, Fraction]) -> Sequence[tuple[float, float]]:

@@ -79,6 +79,12 @@ class Standing(NamedTuple):
         return Fraction(total, count) if isinstance(total, int) else total / count
 
     @property
+    def score(self) -> float:
+        """The number next to the mean."""
+        total, count = sum(self.points), len(self.points) * self.units
+        return float(total / count) if count else 0.0
+
+    @property
     def mean_key(self) -> float:
         """The mean as a number to sort by: equal means give equal numbers, and others others.
 
