@@ -39,8 +39,7 @@ def fit_bt(calls: Comparisons) -> Fit:
         first_side=float(at[-1]),
         first_side_sd=float(np.sqrt(inverse[-1, -1])),
         sigma=None,
-        components=calls.components(),
-        calls=len(calls.first),
+        of=calls,
         converged=converged,
     )
 

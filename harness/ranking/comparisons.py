@@ -78,8 +78,9 @@ class Comparisons:
         """Return Xb, (K,): quality of the first minus the second, plus the first-side effect."""
         return at[self.first] - at[self.second] + at[-1]
 
+    @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
-        """Return the entrants in groups that calls connect, each sorted, by smallest member."""
+        """The entrants in groups that calls connect, each sorted, by smallest member."""
         return components(self.n, zip(self.first.tolist(), self.second.tolist(), strict=True))
 
 
@@ -96,10 +97,8 @@ class Fit:
     first_side_sd: float
     sigma: float | None
     """Noise of one call's margin in score points; None for `bt`, whose noise is the model's own."""
-    components: tuple[tuple[int, ...], ...]
-    """Groups of entrants that calls connect. Two groups are compared by the prior alone."""
-    calls: int
-    """How many calls the fit rests on."""
+    of: Comparisons
+    """The calls that the fit rests on."""
     converged: bool
     """Whether the solver reached the mode; always so for `margins`, which is solved directly."""
     dof: float = math.inf
@@ -108,6 +107,16 @@ class Fit:
     """(n,) the posterior's mean where that is not the estimates."""
     chances: Chances | None = None
     """The probabilities, where `with_chances` has computed them for many fits at once."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls the fit rests on."""
+        return len(self.of.first)
+
+    @property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Groups of entrants that calls connect. Two groups are compared by the prior alone."""
+        return self.of.components
 
     @property
     def mean(self) -> Floats:

@@ -33,8 +33,7 @@ def _margins_1(calls: Comparisons) -> Fit:
         first_side=float(mode[-1]),
         first_side_sd=float(np.sqrt(variance * inverse[-1, -1])),
         sigma=float(np.sqrt(variance)),
-        components=calls.components(),
-        calls=len(margin),
+        of=calls,
         converged=True,
     )
 

@@ -42,7 +42,6 @@ class _Design(NamedTuple):
     """(R,), log of the sum of `shrunk`."""
     log_odds: Floats
     """(R,), twice the log of what the determinants and the priors say of a ratio, up to a constant."""
-    components: tuple[tuple[int, ...], ...]
 
 
 class _Average(NamedTuple):
@@ -77,8 +76,7 @@ def fit_margins(calls: Comparisons) -> Fit:
         first_side=float(mode[-1]),
         first_side_sd=math.hypot(math.sqrt(variance[-1, -1]), center[-1] - mode[-1]),
         sigma=math.sqrt(at.noise_var),
-        components=design.components,
-        calls=len(margin),
+        of=calls,
         converged=True,
         dof=at.dof,
         center=center[:-1] - center[:-1].mean(),
@@ -109,7 +107,6 @@ def _design(n: int, first: bytes, second: bytes) -> _Design:
         shrunk=shrunk,
         log_scale=np.log(shrunk.sum(axis=1)),
         log_odds=np.log(RATIOS[:, None] * shrunk).sum(axis=1),
-        components=calls.components(),
     )
 
 
