@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.ranking.first_side import PRIOR_DOF, PRIOR_FIRST_SIDE, PRIOR_QUALITY, PRIOR_SIGMA
 from harness.ranking.judge_stats.agreement import Share
@@ -31,12 +31,12 @@ class TallySum:
     """The tally of one judge over groups, summed up as they come."""
 
     _sum: Tally = field(default_factory=Tally)
-    _waiting: list[Sequence[JudgeCall]] = field(default_factory=list[Sequence[JudgeCall]])
+    _waiting: list["_NumberedCalls"] = field(default_factory=list["_NumberedCalls"])
 
     def add(self, calls: Sequence[JudgeCall]) -> None:
         """Add the calls of a group."""
-        if _is_plain(calls):
-            self._waiting.append(calls)
+        if plain := _plain(calls):
+            self._waiting.append(plain)
         else:
             self._sum += tally(calls)
         if len(self._waiting) == _STACK:
@@ -50,34 +50,46 @@ class TallySum:
 
     def _sum_up(self) -> None:
         if len(self._waiting) < _FEW:
-            self._sum = sum(map(tally, self._waiting), self._sum)
+            self._sum = sum((tally(group.calls) for group in self._waiting), self._sum)
         else:
             self._sum += _Stack(self._waiting).tally()
         self._waiting = []
 
 
-def _is_plain(calls: Sequence[JudgeCall]) -> bool:
-    """Tell whether a group has its place in a stack: it is not too large, and no question was asked again."""
-    nodes = {node for c in calls for node in (c.first, c.second)}
-    return 0 < len(nodes) <= _MOST_ENTRANTS and len({(c.first, c.second) for c in calls}) == len(calls)
+class _NumberedCalls(NamedTuple):
+    """The calls of a group, and of each who stood first and who second, numbered from 0 as they come."""
+
+    calls: Sequence[JudgeCall]
+    ends: Sequence[tuple[int, int]]
+    entrants: int
+
+
+def _plain(calls: Sequence[JudgeCall]) -> _NumberedCalls | None:
+    """Return a group that has its place in a stack: it is not too large, and no question was asked again; or None."""
+    numbers = dict[str, int]()
+    ends = [(numbers.setdefault(c[0], len(numbers)), numbers.setdefault(c[1], len(numbers))) for c in calls]
+    fits = 0 < len(numbers) <= _MOST_ENTRANTS and len({*ends}) == len(ends)
+    return _NumberedCalls(calls, ends, len(numbers)) if fits else None
 
 
 class _Stack:
     """G groups with K calls in all, among at most n entrants of each, numbered in each from 0 as they come."""
 
-    def __init__(self, groups: Sequence[Sequence[JudgeCall]]) -> None:
+    def __init__(self, groups: Sequence[_NumberedCalls]) -> None:
         import numpy as np  # noqa: PLC0415 - a few groups are shown without numpy
 
         self._np = np
         self._groups = len(groups)
-        self._calls = [call for calls in groups for call in calls]
-        numbers = [_numbers(calls) for calls in groups]
-        self._at = np.repeat(np.arange(len(groups)), [len(calls) for calls in groups])  # (K,) the group of a call
-        ends = [(of[c.first], of[c.second]) for of, calls in zip(numbers, groups, strict=True) for c in calls]
+        columns = zip(*(call for group in groups for call in group.calls), strict=True)
+        _, _, *scores, _, self._claimed, self._claimed_winner, self._repaired, self._words_first, self._words_second = (
+            columns
+        )
+        ends = [of_call for group in groups for of_call in group.ends]
+        self._at = np.repeat(np.arange(len(groups)), [len(group.ends) for group in groups])  # (K,) the group of a call
         self._first, self._second = np.array(ends, np.int64).T  # (K,) each
-        self._entrants = np.array([len(of) for of in numbers])  # (G,)
+        self._entrants = np.array([group.entrants for group in groups])  # (G,)
         self._n = int(self._entrants.max())
-        self._scores = np.array([(c.score_first, c.score_second) for c in self._calls])  # (K, 2)
+        self._scores = np.array(scores, np.float64).T  # (K, 2)
         self._margins = np.round(self._scores[:, 0] - self._scores[:, 1], 9)  # (K,)
         shape = (len(groups), self._n, self._n)
         self._margin, self._asked = np.zeros(shape), np.zeros(shape, bool)  # of first against second
@@ -86,17 +98,17 @@ class _Stack:
 
     def tally(self) -> Tally:
         """Return the sum of the groups' tallies."""
-        np, calls, margins = self._np, self._calls, self._margins
-        decided = int((np.abs(margins) > TINY).sum())
+        np, margins = self._np, self._margins
+        decided, calls = int((np.abs(margins) > TINY).sum()), len(margins)
         return Tally(
-            verdicts=len(calls),
+            verdicts=calls,
             flips=self._flips(),
             first_wins=Share(int((margins > TINY).sum()), decided),
-            ties=Share(len(calls) - decided, len(calls)),
+            ties=Share(calls - decided, calls),
             cycles=self._cycles(),
-            claims=Share(sum(c.claimed for c in calls), len(calls)),
-            claimed_winners=sum(c.claimed_winner for c in calls),
-            repaired=sum(c.repaired for c in calls),
+            claims=Share(sum(self._claimed), calls),
+            claimed_winners=sum(self._claimed_winner),
+            repaired=sum(self._repaired),
             marks=self._marks(),
             length=self._length(),
             side=self._side(),
@@ -128,8 +140,8 @@ class _Stack:
         np, shape = self._np, (self._groups, self._n)
         sums, times, lengths, known = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, bool)
         sides = (
-            (self._first, self._scores[:, 0], [c.length_first for c in self._calls]),
-            (self._second, self._scores[:, 1], [c.length_second for c in self._calls]),
+            (self._first, self._scores[:, 0], self._words_first),
+            (self._second, self._scores[:, 1], self._words_second),
         )
         for node, score, length in sides:
             told = np.array([words is not None for words in length], bool)
@@ -217,7 +229,3 @@ class _Stack:
     def _turned(self, matrices: Any) -> Any:
         """Return each group's matrix with its rows as columns."""
         return matrices.swapaxes(1, 2)
-
-
-def _numbers(calls: Sequence[JudgeCall]) -> dict[str, int]:
-    return {node: k for k, node in enumerate(dict.fromkeys(node for c in calls for node in (c.first, c.second)))}

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from operator import add, attrgetter
 
 from harness.core.extracts import RolloutExtract
 from harness.core.rankings import GroupRanking, Match
@@ -41,12 +42,14 @@ class JudgeFigures:
 
     def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
         """Add up; a cost with an unknown part is unknown."""
-        counts = [f.name for f in fields(self) if f.name not in {"tokens", "usd"}]
         return JudgeFigures(
-            **{name: getattr(self, name) + getattr(other, name) for name in counts},
+            *map(add, _COUNTS(self), _COUNTS(other)),
             tokens=sum_reported((self.tokens, other.tokens)),
             usd=sum_if_known((self.usd, other.usd)),
         )
+
+
+_COUNTS = attrgetter(*(f.name for f in fields(JudgeFigures) if f.name not in {"tokens", "usd"}))
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class AgentFigures:
         """Add up; a cost with an unknown part is unknown."""
         return AgentFigures(
             runs=self.runs + other.runs,
-            failed=self.failed + other.failed,
+            failed=self.failed + other.failed if other.failed else self.failed,
             partial=self.partial + other.partial,
             tokens=sum_reported((self.tokens, other.tokens)),
             usd=sum_if_known((self.usd, other.usd)),
@@ -80,8 +83,8 @@ def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFig
     """
     matches = [m for m in ranking.matches if not m.repeated]
     leads = [call.score_first - call.score_second for call in calls]
-    return replace(
-        paid_figures(ranking),
+    return paid_figures(
+        ranking,
         matches=len(matches),
         both_orders=sum(_both_orders(m) for m in matches),
         flips=sum(m.flipped for m in matches),
@@ -92,10 +95,11 @@ def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFig
     )
 
 
-def paid_figures(ranking: GroupRanking) -> JudgeFigures:
-    """Return of one group's ranking what was bought for it, and at what price."""
+def paid_figures(ranking: GroupRanking, **others: int) -> JudgeFigures:
+    """Return of one group's ranking what was bought for it, and at what price; `others` are further figures."""
     usage = ranking.judge_usage
     return JudgeFigures(
+        **others,
         bought=ranking.judged,
         calls=usage.requests,
         cached=usage.cached or 0,

@@ -87,7 +87,7 @@ class RankingSummary:
             self._tallies.setdefault(judge, TallySum()).add(calls)
         self.models += group.models
         self._spans.extend(chain.from_iterable(group.spans))
-        self.sources += group.sources
+        self.sources.update(group.sources)
         self.agreements.extend(ranking.agreement)
         self.designs[ranking.topology, ranking.estimator] = None
         self.failed_verdicts.update(ranking.failed_verdicts)
