@@ -7,6 +7,7 @@ one way of judging; each has a checksum over its query's name, too. What does no
 import json
 import sqlite3
 import zlib
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from itertools import starmap
 from pathlib import Path
@@ -47,7 +48,6 @@ _DATA = TypeAdapter(
     tuple[str, dict[str, int | _Number | str], str, list[_Rollout], list[list[_Verdict]]], config=BUILT_LATER
 )
 _HEAD = TypeAdapter(tuple[int, str, str], config=BUILT_LATER)
-_ROW = TypeAdapter(tuple[int, str], config=BUILT_LATER)
 _COPY = TypeAdapter(tuple[str, int, str], config=BUILT_LATER)
 
 
@@ -79,16 +79,19 @@ class KeptExtracts(Extracts):
             self._writing.__exit__(kind, error, trace)
         self._close_old()
 
-    def of(self, query: str) -> GroupExtract | None:
-        """Return what was kept of a query's group, or None."""
+    def several(self, queries: Sequence[str]) -> list[GroupExtract | None]:
+        """Return for each query what was kept of its group, or None. All are None where one does not fit."""
         if self._old is None:
-            return None
+            return [None] * len(queries)
+        places = ", ".join("?" * len(queries))
+        question = f"select query, crc, data from extracts where query in ({places})"  # noqa: S608 - question marks alone
         try:
-            row = self._old.one("select crc, data from extracts where query = ?", _ROW, query)
-            return None if row is None else _decoded(query, *row)
+            with self._old.rows(question, _COPY, *queries) as rows:
+                kept = {row[0]: _decoded(*row) for row in rows}
         except DoesNotFit:
             self._close_old()
-            return None
+            kept = dict[str, GroupExtract]()
+        return [kept.get(query) for query in queries]
 
     def add(self, extract: GroupExtract) -> None:
         """Keep an extract; of two of one query the later counts."""

@@ -3,9 +3,8 @@
 The judge is learnt before anything is written, so that nothing that is written is provisional.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import anyio.lowlevel
 
@@ -37,8 +36,8 @@ async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extrac
     groups = _GroupsAtHand(ranking, ranker, reader, extracts)
     if ranking.ranker.provisional and (judge := await groups.learn()) is None:
         return None
-    summary, left = RankingSummary(), iter(list(reader.index.queries))
-    while some := list(islice(left, _AT_ONCE)):
+    summary = RankingSummary()
+    for some in _some_at_a_time(list(reader.index.queries)):
         for extract, ranked in await groups.rank(some, judge):
             summary.add(reader, extract, ranking.write(ranked, extract.basis))
     return summary
@@ -57,28 +56,31 @@ class _GroupsAtHand:
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
         calls = list[Comparisons]()
-        for number, query in enumerate(self.ranker.taught_by(list(self.reader.index.queries))):
-            if number % _AT_ONCE == 0:
-                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-            if (played := self._play(query)) is None:
-                return None
-            if len(self.kept) < _MOST_KEPT:
-                self.kept[query] = played[1]
-            calls += played[1].calls
+        for some in _some_at_a_time(self.ranker.taught_by(list(self.reader.index.queries))):
+            await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+            for query, played in zip(some, self._play(some), strict=True):
+                if played is None:
+                    return None
+                if len(self.kept) < _MOST_KEPT:
+                    self.kept[query] = played[1]
+                calls += played[1].calls
         return self.ranker.learn(calls)
 
     async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[GroupExtract, GroupRanking]]:
         """Return the rankings of groups, each with its extract; `judge` as `RankerAtHand.rank` has it."""
         await anyio.lowlevel.checkpoint()
-        played = [self._play(query) for query in queries]
+        played = self._play(queries)
         there = iter(self.ranker.rank([at_hand[1] for at_hand in played if at_hand], judge))
         return [
             (at_hand[0], next(there)) if at_hand else await self._rank_by_texts(query, judge)
             for query, at_hand in zip(queries, played, strict=True)
         ]
 
-    def _play(self, query: str) -> tuple[GroupExtract, TournamentResult] | None:
-        extract = self.extracts.of(query)
+    def _play(self, queries: Sequence[str]) -> list[tuple[GroupExtract, TournamentResult] | None]:
+        extracts = self.extracts.several(queries)
+        return [self._played(query, extract) for query, extract in zip(queries, extracts, strict=True)]
+
+    def _played(self, query: str, extract: GroupExtract | None) -> tuple[GroupExtract, TournamentResult] | None:
         result = extract and (self.kept.pop(query, None) or self.ranker.play(extract))
         return (extract, result) if extract and result else None
 
@@ -95,3 +97,7 @@ class _GroupsAtHand:
             extract = extract_of(group, ranked, self.reader.pair_scores)
             self.extracts.add(extract)
         return extract, ranked
+
+
+def _some_at_a_time(queries: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (queries[begin : begin + _AT_ONCE] for begin in range(0, len(queries), _AT_ONCE))
