@@ -114,7 +114,7 @@ def _all_or_none(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _ByOrder:
     }
 
 
-def means_of(pairing: Pairing, counted: Counted, averaging: Averaging) -> tuple[Exact, Exact] | None:
+def scores_of_sides(pairing: Pairing, counted: Counted, averaging: Averaging) -> tuple[Exact, Exact] | None:
     """Return each side's score in units: a juror's mean over orders and repeats, averaged over jurors.
 
     None without a juror.
@@ -217,5 +217,5 @@ def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Heard, ...]]
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
     if len(repeats) == len(repeats[0]) == 1:
         return _winner_of_one(order, repeats[0][0])
-    means = means_of(pairing, {order: repeats}, averaging)
+    means = scores_of_sides(pairing, {order: repeats}, averaging)
     return _higher(pairing, *means) if means else None

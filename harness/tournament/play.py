@@ -24,8 +24,8 @@ from harness.tournament.heard import (
     heard_of,
     is_of_twins,
     match_of,
-    means_of,
     rests_on,
+    scores_of_sides,
 )
 
 _Waiting = tuple[Pairing, list[tuple[Order, int]]]
@@ -164,7 +164,7 @@ class _Playing:
             if is_of_twins(repeats[0]):
                 by_order[second, first] = self.verdicts[second, first] = repeats
         counted = counted_of(by_order)
-        if means := means_of(pairing, counted, self.jury.averaging):
+        if means := scores_of_sides(pairing, counted, self.jury.averaging):
             self.counted[pairing] = counted
             self.topology.record(pairing, *means)
             self.recorded += 1
