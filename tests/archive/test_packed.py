@@ -46,9 +46,10 @@ def test_packed_queries_are_those_of_a_dict():
     assert packed == plain
     assert list(packed) == list(plain)
     assert "unknown" not in packed
-    del packed["q7"]
+    first = next(iter(plain))
+    del packed[first]
     with pytest.raises(KeyError):
-        packed["q7"]
+        packed[first]
 
 
 def test_a_set_of_names_tells_which_were_added():
