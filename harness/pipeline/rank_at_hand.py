@@ -19,7 +19,7 @@ from harness.tournament import RankerAtHand, TournamentResult, told_by
 
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""
-_MOST_KEPT = 512
+_MOST_KEPT = 128
 """Tournaments that are played to learn the judge, and not played again: each takes about 33 kB.
 
 Its extract, which would take half as much again, is rather read twice."""
