@@ -64,12 +64,14 @@ def _read(file: IndexFile) -> Index:
     *counts, usd, unknown = meta
     with file.rows("select id, path, offset from queries order by at", _QUERY) as queries:
         index.queries.update((query, file.place(name, offset)) for query, name, offset in queries)
+    noted = 0
     with file.rows(_ROLLOUTS, _ROLLOUT) as rollouts:
         for query, number, name, offset, status, kind, started, price in rollouts:
+            noted += 1
             at = RolloutPlace(file.place(name, offset), status, kind, _time(started), _money(price))
             index.rollouts.note(query, number, at)
     last = file.one("select at from verdicts order by at desc limit 1", _LAST) or (0,)
-    if counts != [len(index.queries), sum(map(len, index.rollouts.values())), *last]:
+    if counts != [len(index.queries), noted, *last]:
         raise DoesNotFit("rows are missing")
     index.spent = None if unknown else _money(usd)
     index.verdicts = _verdicts_on_disk(file, index)

@@ -63,7 +63,7 @@ class Rules:
         """Whether `pooled` tells a group by itself, once and for all."""
         return self.by_pooled and not self.one_of_many
 
-    @property
+    @cached_property
     def rule(self) -> Rule:
         """How a group is ranked by itself."""
         return Rule(self.estimator, self.reward, self.profile, self.fit_version, self.provisional)

@@ -138,7 +138,10 @@ def add_tallies(parts: Iterable[Tallies]) -> dict[str, Tally]:
 
 def _both_orders(match: Match) -> bool:
     """Tell whether both orders were judged, of two different transcripts: identical ones have one key for both."""
-    return len(set(match.shown_first)) == 2 and len(set(match.verdicts)) == len(match.verdicts)
+    keys, shown_first = match.verdicts, match.shown_first
+    if len(keys) == 2:  # as in most matches
+        return shown_first[0] != shown_first[1] and keys[0] != keys[1]
+    return len(set(shown_first)) == 2 and len(set(keys)) == len(keys)
 
 
 def sum_reported(tokens: Iterable[int | None]) -> int | None:
