@@ -90,15 +90,21 @@ class _KeptVerdicts:
         self.taken = set[str]()
         self._extract = extract
         self._shown = {rollout.number: (rollout.shown, rollout.cut) for rollout in extract.rollouts}
+        shown = [rollout.shown for rollout in extract.rollouts if rollout.shown]
+        self._all_differ = len({*shown}) == len(shown) and not any(rollout.cut for rollout in extract.rollouts)
 
     def at_hand(self, first: int, second: int, repeat: int) -> tuple[Heard] | None:
         """Return the judge's verdict, or None."""
         verdicts = self._extract.verdicts.get((first, second, repeat))
         if not verdicts:
             return None
-        verdict, (text, cut), (other, other_cut) = verdicts[0], self._shown[first], self._shown[second]
+        verdict = verdicts[0]
         self.taken.add(verdict.key)
-        return (Heard(verdict.key, verdict.score_first, verdict.score_second, text == other, cut or other_cut),)
+        of_twins = cut = False
+        if not self._all_differ:
+            (text, text_cut), (other, other_cut) = self._shown[first], self._shown[second]
+            of_twins, cut = text == other, text_cut or other_cut
+        return (Heard(verdict.key, verdict.score_first, verdict.score_second, of_twins, cut),)
 
 
 def _lineup_of(extract: GroupExtract) -> Lineup:

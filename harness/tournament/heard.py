@@ -86,24 +86,25 @@ def failed_of(repeats: Iterable[HeardOrFailed]) -> list[Unjudged]:
     return [v for verdicts in repeats for v in verdicts if type(v) is not Heard]
 
 
-def counted_of(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> Counted:
+def ones_of(orders: Iterable[Order], verdicts: VerdictsByOrder) -> Counted | None:
+    """Return what counts of a pair that a single judge judged once an order; None where it is not as plain as that."""
+    ones = list[Heard]()
+    for order in orders:
+        repeats = verdicts[order]
+        if len(repeats) > 1 or len(repeats[0]) != 1:
+            return None
+        (one,) = repeats[0]
+        if type(one) is not Heard or one.of_twins:
+            return None
+        ones.append(one)
+    return _Ones(tuple(orders), ones)
+
+
+def counted_of(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _ByOrder:
     """Return the verdicts of the jurors that gave every one.
 
     A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
     """
-    return _ones_of(by_order) or _all_or_none(by_order)
-
-
-def _ones_of(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _Ones | None:
-    ones = list[Heard]()
-    for repeats in by_order.values():
-        if len(repeats) > 1 or len(repeats[0]) != 1 or type(one := repeats[0][0]) is not Heard:
-            return None
-        ones.append(one)
-    return _Ones(tuple(by_order), ones)
-
-
-def _all_or_none(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> _ByOrder:
     if not has_failed(by_order):
         return cast("_ByOrder", by_order)
     by_juror = zip(*(verdicts for repeats in by_order.values() for verdicts in repeats), strict=True)
@@ -201,9 +202,9 @@ def _higher(pairing: Pairing, score_a: Exact, score_b: Exact) -> int | None:
 def rests_on(pairing: Pairing, verdicts: VerdictsByOrder) -> Counted:
     """Return the verdicts that a repeated match rests on: the pair may have met the other way round before."""
     both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
-    met = {order: verdicts[order] for order in dict.fromkeys((*pairing.orders, *both)) if order in verdicts}
-    return _ones_of(met) or _all_or_none(
-        {order: repeats for order, repeats in met.items() if any(_all_or_none({order: repeats})[order])}
+    met = [order for order in dict.fromkeys((*pairing.orders, *both)) if order in verdicts]
+    return ones_of(met, verdicts) or counted_of(
+        {order: repeats for order in met if any(counted_of({order: (repeats := verdicts[order])})[order])}
     )
 
 

@@ -24,6 +24,7 @@ from harness.tournament.heard import (
     heard_of,
     is_of_twins,
     match_of,
+    ones_of,
     rests_on,
     scores_of_sides,
 )
@@ -159,17 +160,20 @@ class _Playing:
         self.verdicts[order][repeat] = heard_of(await jury.hear(*order, repeat))
 
     def _settle(self, pairing: Pairing) -> None:
+        counted = ones_of(pairing.orders, self.verdicts) or self._counted(pairing)
+        if scores := scores_of_sides(pairing, counted, self.jury.averaging):
+            self.counted[pairing] = counted
+            self.topology.record(pairing, *scores)
+            self.recorded += 1
+        else:
+            self.opened.update(v.key for order in pairing.orders for v in failed_of(self.verdicts[order]))
+
+    def _counted(self, pairing: Pairing) -> Counted:
         by_order = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(by_order.items()):
             if is_of_twins(repeats[0]):
                 by_order[second, first] = self.verdicts[second, first] = repeats
-        counted = counted_of(by_order)
-        if means := scores_of_sides(pairing, counted, self.jury.averaging):
-            self.counted[pairing] = counted
-            self.topology.record(pairing, *means)
-            self.recorded += 1
-        else:
-            self.opened.update(v.key for repeats in by_order.values() for v in failed_of(repeats))
+        return counted_of(by_order)
 
     def result(self) -> PlayedTournament:
         """Return what was played."""

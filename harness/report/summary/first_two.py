@@ -78,7 +78,8 @@ def _list_scores(best: Sequence[PlacedRollout]) -> tuple[float, float] | None:
 
 def last_meeting(ranking: GroupRanking, first: int, second: int) -> Match | None:
     """Return the latest match of two rollouts; None if they never met."""
-    return next((m for m in reversed(ranking.matches) if {m.a, m.b} == {first, second}), None)
+    met = {(first, second), (second, first)}
+    return next((m for m in reversed(ranking.matches) if (m.a, m.b) in met), None)
 
 
 def _deciding_match(
