@@ -16,7 +16,7 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
 from harness.core.wording import option
-from harness.formats import read_queries
+from harness.formats import PackedQueries, read_queries
 from harness.pipeline import AnySide, CompareOptions, prepare, queries_asked, settings_of_side
 from harness.rollouts import LoadedAgent, load_agent
 
@@ -65,7 +65,7 @@ def asked_sides(
         return AskedSides(runs, (), options, settings)
     sides, file = _prepared(asked, named, given["pairs"]), given["queries"]
     _check_second(sides)
-    queries = list(read_queries(file)) if file is not None else queries_asked(sides)
+    queries = PackedQueries(read_queries(file)) if file is not None else queries_asked(sides)
     return AskedSides(sides, queries, options, settings)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from harness.formats.kept_turns import unpack_turns
     from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
     from harness.formats.messages import checked_messages, read_messages
+    from harness.formats.packed_queries import PackedQueries
     from harness.formats.queries import Asked, queries_of, query_from, read_queries
     from harness.formats.sharded import in_shard
     from harness.formats.training.atif_trajectory import atif_lines
@@ -40,6 +41,7 @@ else:
             "kept_turns": "unpack_turns",
             "labelled_pairs": "CONTROL Label LabelledPair pairs_in_text read_pairs",
             "messages": "checked_messages read_messages",
+            "packed_queries": "PackedQueries",
             "queries": "Asked queries_of query_from read_queries",
             "sharded": "in_shard",
             "training.atif_trajectory": "atif_lines",
@@ -84,6 +86,7 @@ __all__ = [
     "Label",
     "LabelledPair",
     "Losses",
+    "PackedQueries",
     "RankedGroup",
     "TokenCounts",
     "TrainingLine",
