@@ -14,8 +14,8 @@ from harness.core.errors import ArchiveDamaged
 from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 
 T = TypeVar("T")
-_RECENT = 1024
-"""So many verdicts' scores are kept in case that they are looked up again."""
+_RECENT = 256
+"""So many verdicts' scores, of 3 KB each, are kept in case that they are looked up again."""
 
 
 class FolderReader:
