@@ -23,7 +23,7 @@ from harness.report import comparison_lines, write_comparison_page
 
 def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
-    with ProgressBars(console, quiet=quiet) as bars:
+    with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
         around = Surroundings(environ, progress=bars)
         work = partial(compare_sides, asked.sides, asked.queries, around, asked.options, Path.cwd())
         return process.run_interruptible(work, bars, around.stop, asked.settings.grace)

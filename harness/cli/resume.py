@@ -124,7 +124,7 @@ def resume(
     if wait:
         pipeline.refuse_idle_wait_for(folder, flags, resuming=True)
     _say_what_is_missing(console := stderr(quiet=quiet), reader, missing)
-    with ProgressBars(console, quiet=quiet) as bars:
+    with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
         around = pipeline.Surroundings(environ, progress=bars)
         loaded = partial(_load_agent, reader, agent, environ)
         resumed = pipeline.resume_run(

@@ -104,7 +104,7 @@ def run(
         cost_lines.print_plan(prepared, len(asked), as_json=as_json)
         return ExitCode.DONE
     announce.announce(console, prepared, len(asked), environ)
-    with ProgressBars(console, quiet=quiet) as bars:
+    with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
         around = pipeline.Surroundings(environ, progress=bars)
 
         async def work() -> pipeline.RunResult:
