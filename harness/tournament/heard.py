@@ -159,7 +159,8 @@ def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
     else:
         used, shown_first, winners = _told_apart(pairing, cast("_ByOrder", counted), averaging)
     keys, firsts, seconds, _, are_cut = zip(*used, strict=True)
-    half, several = len(keys) // 2, len(winners) > 1
+    several, half = len(winners) > 1, len(keys) // 2
+    differ = several and keys[:half] != keys[half:]  # twins have one verdict for both orders
     return Match(
         round=pairing.round,
         a=pairing.a,
@@ -169,9 +170,7 @@ def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
         score_a=float(score_a / UNITS),
         score_b=float(score_b / UNITS),
         winner=_higher(pairing, score_a, score_b),
-        flipped=several
-        and None not in winners
-        and keys[:half] != keys[half:],  # twins have one verdict for both orders
+        flipped=differ and None not in winners,
         inconsistent=several and None in winners,
         repeated=repeated,
         scores=tuple(zip(firsts, seconds, strict=True)),
