@@ -46,7 +46,7 @@ def test_other_tokens_for_the_same_messages_begin_a_sequence_that_the_card_count
         "logprobs": [None] * len(prompt) + [-2.0],
     }
     assert len(sequences_of(both)) == 1  # formats of messages go by the messages
-    assert "1 turns are sequences of their own" in TokenCounts.of([first, second]).words()
+    assert "1 turn is a sequence of its own" in TokenCounts.of([first, second]).words()
 
 
 def test_a_reply_whose_reasoning_only_the_server_kept_joins_by_its_tokens_and_keeps_the_reasoning():
@@ -66,5 +66,5 @@ def test_logprobs_of_some_turns_alone_are_left_out():
     (sequence,) = sequences_of(turns(tokens([1], [2], logprobs=False), tokens([1, 2, 8], [4])), by_tokens=True)
     assert token_fields(sequence) == {"token_ids": (1, 2, 8, 4), "token_mask": [0, 1, 0, 1]}
     assert TokenCounts.of([sequence]).words() == (
-        "Tokens: exact, as the server sampled them, in 1 of 1 sequences; 0 of them have logprobs."
+        "Tokens: exact, as the server sampled them, in 1 of 1 sequence; 0 of them have logprobs."
     )
