@@ -94,8 +94,8 @@ def main() -> None:
     except click.ClickException as exc:
         _print_usage_error(exc)
         code = exc.exit_code
-    except click.Abort:  # Ctrl-C where nothing was under way
-        code = ExitCode.INTERRUPTED
+    except click.Abort:  # Ctrl-C or SIGTERM where nothing was under way
+        code = 143 if terminated else ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone
         code = 1

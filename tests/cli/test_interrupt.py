@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -85,6 +87,23 @@ def test_an_interrupt_while_the_agent_is_loaded_says_that_nothing_was_begun(nurs
     done = nursery.wait(born, timeout_s=30)
     assert (done.code, done.err.splitlines()[-1]) == (130, "error: interrupted: nothing was begun")
     assert not (tmp_path / "runs").exists()
+
+
+ENDED_EARLY = """
+import signal
+from importlib import import_module
+app = import_module("harness.cli.app")
+app.app.invoke = lambda _: signal.raise_signal(signal.{})
+app.main()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_command_that_is_ended_before_its_work_begins_says_by_which_signal(name: str, code: int) -> None:
+    command = [sys.executable, "-c", ENDED_EARLY.format(name), "ls"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, "", "")
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 5.0])
