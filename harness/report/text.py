@@ -48,8 +48,8 @@ def probability(p: float | None) -> str:
 
 
 def fixed(number: float | None, decimals: int = 2) -> str:
-    """Return a number with so many decimals; nothing for None."""
-    return "" if number is None else f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+    """Return a number with so many decimals; nothing for None. What is rounded to 0 has no minus."""
+    return "" if number is None else f"{number:z.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def mark(value: float | None) -> str:
@@ -60,8 +60,8 @@ def mark(value: float | None) -> str:
 
 
 def signed(number: float | None, decimals: int = 2) -> str:
-    """Return a number with its sign, also a plus; nothing for None."""
-    return "" if number is None else f"{number:+.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+    """Return a number with its sign, also a plus; nothing for None. What is rounded to 0 has a plus."""
+    return "" if number is None else f"{number:+z.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def money(usd: float | None) -> str:

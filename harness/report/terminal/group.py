@@ -59,7 +59,7 @@ def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Itera
 def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], beside: Mapping[int, str]) -> list[str]:
     rollout, ranked = placed.rollout, placed.ranked
     tokens = rollout.usage.tokens
-    figures = ((ranked.score, ".2f"), (ranked.reward, ".3f"), (ranked.advantage, "+.2f"))
+    figures = ((ranked.score, "z.2f"), (ranked.reward, "z.3f"), (ranked.advantage, "+z.2f"))
     return [
         place_of(placed, group),
         probability(ranked.p_best),
