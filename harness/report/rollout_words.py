@@ -62,8 +62,8 @@ def _sampling(above: QueryFigure) -> str:
     if above.low > _HALF:
         return "a sample is more often above the anchor than below it: sampling pays"
     if above.high < _HALF:
-        return "a sample is more often below the anchor: the temperature costs more than it gains"
-    return "a single sample is neither surely better nor surely worse than the anchor"
+        return "most samples are level with the anchor or below it"
+    return "whether most samples are above the anchor is not sure"
 
 
 def _strongest(figures: RankingFigures) -> str:

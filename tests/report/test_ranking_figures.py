@@ -1,5 +1,6 @@
 """What `stats` says of a ranking's rollouts, against a plain reading of the records."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
+from harness.ranking import QueryFigure
 from harness.report import ranking_figures, ranking_words, summarize
 from harness.report.summary.figures import JudgeFigures
 from tests.fuzz.attacks import Room
@@ -98,3 +100,12 @@ def test_an_interval_of_counts_holds_nothing_that_a_count_cannot_be(
     figures = ranking_figures(built.reader, built.ranking)
     assert figures.answers
     assert (figures.answers.low, figures.answers.high) == interval
+
+
+def test_samples_that_are_level_with_the_anchor_are_not_said_to_be_below_it(tmp_path: Path):
+    with RunReader(Room.make(tmp_path / "room").add_run("online-arena")) as reader:
+        ranking = reader.ranking()
+        figures, agents = ranking_figures(reader, ranking), summarize(reader, ranking).agents
+    above = replace(figures, above_anchor=QueryFigure(value=0.12, low=0.10, high=0.14, queries=300))
+    said = {f.name: f.meaning for f in ranking_words(above, agents, JudgeFigures())}
+    assert said["above_anchor"] == "most samples are level with the anchor or below it"
