@@ -89,11 +89,11 @@ def conclude(
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
-    `tiers` and `wins` rank when all was played (`finished`), the fits when calls connect all entrants. Ranks are
-    None otherwise, and where several entrants met in no match; the signal is then `none`. Where all was played and
-    no two scores differ, all entrants share one rank. With rewards from the score, the failed get the lowest score
-    less 1. `fit` is what `pooled` makes of this group with the others; without it, `pooled` takes the group alone.
-    `calls` are those behind the matches, where they are told already.
+    `tiers` and `wins` rank when all was played (`finished`), the fits when calls connect all entrants. Ranks are None
+    otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all entrants
+    share one rank. With rewards from the score, the failed get the lowest score less 1. `fit` is what `pooled` makes of
+    this group with the others; without it, `pooled` takes the group alone. `calls` are those behind the matches, where
+    they are told already.
     """
     rule = rule or Rule()
     evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
@@ -107,10 +107,9 @@ def conclude(
     places = place(estimate.keys, failed_last, tied=tied, values=values) if rankable else {}
     by_pooled = "pooled" in {rule.estimator_now, rule.second_opinion}
     of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
-    signal = _signal(of_judge, len(failed_last), _weak_below(len(standings), by_pooled=by_pooled), tied=tied)
     return Conclusion(
         ranked=_ranked(places, _figures(standings, estimate, beside, tied=tied)),
-        signal=signal if rankable else "none",
+        signal=_signal(of_judge, len(failed_last), _weak_below(len(standings), by_pooled=by_pooled), tied=tied),
         fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking
-from harness.core.settings import EstimatorName
 from harness.ranking import classes_of
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
@@ -89,23 +88,11 @@ def test_classes_are_the_rewards_in_falling_order(verified: list[float]):
     assert [v for v, _ in groupby(verified[e] for c in found for e in c)] == sorted(set(verified), reverse=True)
 
 
-def waiting_for_verdicts_on_the_first(verified: Sequence[float | None], rules: Rules = TIED) -> GroupRanking:
+def test_a_group_that_is_not_ranked_for_failed_verdicts_has_no_signal_and_nobody_is_the_best_for_certain():
     strength = by_strength({str(i): i / 10 for i in range(40)})
     judge = ScriptedJudge(lambda a, b: None if "0" in (a, b) else strength(a, b))
-    rollouts = [a_rollout(i).model_copy(update={"verified": v}) for i, v in enumerate(verified)]
-    return anyio.run(lambda: rank_group(a_group(rollouts), a_jury(judge), rules, random.Random(0)))
-
-
-@pytest.mark.parametrize("estimator", ["tiers", "margins", "pooled"])
-def test_a_group_of_one_class_that_is_not_ranked_for_failed_verdicts_has_no_signal(estimator: EstimatorName):
-    rules = Rules(topology="round_robin", estimator=estimator)
-    waiting = waiting_for_verdicts_on_the_first([None] * 4, rules)
-    assert waiting.reliability is not None
-    assert (waiting.status, waiting.signal, {r.rank for r in waiting.rollouts}) == ("incomplete", "none", {None})
-
-
-def test_a_group_that_is_not_ranked_for_failed_verdicts_has_no_signal_and_nobody_is_the_best_for_certain():
-    waiting = waiting_for_verdicts_on_the_first([1.0, 1.0, 0.0, 0.0])
+    rollouts = [a_rollout(i).model_copy(update={"verified": float(i < 2)}) for i in range(4)]
+    waiting = anyio.run(lambda: rank_group(a_group(rollouts), a_jury(judge), TIED, random.Random(0)))
     assert (waiting.status, waiting.signal, {r.rank for r in waiting.rollouts}) == ("incomplete", "none", {None})
     of_best = {r.p_best is None for r in waiting.rollouts[:2]}
     assert {r.p_best is None for r in waiting.rollouts[2:]} == of_best
