@@ -200,9 +200,10 @@ def soaked(rollouts: int, at_once: int, folder: Path, shown: Callable[[str], Non
 def _growth(watcher: Watcher, before: Held, after: Held, in_flight: int, shown: Callable[[str], None]) -> list[str]:
     """Return what grew; `in_flight` rollouts and judge calls may be at the server at a time, each with a connection."""
     wrong: list[str] = []
+    allowed = {"sockets": in_flight, "files": before.files + in_flight}
     for name, (early, late) in watcher.grown().items():
         shown(f"{name}: {early:g} in the second quarter, {late:g} in the last; {getattr(after, name):g} at the end")
-        usual = max(early, in_flight) if name in {"sockets", "files"} else early
+        usual = max(early, allowed.get(name, 0))
         if late > (MEMORY_GROWTH * early if name == "memory_mb" else usual + SPARE):
             wrong.append(f"{name} grew from {early:g} to {late:g}")
         if name in {"sockets", "tasks"} and getattr(after, name) > getattr(before, name):

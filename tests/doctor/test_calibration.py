@@ -166,7 +166,7 @@ async def test_progress_hears_the_announced_number_of_calls_once_as_the_total():
 def test_the_lines_say_how_often_it_is_right_how_it_leans_and_where_it_fails():
     wrong = a_trial("a", scored("k1", 4, 8), scored("k2", 8, 4), "mine")
     lines = calibration_lines(calibrated(wrong, a_trial("b", out_of_quota("k3"), scored("k4", 8, 4))))
-    assert lines[0].startswith("right, both orders together: 0 % of 1 pairs")
+    assert lines[0].startswith("right, both orders together: 0 % of 1 pair ")
     assert lines[1].startswith("right, each verdict alone: 33 % of 3 verdicts")
     assert "wrong on: mine (1 of 1)" in lines
     assert "1 x failed verdict: quota: nothing left for [key]" in lines
