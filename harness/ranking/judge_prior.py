@@ -1,7 +1,7 @@
 """What is believed of a judge before the groups are seen: the parameters of `pooled`, and a prior on them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -55,6 +55,7 @@ EVEN: Floats = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
 _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])
 """What each width stands for: all widths between two ends."""
 _WIDTH_SD = 0.5
+_CERTAIN = 1e8
 
 
 def _half_normal() -> Floats:
@@ -73,6 +74,15 @@ class Prior:
     """(9, 9)."""
     noise_widths: Floats
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.group_noise)."""
+    may_turn_levels: bool = False
+    """Whether the level of marks may speak against the rollouts that it is given to, as in the first fit versions."""
+
+    def without_levels(self) -> "Prior":
+        """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""
+        at, mean, precision = Parameters._fields.index("level_share"), self.mean.copy(), self.precision.copy()
+        mean[at] = precision[at] = precision[:, at] = 0
+        precision[at, at] = _CERTAIN
+        return replace(self, mean=mean, precision=precision)
 
 
 WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0), _half_normal())

@@ -37,6 +37,8 @@ Without it the 90 % intervals cover 86 to 88 % under a noisy judge, 6 % of whose
 under a sharp one, where hardly any do (benchmarks/pooled.py, pools of 8 and more).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
+_LEVEL_SHARE = Parameters._fields.index("level_share")
+_CERTAIN_SDS = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
 def without_level(judge: LearntJudge) -> LearntJudge:
     """Return the same judge as if marks carried no absolute level: differences alone say what they say."""
     at = judge.points.at.copy()
-    at[:, Parameters._fields.index("level_share")] = 0
+    at[:, _LEVEL_SHARE] = 0
     return replace(judge, parameters=judge.parameters._replace(level_share=0.0), points=judge.points._replace(at=at))
 
 
@@ -104,7 +106,19 @@ def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comp
 
 
 def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
-    """Return the judge by whom the groups' scores are most probable, the prior included."""
+    """Return the judge by whom the groups' scores are most probable, the prior included.
+
+    A share of the level that is real cannot be less than 0. Where it comes out so for certain the model does not hold:
+    who is in pairs of low marks would be called good, though it loses them. Differences alone count then.
+    """
+    learnt = _most_probable(pool, prior)
+    share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[_LEVEL_SHARE, _LEVEL_SHARE]))
+    if prior.may_turn_levels or share + _CERTAIN_SDS * sd >= 0:
+        return learnt
+    return _most_probable(pool, prior.without_levels())
+
+
+def _most_probable(pool: Sequence[PoolSums], prior: Prior) -> LearntJudge:
     some = [thinned(sums, GROUPS_LEARNT_FROM) for sums in pool]
     count = sum(len(sums.design) for sums in some)
 

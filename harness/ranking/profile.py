@@ -30,6 +30,8 @@ _DRIFT_OF_WIDTHS = 0.1
 """How probable it is that how much noise differs from group to group is not as it was learnt, but as of any judge."""
 _UNEVEN_FROM = 3
 """The first version of the fit that learns how much noise differs from group to group."""
+_LEVELS_NOT_TURNED_FROM = 4
+"""The first version in which a judge whose levels seem to speak against the rollouts is taken to have none."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
@@ -101,7 +103,9 @@ def _lent_widths(profile: JudgeProfile) -> Floats:
 def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
-    Earlier versions of the fit took a judge's noise for the same on all groups.
+    Earlier versions of the fit took a judge's noise for the same on all groups, and let levels be turned round.
     """
     prior = lent(profile) if profile else WEAK
+    if fit_version < _LEVELS_NOT_TURNED_FROM:
+        prior = replace(prior, may_turn_levels=True)
     return prior if fit_version >= _UNEVEN_FROM else replace(prior, noise_widths=EVEN)

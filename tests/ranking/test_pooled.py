@@ -284,3 +284,19 @@ def test_a_judge_who_contradicts_nothing_is_within_what_can_be_computed_and_equa
     for marks, ranked in zip(scores, rank_many(tables), strict=True):
         assert len(set(marks)) == len(set(ranked.ranks))
         assert sorted(range(3), key=lambda i: (ranked.ranks[i], i)) == sorted(range(3), key=lambda i: (-marks[i], i))
+
+
+def test_levels_that_speak_against_the_rollouts_count_for_nothing() -> None:
+    rng, groups = np.random.default_rng(11), list[Comparisons]()
+    first, second = np.array([(i, j) for i in range(4) for j in range(4) if i != j]).T
+    for _ in range(60):
+        quality = rng.standard_normal(4)
+        margin = quality[first] - quality[second] + rng.standard_normal(len(first))
+        level = 6 - (quality[first] + quality[second])  # who is in pairs of low marks is the better one
+        groups.append(Comparisons.of(4, first, second, level + margin / 2, level - margin / 2))
+    pool = pool_sums(groups)
+    assert learn_judge(pool, prior_of(None, 3)).parameters.level_share < -1  # as rankings of before had it
+    assert abs(learn_judge(pool).parameters.level_share) < 1e-3
+    for fit, calls in zip(fit_pooled(groups), groups, strict=True):
+        margins = fit_margins(calls)
+        assert fit.estimates.argmax() == margins.estimates.argmax()
