@@ -88,5 +88,6 @@ def _ranked(queries: Counter[Any]) -> str:
     """Return how many queries are ranked, and of how many only a part of the rollouts, or none, has a place."""
     if queries.keys() == {"wholly"}:
         return f"{counted(queries['wholly'], 'query', 'queries')} ranked as the file says"
-    parts = [f"{counted(queries[how], 'query', 'queries')} {how}" for how in ("wholly", "in part", "not at all")]
-    return f"ranked as the file says: {', '.join(part for part in parts if not part.startswith('0'))}"
+    there = [how for how in ("wholly", "in part", "not at all") if queries[how]]
+    parts = [f"{counted(queries[how], 'query', 'queries')} {how}" for how in there]
+    return f"ranked as the file says: {', '.join(parts)}"
