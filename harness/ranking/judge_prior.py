@@ -34,6 +34,8 @@ class Parameters(NamedTuple, Generic[Amount]):
     """beta."""
 
 
+LEVEL_SHARE = Parameters._fields.index("level_share")
+"""Where kappa stands among the parameters."""
 PRIOR_MEAN = Parameters(
     log_quality_var=math.log(2),
     log_level_var=math.log(0.5),
@@ -79,7 +81,7 @@ class Prior:
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""
-        at, mean, precision = Parameters._fields.index("level_share"), self.mean.copy(), self.precision.copy()
+        at, mean, precision = LEVEL_SHARE, self.mean.copy(), self.precision.copy()
         mean[at] = precision[at] = precision[:, at] = 0
         precision[at, at] = _CERTAIN
         return replace(self, mean=mean, precision=precision)

@@ -10,7 +10,7 @@ from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons, Fit, Floats
 from harness.ranking.group_noise import learnt_widths, on_groups
 from harness.ranking.judge_points import JudgePoints, judge_points
-from harness.ranking.judge_prior import PRIOR_MEAN, WEAK, Parameters, Prior
+from harness.ranking.judge_prior import LEVEL_SHARE, PRIOR_MEAN, WEAK, Parameters, Prior
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled_model import (
     at_a_time,
@@ -37,7 +37,6 @@ Without it the 90 % intervals cover 86 to 88 % under a noisy judge, 6 % of whose
 under a sharp one, where hardly any do (benchmarks/pooled.py, pools of 8 and more).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
-_LEVEL_SHARE = Parameters._fields.index("level_share")
 _CERTAIN_SDS = 3.0
 
 
@@ -94,7 +93,7 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
 def without_level(judge: LearntJudge) -> LearntJudge:
     """Return the same judge as if marks carried no absolute level: differences alone say what they say."""
     at = judge.points.at.copy()
-    at[:, _LEVEL_SHARE] = 0
+    at[:, LEVEL_SHARE] = 0
     return replace(judge, parameters=judge.parameters._replace(level_share=0.0), points=judge.points._replace(at=at))
 
 
@@ -112,7 +111,7 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     who is in pairs of low marks would be called good, though it loses them. Differences alone count then.
     """
     learnt = _most_probable(pool, prior)
-    share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[_LEVEL_SHARE, _LEVEL_SHARE]))
+    share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[LEVEL_SHARE, LEVEL_SHARE]))
     if prior.may_turn_levels or share + _CERTAIN_SDS * sd >= 0:
         return learnt
     return _most_probable(pool, prior.without_levels())
