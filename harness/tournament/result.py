@@ -191,9 +191,11 @@ def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
 
 
 def _without_anchor(lineup: Lineup, rules: Rules) -> str:
+    failed = has_anchor(lineup.rollouts)
+    why = "the anchor failed" if failed else "there is no anchor"
+    if failed and rules.anchor_failed == "stop":
+        return f"{why}: left unranked, as --anchor-failed stop asks"
+    if len(lineup.ok) == 1:
+        return f"{why}: the only rollout that ended well met nobody"
     how = "by single elimination with drawn seeds" if rules.topology in NEED_ANCHOR else "without it"
-    if not has_anchor(lineup.rollouts):
-        return f"there is no anchor: ranked {how}"
-    if rules.anchor_failed == "stop":
-        return "the anchor failed: left unranked, as --anchor-failed stop asks"
-    return f"the anchor failed: the others were ranked {how}"
+    return f"{why}: {'the others were ranked' if failed else 'ranked'} {how}"

@@ -288,6 +288,21 @@ def test_without_an_anchor_only_what_needs_one_falls_back_to_single_elimination(
     assert sum(r.rank or 0 for r in ranking.rollouts) == 10
 
 
+@pytest.mark.parametrize("topology", ["arena", "anchor", "single", "round_robin"])
+@pytest.mark.parametrize("role", ["anchor", "sample"])
+def test_where_one_rollout_ended_well_and_the_others_rank_last_no_note_speaks_of_matches(
+    role: str, topology: Any
+) -> None:
+    failed = [a_rollout(i, failed="timeout").model_copy(update={"role": role if i == 0 else "sample"}) for i in (0, 2)]
+    ranking = rank([failed[0], a_rollout(1), failed[1]], ScriptedJudge(by_chance(0)), Rules(topology=topology))
+    assert (ranking.matches, [r.rank for r in ranking.rollouts]) == ((), [1.5, 0, 1.5])
+    assert ranking.notes == (
+        "the anchor failed: the only rollout that ended well met nobody"
+        if role == "anchor"
+        else "there is no anchor: the only rollout that ended well met nobody",
+    )
+
+
 @pytest.mark.parametrize("n", [1, 5])
 def test_the_topology_none_asks_no_judge_ranks_no_one_and_says_so(n: int) -> None:
     judge = ScriptedJudge(by_chance(0))
