@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from harness.core.plurals import counted
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.ranking.anchor import Anchor
 from harness.ranking.arena import Arena, match_bounds
@@ -142,8 +143,10 @@ def describe_design(n: int, order: OrderPolicy | None, budget: int | None) -> st
     """Return in words what `cyclic` does with a budget of judge calls."""
     pairs = n * (n - 1) // 2
     first, second = spread(n, order, budget)
-    which = f"each of the {pairs} pairs" if first == pairs else f"{first} of the {pairs} pairs, evenly spread,"
+    every = "the only pair" if pairs == 1 else f"each of the {counted(pairs, 'pair')}"
+    which = every if first == pairs else f"{first:,} of the {counted(pairs, 'pair')}, evenly spread,"
     orders = "in both orders" if order == "both" else "in one order" + (", sides balanced" if order != "single" else "")
     if second == pairs:
         return f"{which} in both orders"
-    return f"{which} {orders}" + (f", then the {second} closest in the other order too" if second else "")
+    closest = "closest" if second == 1 else f"{second:,} closest"
+    return f"{which} {orders}" + (f", then the {closest} in the other order too" if second else "")

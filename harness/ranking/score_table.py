@@ -6,6 +6,7 @@ from operator import index
 from typing import Any, get_args
 
 from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.plurals import counted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
@@ -68,7 +69,8 @@ def rank_scores(
     if n < 1:
         raise UsageError("there is nothing to rank: no entrants")
     if not callable(table) and n > max(_ENTRANTS_OF_FEW_PAIRS, 2 * len(table)):
-        raise UsageError(f"{quoted(n)} entrants, but scores of {len(table)} pairs: most entrants have none")
+        pairs = counted(len(table), "pair")
+        raise UsageError(f"{quoted(n)} entrants, but scores of {pairs}: most entrants have none")
     look_up = _checked(table, n, order, whole=TOPOLOGIES[topology].all_pairs)  # pyright: ignore[reportArgumentType] - checked above
     sampler = Drawn(abs(rng)) if isinstance(rng, int) else rng
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -105,6 +106,14 @@ def test_the_table_fits_80_columns_and_the_files_hold_every_point_and_no_script(
     with pytest.raises(UsageError, match=r"c\.svg is there already; --force"):
         command("stats --curve --svg c.svg")
     command("stats --curve --svg c.svg --force")
+
+
+def test_one_call_is_in_the_singular(command: Command, tmp_path: Path):
+    command(ROUND_ROBIN.replace("-n 4", "-n 2"))
+    said = command("stats --curve --truth reward --svg c.svg") + (tmp_path / "c.svg").read_text()
+    assert re.findall(r"\b1 call,", said)
+    assert not re.findall(r"\b1 calls.*", said)
+    assert "1 call keeps" in said
 
 
 def test_without_a_round_robin_the_command_that_makes_one_is_named(command: Command, tmp_path: Path):

@@ -124,3 +124,16 @@ def test_by_default_each_pair_meets_once_but_for_no_more_than_arenarl_s_calls(n:
 )
 def test_what_a_budget_is_spent_on_is_told_in_words(order: None, budget: int | None, words: str) -> None:
     assert describe_design(8, order, budget) == words
+
+
+@pytest.mark.parametrize(
+    ("n", "budget", "words"),
+    [
+        (2, 1, "the only pair in one order, sides balanced"),
+        (2, 2, "the only pair in both orders"),
+        (3, 4, "each of the 3 pairs in one order, sides balanced, then the closest in the other order too"),
+        (80, 1500, "1,500 of the 3,160 pairs, evenly spread, in one order, sides balanced"),
+    ],
+)
+def test_a_budget_is_told_with_the_singular_and_with_thousands_separators(n: int, budget: int, words: str) -> None:
+    assert describe_design(n, None, budget) == words

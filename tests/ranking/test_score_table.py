@@ -97,6 +97,7 @@ def test_a_missing_pair_is_refused_and_named_whether_or_not_the_tournament_would
         ({(0, 0): (1, 2)}, {}, "two different entrants"),
         ({(0, 1): (1, 2), (1, 0): (1, 2)}, {"n": 1}, "two different entrants"),
         ({"0,1": (1, 2)}, {}, "not a pair"),
+        ({(0, 1): (1, 2)}, {"n": 2000}, "2000 entrants, but scores of 1 pair: most entrants have none"),
         ({(0, 1): (1, 2, 3), (1, 0): (1, 2)}, {}, "expected two numbers"),
         ({(0, 1): (1, 2), (1, 0): (1, 2)}, {"estimator": "margin"}, "did you mean 'margins'"),
         ({(0, 1): (1, 2), (1, 0): (1, 2)}, {"topology": "arenas"}, "did you mean 'arena'"),

@@ -13,13 +13,16 @@ MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 
 def curve_sentence(curve: JudgingCurve) -> str:
     """Return which share of the full round robin's agreement how many calls keep."""
     reference, chosen = curve.curve.reference, curve.curve.chosen
-    full = calls_words(reference)
+    full, one = counted_calls(reference), calls_words(reference) == "1"
     if chosen is None:
-        return f"{full} calls agree with the truth no better than chance, so the curve recommends nothing"
+        agree = "agrees" if one else "agree"
+        return f"{full} {agree} with the truth no better than chance, so the curve recommends nothing"
     if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
-        return f"no design keeps {100 * KEEP:.0f} % of what {full} calls give with fewer{_caution(curve)}"
+        give = "gives" if one else "give"
+        return f"no design keeps {100 * KEEP:.0f} % of what {full} {give} with fewer{_caution(curve)}"
+    keep = "keeps" if calls_words(chosen) == "1" else "keep"
     return (
-        f"{calls_words(chosen)} calls keep {percent_interval(chosen.keeps)} of what {full} give: "
+        f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "
         f"{design_words(chosen.design)} by {chosen.estimator}, against {design_words(reference.design)} by "
         f"{reference.estimator}{_caution(curve)}"
     )
@@ -78,4 +81,10 @@ def order_words(design: CurveDesign) -> str:
 
 def calls_words(point: CurvePoint) -> str:
     """Return the calls of a point: a mean over queries of different sizes has a decimal."""
-    return f"{round(point.calls, 1):g}"
+    return f"{point.calls:,.1f}".removesuffix(".0")
+
+
+def counted_calls(point: CurvePoint) -> str:
+    """Return the calls of a point with their noun: `1 call`, `12.5 calls`."""
+    calls = calls_words(point)
+    return f"{calls} {'call' if calls == '1' else 'calls'}"

@@ -8,7 +8,7 @@ from harness.core.plurals import counted
 from harness.ranking import KEEP, CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import (
-    calls_words,
+    counted_calls,
     curve_notes,
     curve_sentence,
     design_words,
@@ -112,7 +112,7 @@ def _mark(point: CurvePoint, across: _Scale, up: _Scale, topologies: Sequence[st
         high=None if tau.high is None else up.place(tau.high),
         topology=topologies.index(point.design.topology),
         estimator=point.estimator,
-        words=f"{design_words(point.design)}, {point.estimator}: {calls_words(point)} calls, tau {fixed(tau.value)}",
+        words=f"{design_words(point.design)}, {point.estimator}: {counted_calls(point)}, tau {fixed(tau.value)}",
     )
 
 
