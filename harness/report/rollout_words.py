@@ -67,15 +67,21 @@ def _sampling(above: QueryFigure) -> str:
 
 
 def _strongest(figures: RankingFigures) -> str:
-    return _by_share(figures)[0]
+    return _by_share(figures)[0] if _decided(figures) else "none"
 
 
 def _parting(figures: RankingFigures) -> str:
-    of = max(dimension.decides.whole for dimension in figures.dimensions)
+    same = (f"{one} and {other} never part: one would do" for one, other in figures.never_part)
+    if not (of := _decided(figures)):
+        return "; ".join(["no verdict is decided: all are ties", *same])
     share = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
     others = f"then {', '.join(rest)}" if (rest := _by_share(figures)[1:]) else ""
-    same = (f"{one} and {other} never part: one would do" for one, other in figures.never_part)
     return "; ".join(filter(None, [share, others, *same]))
+
+
+def _decided(figures: RankingFigures) -> int:
+    """Return how many verdicts name a winner."""
+    return max(dimension.decides.whole for dimension in figures.dimensions)
 
 
 def _by_share(figures: RankingFigures) -> list[str]:

@@ -109,3 +109,10 @@ def test_samples_that_are_level_with_the_anchor_are_not_said_to_be_below_it(tmp_
     above = replace(figures, above_anchor=QueryFigure(value=0.12, low=0.10, high=0.14, queries=300))
     said = {f.name: f.meaning for f in ranking_words(above, agents, JudgeFigures())}
     assert said["above_anchor"] == "most samples are level with the anchor or below it"
+
+
+def test_where_every_verdict_is_a_tie_no_dimension_is_said_to_decide(tmp_path: Path):
+    built = build(tmp_path, QuerySketch([RolloutSketch(answer=f"Answer {i}.") for i in range(3)]))
+    figures, agents = ranking_figures(built.reader, built.ranking), summarize(built.reader, built.ranking).agents
+    (words,) = (f for f in ranking_words(figures, agents, JudgeFigures()) if f.name == "dimensions")
+    assert (words.value, words.meaning) == ("none", "no verdict is decided: all are ties")
