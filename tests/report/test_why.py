@@ -17,8 +17,9 @@ from harness.ranking import TOPOLOGIES
 from harness.report import explain_pair, find_pair
 from harness.report.summary.why.dimension_leads import decided
 from harness.report.summary.why.judge_words import first_sentence
+from harness.report.summary.why.pair_records import Meeting
 from harness.report.summary.why.paths import aligned_steps, first_parting
-from harness.report.summary.why.sentences import lead_sentence
+from harness.report.summary.why.sentences import lead_sentence, matches_sentence
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
@@ -233,6 +234,44 @@ def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how
     assert lead_sentence(level).startswith("rollout 0 (anchor) leads by 0.80")
     alone = "; the level of the marks decides: by their differences alone, rollout 2 leads by 0.25"
     assert lead_sentence(level).endswith(alone)
+
+
+@pytest.mark.parametrize(
+    ("a_first", "b_first", "says"),
+    [
+        ((7, 5), (6, 5), "rollout 0 (anchor) ahead by 1.50, the swap did not change the winner"),
+        ((7, 5), (5, 6), "rollout 0 (anchor) ahead by 0.50, the swap changed the winner"),
+        ((7, 5), (5, 7), "a tie, the swap changed the winner"),
+        ((7, 5), (6, 6), "rollout 0 (anchor) ahead by 1.00, one order calls it a tie"),
+        ((6, 6), (5, 5), "a tie, both orders call it a tie"),
+    ],
+)
+@pytest.mark.parametrize("matches", [1, 2])
+def test_the_swap_is_said_to_keep_the_winner_only_where_both_orders_name_it(
+    matches: int, a_first: tuple[int, int], b_first: tuple[int, int], says: str, runs: Runs
+):
+    """The two orders are verdicts of one match, or matches of their own."""
+    with RunReader(runs.newest()) as reader:
+        ranking, query = reader.ranking(), next(iter(reader.queries()))
+        why = explain_pair(reader, ranking, find_pair(reader, ranking, query, 0, 1))
+    first, second = (1 if a > b else -1 if b > a else 0 for a, b in (a_first, b_first))
+    one = Meeting(
+        number=1,
+        round=0,
+        winner=None,
+        shown_first=(0, 1),
+        scores=(a_first, b_first),
+        mean=((a_first[0] + b_first[0]) / 2, (a_first[1] + b_first[1]) / 2),
+        flipped=first * second < 0,
+        inconsistent=(first == 0) != (second == 0),
+        repeated=False,
+    )
+    own = {"flipped": False, "inconsistent": False}
+    two = (
+        replace(one, **own, shown_first=(0,), scores=(a_first,), mean=a_first),
+        replace(one, **own, shown_first=(1,), scores=(b_first,), mean=b_first),
+    )
+    assert f": {says}" in matches_sentence(replace(why, matches=(one,) if matches == 1 else two))
 
 
 def test_what_two_of_many_queries_take_to_meet_is_only_their_own_calls(tmp_path: Path) -> None:

@@ -75,20 +75,26 @@ def _swap(played: list[Meeting]) -> str:
     firsts = {first for meeting in played for first in meeting.shown_first}
     if len(firsts) < 2:
         return "judged in one order only"
-    if any(meeting.flipped for meeting in played) or _orders_oppose(played):
+    leads = _leads_by_order(played)
+    if any(meeting.flipped for meeting in played) or {1, -1} <= leads:
         return "the swap changed the winner"
-    if any(meeting.inconsistent for meeting in played):
+    if leads == {0}:
+        return "both orders call it a tie"
+    if any(meeting.inconsistent for meeting in played) or 0 in leads:
         return "one order calls it a tie"
     return "the swap did not change the winner"
 
 
-def _orders_oppose(played: list[Meeting]) -> bool:
-    """Tell whether the orders name opposite sides where each order was a match of its own."""
+def _leads_by_order(played: list[Meeting]) -> set[int]:
+    """Return who leads where either stood first, over all matches: 1 for A, -1 for B, 0 for neither.
+
+    Each order may have been a match of its own. Empty where the archive no longer has the scores.
+    """
     leads: dict[int, float] = {}
     for meeting in played:
         for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
             leads[first] = leads.get(first, 0.0) + a - b
-    return bool(leads) and min(leads.values()) < -_LEVEL and max(leads.values()) > _LEVEL
+    return {(lead > _LEVEL) - (lead < -_LEVEL) for lead in leads.values()}
 
 
 def _surprise(why: PairExplanation, lead: float) -> str:
