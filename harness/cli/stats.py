@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.archive import RankingFile, RunReader
-    from harness.report import RankingSummary
 
 
 @click.command()
@@ -117,6 +116,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     from harness.pipeline import answer_labels
     from harness.report import (
         agreement_json,
+        by_signal,
         figures_json,
         is_offline,
         judge_profiles,
@@ -137,7 +137,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "offline": is_offline(reader, ranking),
         "rubric": ranking.head.rubric,
         "groups": len(ranking.groups),
-        "signals": _signals(summary),
+        "signals": by_signal(summary.signals),
         "labels": agreement and agreement_json(agreement),
         "rollouts": figures_json(ranking_figures(reader, ranking), summary.agents, summary.judge),
         "judges": [
@@ -150,6 +150,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     from harness.core.plurals import counted
     from harness.report import (
+        by_signal,
         figure_lines,
         is_offline,
         judge_profiles,
@@ -163,7 +164,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     )
 
     summary = summarize(reader, ranking)
-    signals = ", ".join(f"{name} {n}" for name, n in _signals(summary).items())
+    signals = ", ".join(f"{name} {n}" for name, n in by_signal(summary.signals).items())
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
@@ -202,7 +203,3 @@ def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:
     if any(group.topology == "imported" for group in ranking.groups):
         return "no verdict: the places were imported"
     return "no verdict: there was nothing to judge"
-
-
-def _signals(summary: RankingSummary) -> dict[str, int]:
-    return {name: count for name in ("ok", "weak", "none") if (count := summary.signals[name])}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.report.summary.notes import open_reasons, provisional_words
     from harness.report.summary.pair_odds import PairOdds, pair_odds
     from harness.report.summary.pair_table import pair_table
-    from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+    from harness.report.summary.ranking import RankingSummary, by_signal, group_of, is_offline, summarize
     from harness.report.summary.ranking_change import RankingChange, change_against_earlier
     from harness.report.summary.ranking_figures import ranking_figures
     from harness.report.summary.ranking_line import design_of, ranking_line
@@ -87,7 +87,7 @@ else:
             "summary.ranking_change": "RankingChange change_against_earlier",
             "summary.pair_odds": "PairOdds pair_odds",
             "summary.ranking_line": "design_of ranking_line",
-            "summary.ranking": "RankingSummary group_of is_offline summarize",
+            "summary.ranking": "RankingSummary by_signal group_of is_offline summarize",
             "summary.why.explanation": "explain_pair find_pair judged_ranking",
             "summary.why.pair_records": "MeetingOffer PairExplanation",
             "terminal.comparison": "comparison_lines",
@@ -125,6 +125,7 @@ __all__ = [
     "agreement_json",
     "agreement_words",
     "beginning",
+    "by_signal",
     "change_against_earlier",
     "change_lines",
     "compared_qualities",

@@ -11,7 +11,16 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats import ExportedRun, RankedGroup, Turn, turns_of, unpack_turns
-from harness.report import design_of, group_of, is_offline, judge_qualities, pair_odds, provisional_words, summarize
+from harness.report import (
+    by_signal,
+    design_of,
+    group_of,
+    is_offline,
+    judge_qualities,
+    pair_odds,
+    provisional_words,
+    summarize,
+)
 from harness.rollouts import unpack, unpack_tokens
 
 _TEXTS = 64
@@ -78,7 +87,7 @@ def described_run(reader: RunReader, ranking: RankingFile | None) -> ExportedRun
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
         provisional=provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional)),
-        signals={name: count for name in ("ok", "weak", "none") if (count := summary.signals[name])},
+        signals=by_signal(summary.signals),
         figures=[(f"{q.judge}: {f.label}" if several else f.label, f.value) for q in qualities for f in q.figures],
         warnings=[warning for quality in qualities for warning in quality.warnings],
     )

@@ -7,14 +7,15 @@ read one by one, and of each group only a line and the sums are kept.
 import shlex
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import get_args
 
 from harness.archive import RankingFile, RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
-from harness.core.rankings import Agreement, GroupRanking
+from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
 from harness.ranking import Tally, TallySum
@@ -101,6 +102,11 @@ class RankingSummary:
         self.above_anchor = self.above_anchor[0] + line.above_anchor[0], self.above_anchor[1] + line.above_anchor[1]
         if self.best is None and line.first:
             self.best = line.id, line.first[0]
+
+
+def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
+    """Return how many groups have each signal that some have, in the order in which signals are always listed."""
+    return {signal: groups[signal] for signal in get_args(Signal) if groups.get(signal)}
 
 
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:

@@ -13,7 +13,7 @@ from harness.report.judge_quality import judge_lines
 from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.notes import agreement_line
-from harness.report.summary.ranking import RankingSummary, ranked_groups
+from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.terminal.group import group_lines, group_table, judge_line
 from harness.report.terminal.layout import on_one_line, visible_text
 from harness.report.terminal.queries import QueryTable, query_lines
@@ -92,7 +92,7 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     )
     above, samples = summary.above_anchor
     yield f"samples above their anchor: {above} of {samples}" + (f" ({percent(above, samples)})" if samples else "")
-    yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in sorted(signals.items())))
+    yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in by_signal(signals).items()))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
     if noise := summary.signals_in_full["weak"] + summary.signals_in_full["none"]:
