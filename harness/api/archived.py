@@ -11,6 +11,7 @@ from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile
+from harness.core.plurals import counted
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
@@ -200,7 +201,8 @@ class Run:
     def _query(self, asked: Query | str | None) -> Query:
         reader, ids = self._reader, list(self._reader.index.queries)
         if asked is None and len(ids) != 1:
-            raise UsageError(f"run {self.id} has {len(ids)} queries: name one, e.g. {', '.join(map(quoted, ids[:1]))}")
+            queries = counted(len(ids), "query", "queries")
+            raise UsageError(f"run {self.id} has {queries}: name one, e.g. {', '.join(map(quoted, ids[:1]))}")
         key = ids[0] if asked is None else asked.id if isinstance(asked, Query) else asked
         query = reader.query(key) or next((query for query in reader.queries() if query.text == key), None)
         if query is None:

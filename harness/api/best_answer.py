@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.errors import NothingRankable
+from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout, Usage
 from harness.core.sums import sum_if_known
@@ -129,9 +130,9 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
     if ranking is None:
         return _place(group, winner)
     row, calls = _row(ranking, winner), _calls(ranking.judged + ranking.reused)
-    saved = f", {ranking.spared} saved by stopping early" if ranking.spared else ""
+    saved = f", {ranking.spared:,} saved by stopping early" if ranking.spared else ""
     missing = len(ranking.failed_verdicts)
-    verdicts = "1 verdict is" if missing == 1 else f"{missing} verdicts are"
+    verdicts = counted(missing, "verdict is", "verdicts are")
     left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""
     if row is None or row.p_best is None:
         return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
@@ -139,7 +140,7 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
 
 
 def _calls(number: int) -> str:
-    return f"{number} judge call{'' if number == 1 else 's'}"
+    return counted(number, "judge call")
 
 
 def _in_a_sentence(trouble: str) -> str:

@@ -11,6 +11,7 @@ from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
 from harness.archive import MemoryStore, Store
 from harness.core.errors import UsageError
+from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
@@ -63,7 +64,10 @@ async def rollout(
         surroundings.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := surroundings.gates.given_up) and len(rolled_out.rollouts) < n:
-        warnings.warn(f"{len(rolled_out.rollouts)} of {n} rollouts were begun: {as_spoken(why)}", stacklevel=3)
+        warnings.warn(
+            f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun: {as_spoken(why)}",
+            stacklevel=3,
+        )
     return handed_out(rolled_out)
 
 

@@ -9,6 +9,7 @@ import click
 
 from harness.archive import RunReader, find_archived, find_run
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.plurals import counted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -64,7 +65,8 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
         )
     some_ids = f"{', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
     if query_id is None and len(ids) > 1:
-        raise UsageError(f"run {reader.info.id} has {len(ids)} queries: name one with --query; there are: {some_ids}")
+        queries = counted(len(ids), "query", "queries")
+        raise UsageError(f"run {reader.info.id} has {queries}: name one with --query; there are: {some_ids}")
     query = reader.query(ids[0] if query_id is None else query_id)
     if query is None:
         hint = did_you_mean(str(query_id), ids) or f"; there are: {some_ids}"

@@ -54,15 +54,13 @@ def quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
             f"estimated cost: {cost_range(quote.cost)} {parts}",
         ]
     pairs = counted(quote.pairs, "pair")
-    lost = f", {quote.forfeits} of them lost by a failure, without a judge" if quote.forfeits else ""
+    lost = f", {quote.forfeits:,} of them lost by a failure, without a judge" if quote.forfeits else ""
     shared = f"{queries} in common: {pairs}, the anchors' among them{lost}"
     if quote.complete:
         return [shared, "nothing to buy: the comparison is there"]
     named = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
-    return [
-        shared,
-        f"reused {quote.reused}, would buy {quote.bought[0]} ({by}); estimated cost: {cost_range(quote.cost)}{named}",
-    ]
+    verdicts = f"reused {quote.reused:,}, would buy {quote.bought[0]:,} ({by})"
+    return [shared, f"{verdicts}; estimated cost: {cost_range(quote.cost)}{named}"]
 
 
 def quote_row(quote: ComparisonQuote | RollOutQuote) -> Mapping[str, object]:

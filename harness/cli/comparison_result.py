@@ -16,6 +16,7 @@ from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode
+from harness.core.plurals import counted
 from harness.core.wording import command
 from harness.pipeline import ComparisonResult, Surroundings, compare_sides, comparison_of, what_is_kept
 from harness.report import comparison_lines, write_comparison_page
@@ -48,8 +49,8 @@ def deliver_comparison(
 
 def tally_line(result: ComparisonResult) -> str:
     """Return how many verdicts were there, how many were bought now, and how many calls failed."""
-    failed = f", {result.failed} failed" if result.failed else ""
-    return f"reused {result.reused}, bought {result.bought}{failed}"
+    failed = f", {result.failed:,} failed" if result.failed else ""
+    return f"reused {result.reused:,}, bought {result.bought:,}{failed}"
 
 
 def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_json: bool) -> None:
@@ -91,7 +92,7 @@ def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) ->
     left_out = sum(side.left_out for side in comparison.figures)
     failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
     if unjudged:
-        pairs, them = ("1 pair was", "it") if unjudged == 1 else (f"{unjudged} pairs were", "them")
+        pairs, them = counted(unjudged, "pair was", "pairs were"), "it" if unjudged == 1 else "them"
         again = command(f"resume {shlex.quote(str(result.path))}")
         say(f"{pairs} not judged; `{again}` asks for {them} again", err=True)
     return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE

@@ -88,7 +88,9 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
         }
         print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
         return
-    line = f"reused {quote.reused}, would buy 0 (--free), would miss {quote.bought[0]}" if free else quote_line(quote)
+    line = (
+        f"reused {quote.reused:,}, would buy 0 (--free), would miss {quote.bought[0]:,}" if free else quote_line(quote)
+    )
     for text in (line, *outdated_lines(quote)):
         say(f"{run}: {text}" if several else text)
 
@@ -96,10 +98,10 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
 def quote_line(quote: Quote) -> str:
     """Return in a line what a rescoring would reuse and buy."""
     low, high = quote.bought
-    buy = f"{low}" if low == high else f"{low} to {high}"
+    buy = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
     cost = f"{cost_range(quote.cost)}{by_name}"
-    return f"reused {quote.reused}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
+    return f"reused {quote.reused:,}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
 
 
 def outdated_lines(quote: Quote) -> list[str]:

@@ -192,6 +192,6 @@ def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool)
         return  # no verdict is older: with --free there is nothing to say, and nothing to wait for
     quote = _quote(console, folder, job)
     outdated = cost_lines.outdated_lines(quote)
-    missed = [f"would miss {quote.bought[0]}"] if outdated else []
+    missed = [f"would miss {quote.bought[0]:,}"] if outdated else []
     for line in (*(missed if job.options.free else [cost_lines.quote_line(quote)]), *outdated):
         console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)

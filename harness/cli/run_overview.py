@@ -58,7 +58,7 @@ def print_run(
         stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
         provisional = provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional))
         console.print(
-            f"this ranking has {ranked} of {queries} in full{provisional}: "
+            f"this ranking has {ranked:,} of {queries} in full{provisional}: "
             f"{stopped or 'it was cut short, or is under way'}; `{resume}` does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):

@@ -12,6 +12,7 @@ from harness.cli.output import say
 from harness.cli.page_drawing import draw_pages
 from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
+from harness.core.plurals import counted
 from harness.core.wording import command
 from harness.pipeline import RunResult, what_is_kept
 from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize
@@ -92,7 +93,7 @@ def _stopped_by(result: RunResult) -> str | None:
 def say_partial(rollouts: int, run: Path) -> None:
     """Say on stderr how many rollouts were captured in part, if any were."""
     if rollouts:
-        were = "1 rollout was" if rollouts == 1 else f"{rollouts} rollouts were"
+        were = counted(rollouts, "rollout was", "rollouts were")
         show = command(f"show {shlex.quote(str(run))}")
         say(f"{were} captured in part, and ranked so: `{show}` says what is missing", err=True)
 
@@ -106,9 +107,9 @@ def say_given_up(result: RunResult) -> bool:
 
 def _say_reused(summary: RankingSummary, change: RankingChange | None, *, name_queries: bool) -> None:
     """Say how many verdicts were reused and bought, and what the ranking changed against the one before."""
-    sources = [f"{times} from {run}" for run, times in summary.sources.most_common()]
+    sources = [f"{times:,} from {run}" for run, times in summary.sources.most_common()]
     lent = f" ({', '.join(sources)})" if sources else ""
-    say(f"reused {summary.judge.reused}{lent}, bought {summary.judge.bought}")
+    say(f"reused {summary.judge.reused:,}{lent}, bought {summary.judge.bought:,}")
     console = stdout()
     for line in change_lines(change, name_queries=name_queries) if change else ():
         console.print(line)

@@ -28,7 +28,7 @@ def show_matches(reader: RunReader, ranking: RankingFile, number: int | None, *,
     assert query, "the caller looked it up"  # noqa: S101 - for the type checker
     group = group_of(reader, query, ranked)
     if number is not None and not 1 <= number <= len(ranked.matches):
-        raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches)}, numbered from 1")
+        raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches):,}, numbered from 1")
     console = stdout()
     if as_json:
         matches = ranked.matches if number is None else (ranked.matches[number - 1],)

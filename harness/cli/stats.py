@@ -164,7 +164,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     )
 
     summary = summarize(reader, ranking)
-    signals = ", ".join(f"{name} {n}" for name, n in by_signal(summary.signals).items())
+    signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):

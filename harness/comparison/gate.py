@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from harness.comparison.gate_words import gate_sentence
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.gates import Forecast, GateFinding, GateLook, GateResult
+from harness.core.plurals import counted
 
 _MOST_LEFT_OUT = 0.1
 """The share of a side's rollouts that the infrastructure may have failed."""
@@ -46,4 +47,5 @@ def _doubt(queries: Sequence[ComparedQuery], side: int, label: str) -> str | Non
     whole = lost + sum(len(query.rollouts[side]) for query in queries)
     if lost <= _MOST_LEFT_OUT * whole:
         return None
-    return f"the infrastructure failed {lost} of {whole} rollouts of {label}, more than {100 * _MOST_LEFT_OUT:.0f} %"
+    failed = f"{lost:,} of {counted(whole, 'rollout')}"
+    return f"the infrastructure failed {failed} of {label}, more than {100 * _MOST_LEFT_OUT:.0f} %"

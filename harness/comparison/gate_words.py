@@ -48,7 +48,9 @@ def gate_sentence(gate: GateResult) -> str:
     look = gate.looks[-1]
     first, second = (side.label for side in gate.comparison.sides[:2])
     low, high = (_beside(*ends) for ends in zip(look.interval, (0.5 - gate.margin, 0.5), strict=True))
-    figures = f"preferred {whole_percent(look.win_rate)} % [{low}, {high}] on {look.queries} queries"
+    figures = (
+        f"preferred {whole_percent(look.win_rate)} % [{low}, {high}] on {counted(look.queries, 'query', 'queries')}"
+    )
     stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
     limit = f"{100 * (0.5 - gate.margin):g}"
     if gate.finding == "not worse":

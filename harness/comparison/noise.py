@@ -40,7 +40,7 @@ class Reversals:
             return None
         share, low, high = map(percent_half_up, (self.flipped / self.decided, flips.low, flips.high))
         return (
-            f"in {self.flipped} of {counted(self.decided, 'decided pair')} the judge names the other winner when the "
+            f"in {self.flipped:,} of {counted(self.decided, 'decided pair')} the judge names the other winner when the "
             f"order is reversed ({share} % [{low}, {high}]); a coin does so in "
             f"{100 * COIN:.0f} %: such verdicts are noise"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from harness.core.comparisons import FEWEST_SHOWING, SideResult, Strength, leaves_out_half
+from harness.core.plurals import counted
 from harness.core.rounded import round_number, whole_percent
 
 
@@ -12,7 +13,9 @@ def sentence(result: SideResult) -> str:
     if not result.queries:
         return f"Nothing was judged: {_why_nothing(result)}."
     low, high = result.interval
-    counts = f"{b} better on {result.better}, worse on {result.worse}, tied on {result.tied} of {_queries(result)}"
+    counts = (
+        f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {_queries(result)}"
+    )
     preferred = f"preferred {whole_percent(result.win_rate)} % [{whole_percent(low)}, {whole_percent(high)}]"
     conclusions = (_conclusion(result), _bounds(result)) if not _waits(result) else (_what_waits(result),)
     return " ".join(part for part in (f"{counts}: {preferred}.", *conclusions) if part)
@@ -24,7 +27,7 @@ def _waits(result: SideResult) -> bool:
 
 
 def _what_waits(result: SideResult) -> str:
-    pairs = "1 pair is" if result.unjudged == 1 else f"{result.unjudged} pairs are"
+    pairs = counted(result.unjudged, "pair is", "pairs are")
     low, high = map(whole_percent, result.bounds)
     return f"Not shown while {pairs} open: they leave anything from {low} to {high} % possible."
 
@@ -42,9 +45,8 @@ def _conclusion(result: SideResult) -> str:
 
 
 def _queries(result: SideResult) -> str:
-    return (
-        f"{result.queries}" if result.clusters == result.queries else f"{result.queries} ({result.clusters} clusters)"
-    )
+    clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
+    return f"{result.queries:,}{clusters}"
 
 
 def _why_nothing(result: SideResult) -> str:
@@ -60,7 +62,7 @@ def _bounds(result: SideResult) -> str:
 
 
 def _open_pairs(result: SideResult) -> str:
-    return f"{result.unjudged} open pair{'s' if result.unjudged > 1 else ''}"
+    return counted(result.unjudged, "open pair")
 
 
 def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:

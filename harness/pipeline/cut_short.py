@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.archive import ComparisonReader, ComparisonStore, RunReader, RunStore, find_archived
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
+from harness.core.plurals import counted
 from harness.core.wording import call
 
 
@@ -16,8 +17,8 @@ def what_is_kept(folder: Path | None) -> str:
     if find_archived(str(folder), folder.parent).kind == "comparison":
         return f"{_kept_of_comparison(folder)} in {folder}; {call('resume', folder)} does what is missing"
     ended = _ended(folder)
-    begun = "1 rollout that was" if len(ended) == 1 else f"{len(ended)} rollouts that were"
-    kept = f"{ended.count('ok')} of {begun} begun ended well; all are kept in {folder}"
+    begun = counted(len(ended), "rollout that was", "rollouts that were")
+    kept = f"{ended.count('ok'):,} of {begun} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 
@@ -27,7 +28,7 @@ def _kept_of_comparison(folder: Path) -> str:
         verdicts = len(list(reader.verdicts()))
     if not verdicts:
         return "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
-    return "1 verdict is kept" if verdicts == 1 else f"{verdicts} verdicts are kept"
+    return counted(verdicts, "verdict is kept", "verdicts are kept")
 
 
 def _ended(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from harness.core.plurals import counted
 from harness.core.unicode import visible
 from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
 from harness.report.summary.losses import MetQuery, losses, places_of
-from harness.report.text import signed
+from harness.report.text import count, signed
 
 _LOSSES = 10
 _TEXT = 160
@@ -42,7 +42,7 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
 
 def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[ComparedQuery]) -> str:
     """Return what a gate says as Markdown, with the comparison under it; `forecast` is that in sentences."""
-    looks = [(str(look.queries), rate(_interval(look)), look.finding) for look in gate.looks]
+    looks = [(count(look.queries), rate(_interval(look)), look.finding) for look in gate.looks]
     blocks = [
         f"### {prose(gate.sentence)}",
         _lines(f"- {prose(line)}" for line in forecast),
@@ -124,7 +124,7 @@ def _lost_blocks(comparison: Comparison, queries: Sequence[ComparedQuery]) -> It
             first, second = result.sides
             worst = f", the worst {_LOSSES} of them" if len(lost) > _LOSSES else ", worst first"
             of = counted(result.queries, "query", "queries")
-            yield f"**{second} lost {len(lost)} of {of} to {first}**{worst}:"
+            yield f"**{second} lost {len(lost):,} of {of} to {first}**{worst}:"
             yield _lines(f"{number}. {_loss(met)}" for number, met in enumerate(lost[:_LOSSES], 1))
 
 

@@ -127,7 +127,7 @@ def _rules(content: CardContent) -> Iterator[str]:
 
 
 def _run(run: ExportedRun) -> Iterator[str]:
-    signals = ", ".join(f"{name} {count}" for name, count in run.signals.items()) or "none ranked"
+    signals = ", ".join(f"{name} {count:,}" for name, count in run.signals.items()) or "none ranked"
     unfinished = "" if run.finished else ", unfinished"
     unfinished += run.provisional
     yield from (f"## Run {_plain(run.id)}", "")

@@ -32,4 +32,4 @@ class Losses:
 
     def lines(self) -> list[str]:
         """Return the counts as lines for people."""
-        return [f"{times} {unit if times == 1 else _PLURALS[unit]}: {why}" for unit, why, times in self.rows()]
+        return [f"{times:,} {unit if times == 1 else _PLURALS[unit]}: {why}" for unit, why, times in self.rows()]

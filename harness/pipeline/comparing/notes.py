@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.archive import RunReader
 from harness.core.comparisons import ComparedSide
+from harness.core.plurals import counted
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import recorded_judge
 from harness.pipeline.resolve import JudgeSpec
@@ -68,11 +69,11 @@ def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> 
         ended = sum(len(reader.index.rollouts.get(query, {})) for query in queries)
         missing = (wanted * len(queries) if reader.info.judge and isinstance(wanted, int) else 0) - ended
         if missing > 0:
-            rollouts = "1 rollout" if missing == 1 else f"{missing} rollouts"
+            rollouts = counted(missing, "rollout")
             run = shlex.quote(reader.typed_name)
             yield f"{rollouts} of {side.label} never ended; `harness resume {run}` runs what is missing"
 
 
 def _only_here(side: ComparedSide) -> str:
-    queries = "1 query" if side.only_here == 1 else f"{side.only_here} queries"
+    queries = counted(side.only_here, "query", "queries")
     return f"{queries} of {side.label} left out: not every other side has {'it' if side.only_here == 1 else 'them'}"

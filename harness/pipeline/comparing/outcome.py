@@ -7,6 +7,7 @@ from harness.archive import ComparisonInfo, ComparisonReader
 from harness.comparison import compare_queries, reasons_to_doubt
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
+from harness.core.plurals import counted
 from harness.core.wording import call
 
 
@@ -55,9 +56,10 @@ def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
 def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
     """Say of a gate's comparison that not all queries were judged, because a look told before."""
     if info.early_stop and info.queries and judged < info.queries:
+        of = counted(info.queries, "query", "queries")
         yield (
-            f"a gate with {info.early_stop.looks} looks judged {judged} of {info.queries} queries; the intervals here "
-            "are those of a single look"
+            f"a gate with {counted(info.early_stop.looks, 'look')} judged {judged:,} of {of}; the intervals here are "
+            "those of a single look"
         )
 
 
@@ -67,17 +69,17 @@ def _failures(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Ite
     newest = {verdict.key: verdict for verdict in reader.verdicts() if verdict.key in missing} if missing else {}
     reasons = Counter(verdict.failure.message for verdict in newest.values() if verdict.status == "failed")
     for reason, count in reasons.most_common(1):
-        often = "" if len(reasons) == 1 else f" ({count} of them)"
-        calls = "1 judge call" if reasons.total() == 1 else f"{reasons.total()} judge calls"
+        often = "" if len(reasons) == 1 else f" ({count:,} of them)"
+        calls = counted(reasons.total(), "judge call")
         yield f"{calls} failed{', most often' if often else ''}: {reason}{often}"
 
 
 def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
     differs = sum(query.task_differs for query in queries)
     if differs:
-        where = "" if differs == len(queries) else f" on {differs} of {len(queries)} queries"
+        where = "" if differs == len(queries) else f" on {differs:,} of {counted(len(queries), 'query', 'queries')}"
         yield f"the sides' instructions or tools differ{where}: the judge was shown the query alone"
     left_out = sum(sum(query.left_out) for query in queries)
     if left_out:
-        were = "1 rollout was" if left_out == 1 else f"{left_out} rollouts were"
+        were = counted(left_out, "rollout was", "rollouts were")
         yield f"{were} left out, because the infrastructure failed; `resume` of the run tries again"

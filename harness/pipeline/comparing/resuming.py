@@ -93,7 +93,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     with open_sides([run_of(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
             if side.to_run and (missing := missing_of(reader).count):
-                parts.append(f"{missing} to run of {side.label} ({places_of_begun(reader, None)}), then")
+                parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
         if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
             return None
     judge = recorded_judge(info.judge, comparison.folder / "compare.json")

@@ -71,11 +71,12 @@ def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
     """Return the figures of many queries together; `earlier` is what rounds of batches before this ranking paid."""
     queries, signals = len(summary.lines), summary.signals_in_full
     above, samples = summary.above_anchor
-    ranked = f"{queries - summary.incomplete} ranked in full, {summary.incomplete} incomplete"
+    ranked = f"{count(queries - summary.incomplete)} ranked in full, {count(summary.incomplete)} incomplete"
+    others = f"{count(signals['weak'])} weak, {count(signals['none'])} without"
     return [
         Fact("Queries", count(queries), ranked),
-        Fact("With signal", percent(signals["ok"], queries), f"{signals['weak']} weak, {signals['none']} without"),
-        Fact("Samples above the anchor", percent(above, samples), f"{above} of {samples} ranked samples"),
+        Fact("With signal", percent(signals["ok"], queries), others),
+        Fact("Samples above the anchor", percent(above, samples), f"{above:,} of {counted(samples, 'ranked sample')}"),
         *_agent_facts(summary.agents),
         *_judge_facts(summary.judge, earlier),
         _wall_time(summary.spans),
@@ -105,8 +106,8 @@ def _model(models: ModelNames) -> str:
 
 def failed_words(agents: AgentFigures) -> str:
     """Return how many rollouts failed, by kind of failure."""
-    kinds = ", ".join(f"{times} {readable_name(kind)}" for kind, times in sorted(agents.failed.items()))
-    return f"{agents.failed.total()} failed: {kinds}" if kinds else "none failed"
+    kinds = ", ".join(f"{count(times)} {readable_name(kind)}" for kind, times in sorted(agents.failed.items()))
+    return f"{count(agents.failed.total())} failed: {kinds}" if kinds else "none failed"
 
 
 def _agent_facts(agents: AgentFigures) -> list[Fact]:

@@ -22,7 +22,7 @@ class MetQuery:
     @property
     def won(self) -> str:
         """How many pairs the second side won, ties as halves: `1.5 of 2`."""
-        return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs}"
+        return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs:,}"
 
     @property
     def won_words(self) -> str:

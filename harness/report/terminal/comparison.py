@@ -21,7 +21,7 @@ from harness.report.summary.comparison import (
 from harness.report.summary.losses import MetQuery, losses, places_of
 from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import signed
+from harness.report.text import count, signed
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3
 """Of two sides, and of each two among more."""
@@ -86,7 +86,7 @@ def _sides(comparison: Comparison, width: int) -> Iterator[Text]:
 
 
 def _side(side: ComparedSide) -> tuple[str, ...]:
-    models, only_here = ", ".join(side.models), str(side.only_here or "")
+    models, only_here = ", ".join(side.models), count(side.only_here) if side.only_here else ""
     offline = "offline" if side.offline else ""
     return side.label, side.agent, models, side.instructions_file or "", side.run, offline, only_here
 
@@ -131,7 +131,7 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
 
 
 def _pairing(r: SideResult) -> TableRow:
-    return TableRow((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), str(r.queries)))
+    return TableRow((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), count(r.queries)))
 
 
 def _figures(figures: Sequence[SideFigures], width: int) -> Iterator[Text]:
@@ -165,7 +165,7 @@ def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
 def _slice(part: Slice) -> TableRow:
     p = "" if part.p is None else probability_of_chance(part.p)
     name = on_one_line(f"{part.key}: {part.value}")
-    return TableRow((name, str(part.queries), rate(part.win_rate) if part.win_rate else "", p))
+    return TableRow((name, count(part.queries), rate(part.win_rate) if part.win_rate else "", p))
 
 
 def _losses(comparison: Comparison, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
@@ -180,10 +180,10 @@ def _lost(comparison: Comparison, result: SideResult, queries: Sequence[Compared
     several = len(comparison.results) > 1
     most, versus = (_LOSSES_OF_MANY, f" to {first}") if several else (_LOSSES, "")
     of = counted(result.queries, "query", "queries")
-    yield from _heading(f"{second} lost {len(lost)} of {of}{versus}, worst first")
+    yield from _heading(f"{second} lost {len(lost):,} of {of}{versus}, worst first")
     yield from table_lines(_LOST, map(_loss, lost[:most]), width)
     if len(lost) > most:
-        yield visible_text(f"{len(lost) - most} more on the page", style="dim")
+        yield visible_text(f"{len(lost) - most:,} more on the page", style="dim")
 
 
 def _loss(met: MetQuery) -> TableRow:

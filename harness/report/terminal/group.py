@@ -118,7 +118,7 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
 def judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches flipped and the first position won, with the signal."""
     matches = counted(figures.both_orders, "match", "matches")
-    parts = [f"flips {figures.flips} of {matches}"] if figures.both_orders else []
+    parts = [f"flips {figures.flips:,} of {matches}"] if figures.both_orders else []
     if figures.decided:
         parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])
@@ -140,7 +140,7 @@ def _open_lines(ranking: GroupRanking, reasons: Counter[str], batches: Mapping[s
     if failed:
         yield f"incomplete: {counted(failed, 'verdict')} failed, so {_unranked(ranking)}:"
         for reason, times in reasons.most_common(3):
-            yield f"  {times} x {on_one_line(reason, 160)}"
+            yield f"  {times:,} x {on_one_line(reason, 160)}"
         yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
     asked = {key: batches[key] for key in ranking.failed_verdicts if key in batches}
     if asked:

@@ -83,17 +83,17 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     """Yield the figures of many queries together."""
     agents, signals, queries = summary.agents, summary.signals_in_full, len(summary.lines)
     failed = agents.failed.total()
-    causes = ", ".join(f"{times} {kind}" for kind, times in sorted(agents.failed.items()))
-    yield f"{queries} queries, {agents.runs} rollouts: {agents.runs - failed} ok, {failed} failed" + (
-        f" ({causes})" if causes else ""
-    )
+    causes = ", ".join(f"{times:,} {kind}" for kind, times in sorted(agents.failed.items()))
+    of = f"{counted(queries, 'query', 'queries')}, {counted(agents.runs, 'rollout')}"
+    yield f"{of}: {agents.runs - failed:,} ok, {failed:,} failed" + (f" ({causes})" if causes else "")
     yield f"groups with signal: {percent(signals['ok'], queries)}" + (
-        f"; incomplete: {summary.incomplete}" if summary.incomplete else ""
+        f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
     )
     above, samples = summary.above_anchor
-    yield f"samples above their anchor: {above} of {samples}" + (f" ({percent(above, samples)})" if samples else "")
-    yield judge_line(summary.judge, ", ".join(f"{signal} {groups}" for signal, groups in by_signal(signals).items()))
+    yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
+    yield judge_line(summary.judge, ", ".join(f"{signal} {groups:,}" for signal, groups in by_signal(signals).items()))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
-    if noise := summary.signals_in_full["weak"] + summary.signals_in_full["none"]:
-        yield f"the rankings of {noise} of {queries} queries are noise, or close to it (signal weak or none)"
+    if noise := signals["weak"] + signals["none"]:
+        of_all = counted(queries, "query", "queries")
+        yield f"the rankings of {noise:,} of {of_all} are noise, or close to it (signal weak or none)"

@@ -82,7 +82,7 @@ def _row(line: QueryLine, fields: Sequence[str]) -> TableRow:
         fixed(line.score) or "–",
         probability(line.p_best),
         line.signal if line.first else "–",
-        f"{flipped} of {judged}" if judged else "–",
+        f"{flipped:,} of {judged:,}" if judged else "–",
         "–" if line.tokens is None else f"{line.tokens:,}",
         dollars(line.usd),
         seconds(line.seconds),

@@ -41,7 +41,7 @@ def _row(line: RankingLine) -> TableRow:
             on_one_line(line.rubric),
             visible_name(line.topology),
             visible_name(line.estimator),
-            f"{line.complete} of {line.queries}"
+            f"{line.complete:,} of {line.queries:,}"
             + provisional_words(line.estimator, provisional=bool(line.provisional)),
             *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
@@ -63,7 +63,7 @@ def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]
     queries = counted(change.of, "query", "queries")
     tau = "" if change.tau is None else f"Kendall's tau-b {change.tau:.2f}, "
     yield visible_text(
-        f"against ranking {change.ranking} ({change.by}): winners changed on {change.winners_changed} of {queries}; "
+        f"against ranking {change.ranking} ({change.by}): winners changed on {change.winners_changed:,} of {queries}; "
         f"{tau}a rollout moved by {change.shift:.1f} places on average"
     )
     if change.moves:

@@ -14,7 +14,7 @@ from harness.core.sums import sum_if_known
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import dollars
+from harness.report.text import count, dollars
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
     from harness.archive import ComparisonInfo, ComparisonReader
@@ -51,9 +51,9 @@ class RunLine:
             self.info.agent,
             self.models,
             self.info.settings.get("n"),
-            self.queries,
-            self.rollouts,
-            self.failed,
+            count(self.queries),
+            count(self.rollouts),
+            count(self.failed),
             self.state,
             f"tie: {best}" if len(self.best) > 1 else best,
             dollars(self.usd),
@@ -87,8 +87,8 @@ class ComparisonRow:
         """What stands in the columns."""
         sides, models = self.info.sides, dict.fromkeys(model for side in self.info.sides for model in side.models)
         agents, judge = dict.fromkeys(side.agent for side in sides), self.info.judge.get("model") or ""
-        usd = dollars(self.usd)
-        return self.info.id, ", ".join(agents), ", ".join(models), "", self.queries, "", "", self.state, "", usd, judge
+        names, usd = (self.info.id, ", ".join(agents), ", ".join(models)), dollars(self.usd)
+        return *names, "", count(self.queries), "", "", self.state, "", usd, judge
 
     @property
     def beside(self) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.archive import page_name
+from harness.core.plurals import counted
 from harness.report.summary.group import QueryLine
 from harness.report.text import fixed
 
@@ -99,5 +100,5 @@ def _spread(line: QueryLine, low: float, high: float) -> Spread:
     return Spread(
         ticks=tuple(dict.fromkeys(place(score) for score in line.scores)),
         dot=None if line.anchor_score is None else place(line.anchor_score),
-        label=f"{len(line.scores)} scores from {least} to {most}",
+        label=f"{counted(len(line.scores), 'score')} from {least} to {most}",
     )
