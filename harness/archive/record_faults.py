@@ -137,6 +137,8 @@ def _match_faults(match: Match) -> Iterator[str]:
         yield "it names a rollout that does not take part"
     if len(match.shown_first) != len(match.verdicts) or len(match.scores) not in {0, len(match.verdicts)}:
         yield "one rollout shown first, and one pair of scores, for each verdict is expected"
+    if len(match.jurors) not in {0, len(match.verdicts)}:
+        yield "jurors: one for each verdict is expected, or none"
     if not 0 <= match.round <= MOST:
         yield "round: a whole number from 0 is expected"
     scores = (match.score_a, match.score_b, *chain.from_iterable(match.scores))

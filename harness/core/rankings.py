@@ -1,13 +1,15 @@
 """The records of ranking: matches, places, and the ranking of a group."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from harness.core.records import Record, Usage
+from pydantic import Field
+
+from harness.core.records import Record, Usage, is_empty
 
 Signal = Literal["ok", "weak", "none"]
 SecondOpinion = Literal["margins", "pooled"]
 """The fit beside an estimator: behind `margin`, and behind the probabilities where the estimator has none."""
-FIT_VERSION = 4
+FIT_VERSION = 5
 """Which version of the fits gives new rankings their probabilities (harness.ranking.fit_versions)."""
 
 
@@ -36,6 +38,8 @@ class Match(Record):
     """For each of `shown_first`, what that verdict gave the side shown first, and the other."""
     cut: bool = False
     """An answer was cut to fit --judge-budget: the judge did not see the whole of it."""
+    jurors: tuple[Annotated[int, Field(ge=0, lt=1000)], ...] = Field(default=(), exclude_if=is_empty)
+    """For each of `verdicts`, the seat of the juror who gave it, from 0; empty with a single judge."""
 
 
 class Ranked(Record):

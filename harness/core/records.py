@@ -79,6 +79,11 @@ def is_none(value: Any) -> bool:
     return value is None
 
 
+def is_empty(values: tuple[Any, ...]) -> bool:
+    """Return whether a field of several values that is left out where it has none has none."""
+    return not values
+
+
 class Failure(Record):
     """Why something did not work out: a kind to count by, the exception's type, its message."""
 

@@ -1,6 +1,6 @@
 """The jury of a ranking or a comparison that is there: it gives the recorded verdicts again, and asks nobody."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,11 +14,21 @@ _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
 
 
-def recorded_jury(verdicts: Sequence[Judged], settings: Settings) -> PairJury:
-    """Seat each juror that gave one of the verdicts."""
-    judges = dict.fromkeys(v.judge for v in verdicts)
-    jurors = [RecordedJuror([v for v in verdicts if v.judge == judge]) for judge in judges]
-    return PairJury(jurors, settings.jury)
+_FEWEST = 2
+"""Seats are told of juries alone."""
+
+
+def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
+    """Seat each juror that gave one of the verdicts.
+
+    `seats` says where a judge sat; who gave none of them keeps a place, and has nothing to say.
+    """
+    told, judges = dict(seats or {}), dict.fromkeys(v.judge for v in verdicts)
+    free = max(_FEWEST, 1 + max(told.values())) if told else 0
+    told |= {judge: free + number for number, judge in enumerate(judge for judge in judges if judge not in told)}
+    by_seat = {seat: [v for v in verdicts if v.judge == judge] for judge, seat in told.items()}
+    seated = range(max(free, 1 + max(by_seat, default=-1)))
+    return PairJury([RecordedJuror(by_seat.get(seat, ())) for seat in seated], settings.jury)
 
 
 class RecordedJuror(PairJuror):

@@ -104,12 +104,19 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        again = anyio.run(rank_part, TournamentRanker(recorded_jury(verdicts, settings), rules), group, settings)
+        jury = recorded_jury(verdicts, settings, _seats(stored, reader))
+        again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
             (again,) = told_by(judge, [again], rules)
         if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
             line = ranking.line_of(stored.query)
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
+
+
+def _seats(stored: GroupRanking, reader: RunReader) -> dict[str, int]:
+    """Return where the jurors sat whose verdicts a ranking names; of nobody where it does not say."""
+    named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
+    return {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
 
 
 def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) -> bool:

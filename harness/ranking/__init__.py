@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
     from harness.ranking.cyclic import Cyclic
     from harness.ranking.early_calls import sure_calls
-    from harness.ranking.early_stop import EarlyStop
+    from harness.ranking.early_stop import EarlyStop, JurorCall
     from harness.ranking.equal_rewards import classes_of
     from harness.ranking.fit_versions import MARGINS, second_opinion
     from harness.ranking.given_pairs import GivenPairs
@@ -100,7 +100,7 @@ else:
             "curve.verdict_table": "VerdictTable holds_every_pair verdict_scores",
             "cyclic": "Cyclic",
             "early_calls": "sure_calls",
-            "early_stop": "EarlyStop",
+            "early_stop": "EarlyStop JurorCall",
             "fit_versions": "MARGINS second_opinion",
             "given_pairs": "GivenPairs",
             "judge_stats.agreement": "Share kappa",
@@ -156,6 +156,7 @@ __all__ = [
     "JudgedQueries",
     "JudgedQuery",
     "JudgingFigures",
+    "JurorCall",
     "LearntJudge",
     "Pairing",
     "Played",

@@ -36,10 +36,18 @@ class Comparisons:
     second: Ints
     score_first: Floats
     score_second: Floats
+    juror: Ints | None = None
+    """Which juror of a jury made each call; None for a single judge."""
 
     @classmethod
     def of(
-        cls, n: int, first: ArrayLike, second: ArrayLike, score_first: ArrayLike, score_second: ArrayLike
+        cls,
+        n: int,
+        first: ArrayLike,
+        second: ArrayLike,
+        score_first: ArrayLike,
+        score_second: ArrayLike,
+        juror: ArrayLike | None = None,
     ) -> "Comparisons":
         """Check and convert.
 
@@ -54,7 +62,10 @@ class Comparisons:
             raise ValueError(f"every call needs two different entrants out of 0..{n - 1}")
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
             raise ValueError("scores must be finite numbers")
-        return cls(n, f, s, a, b)
+        jurors = None if juror is None else np.asarray(juror, np.int64)
+        if jurors is not None and jurors.shape != f.shape:
+            raise ValueError(f"calls need as many jurors as scores, got {jurors.shape} and {f.shape}")
+        return cls(n, f, s, a, b, jurors)
 
     def information(self, weights: Floats | None = None) -> Floats:
         """Return X'WX, (n+1, n+1), for rows x = e_first - e_second, and 1 in the last place for the first side."""

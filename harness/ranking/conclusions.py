@@ -67,14 +67,16 @@ class Conclusion:
 def comparisons_of(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
     """Return the judged calls behind matches, each once; entrants are numbered by their place in `entrants`."""
     number = {e: i for i, e in enumerate(entrants)}
+    met = [m for m in matches if not m.repeated]
     calls = [
         (number[first], number[m.b if first == m.a else m.a], *scores)
-        for m in matches
-        if not m.repeated
+        for m in met
         for first, scores in zip(m.shown_first, m.scores, strict=False)  # archives before 0.2 hold no scores
     ]
+    jurors = [juror for m in met for juror in m.jurors]
+    jurors = jurors if jurors and len(jurors) == len(calls) else None  # earlier versions kept no seats
     first, second, score_first, score_second = zip(*calls, strict=True) if calls else ((), (), (), ())
-    return Comparisons.of(len(entrants), first, second, score_first, score_second)
+    return Comparisons.of(len(entrants), first, second, score_first, score_second, jurors)
 
 
 def conclude(

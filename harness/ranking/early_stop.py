@@ -11,6 +11,8 @@ from harness.ranking.topology import Exact, Pairing, Played, Standing
 
 SPAN = 10.0
 """The widest margin that one call can give: scores run from 0 to 10."""
+JurorCall = tuple[int, int, float, float, int]
+"""Who was shown first and who second, what each scored, and the juror's seat."""
 _TINY = 1e-9
 """A lead below this is a draw, and floating point: scores are given to a tenth."""
 
@@ -30,10 +32,13 @@ class EarlyStop:
         sure: float = 1.0,
         fit: Callable[[Comparisons], Fit] = fit_margins,
         units: int = 1,
+        *,
+        jurors_alike: bool = False,
     ) -> None:
         """Wrap a `cyclic` that is not begun, with one order a match.
 
-        Results will be told in `units` to a score point. Raises ValueError for `sure` not in (0, 1].
+        Results will be told in `units` to a score point. With `jurors_alike` the mean of a jury's scores counts, and
+        not what each juror says. Raises ValueError for `sure` not in (0, 1].
         """
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
@@ -41,7 +46,8 @@ class EarlyStop:
         self._number = {e: i for i, e in enumerate(entrants)}
         self._plan = tuple(inner.pairings())
         self._scores: dict[Pairing, tuple[float, float]] = {}
-        self._over = False
+        self._of_jurors: dict[Pairing, Sequence[JurorCall]] = {}
+        self._over, self._jurors_alike = False, jurors_alike
         self._last_fit: Fit | None = None
 
     @property
@@ -69,6 +75,11 @@ class EarlyStop:
         left = self._inner.pairings()
         return [p for p in left if not self._over and p.round == left[0].round]
 
+    def hear(self, pairing: Pairing, calls: Sequence[JurorCall]) -> None:
+        """Take what the jurors of a jury say of a match, before its result: each may say more or less than others."""
+        if not self._jurors_alike:
+            self._of_jurors[pairing] = calls
+
     def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
         self._inner.record(pairing, score_a, score_b)
@@ -88,6 +99,11 @@ class EarlyStop:
         return leads_for_certain(self._calls(self._plan), np.array([p in self._scores for p in self._plan]))
 
     def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:
+        if self._of_jurors and self._sure < 1:
+            calls = [call for pairing in pairings for call in self._of_jurors[pairing]]
+            first, second = ([self._number[pair[side]] for *pair, _, _, _ in calls] for side in (0, 1))
+            *_, of_first, of_second, jurors = zip(*calls, strict=True)
+            return Comparisons.of(len(self._number), first, second, of_first, of_second, jurors)
         a, b = ([self._number[getattr(p, side)] for p in pairings] for side in "ab")
         of_a, of_b = ([self._scores.get(p, (0.0, 0.0))[side] for p in pairings] for side in (0, 1))
         return Comparisons.of(len(self._number), a, b, of_a, of_b)

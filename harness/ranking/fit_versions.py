@@ -3,8 +3,8 @@
 Version 1 took the noise for known and the width of the qualities for tied to it, and so was too sure of itself.
 Version 2 takes neither for known. Since version 3 the probabilities beside an estimator without a fit come from
 `pooled`, which learns how much noise differs from group to group (harness.ranking.group_noise), and from fewer groups.
-Version 4 takes a judge whose levels seem to speak against the rollouts for one without levels. What stopped early by
-one version is played again by it.
+Version 4 takes a judge whose levels seem to speak against the rollouts for one without levels. Since version 5
+`pooled` learns each juror of a jury by itself. What stopped early by one version is played again by it.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +39,13 @@ def _margins_1(calls: Comparisons) -> Fit:
     )
 
 
-MARGINS: Mapping[int, Callable[[Comparisons], Fit]] = {1: _margins_1, 2: fit_margins, 3: fit_margins, 4: fit_margins}
+MARGINS: Mapping[int, Callable[[Comparisons], Fit]] = {
+    1: _margins_1,
+    2: fit_margins,
+    3: fit_margins,
+    4: fit_margins,
+    5: fit_margins,
+}
 """`margins` by version; harness.core.rankings.FIT_VERSION is that of new rankings."""
 
 _WITHOUT_A_FIT = {"tiers", "wins"}

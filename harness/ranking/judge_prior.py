@@ -78,6 +78,8 @@ class Prior:
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.group_noise)."""
     may_turn_levels: bool = False
     """Whether the level of marks may speak against the rollouts that it is given to, as in the first fit versions."""
+    jurors_alike: bool = False
+    """Whether the jurors of a jury count as one judge with the mean of their scores, as in the first fit versions."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

@@ -11,6 +11,7 @@ from harness.ranking.comparisons import Comparisons, Fit, Floats
 from harness.ranking.group_noise import learnt_widths, on_groups
 from harness.ranking.judge_points import JudgePoints, judge_points
 from harness.ranking.judge_prior import LEVEL_SHARE, PRIOR_MEAN, WEAK, Parameters, Prior
+from harness.ranking.juror_weights import JuryVoices, LearntJuror, of_jurors, voices_of
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled_model import (
     at_a_time,
@@ -38,6 +39,7 @@ under a sharp one, where hardly any do (benchmarks/pooled.py, pools of 8 and mor
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
 _CERTAIN_SDS = 3.0
+_FEWEST_JURORS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class LearntJudge:
     """(W,): how probable it is that noise differs so much from group to group."""
     at_ends: float = 0.0
     """Share of the scores that it was learnt from which lie at an end of the scale."""
+    jury: JuryVoices | None = None
+    """How the calls of several jurors become those of this one judge."""
 
 
 def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
@@ -67,8 +71,9 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     of their means add up to its scale, a little widened; its degrees of freedom are 2 / Var[log trace of the
     covariance], as a chi-square with that variance has them.
     """
-    pool = pool_sums(groups)
-    return _fits_by(_learnt(pool, groups, prior), pool, groups)
+    jury = _voices(groups, prior)
+    pool = pool_sums(_heard(groups, jury))
+    return _fits_by(_learnt(pool, groups, prior, jury), pool, groups)
 
 
 def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
@@ -78,16 +83,33 @@ def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
 
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge as the calls of these groups show them."""
-    return _learnt(pool_sums(groups), groups, prior)
+    jury = _voices(groups, prior)
+    return _learnt(pool_sums(_heard(groups, jury)), groups, prior, jury)
 
 
-def _learnt(pool: Sequence[PoolSums], groups: Sequence[Comparisons], prior: Prior) -> LearntJudge:
-    return replace(learn_judge(pool, prior), at_ends=share_at_ends(groups))
+def _learnt(
+    pool: Sequence[PoolSums], groups: Sequence[Comparisons], prior: Prior, jury: JuryVoices | None
+) -> LearntJudge:
+    return replace(learn_judge(pool, prior), at_ends=share_at_ends(groups), jury=jury)
+
+
+def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
+    """Return how jurors weigh, each by what its own calls show of it; None for a single judge."""
+    calls = {} if prior.jurors_alike else of_jurors(groups)
+    if len(calls) < _FEWEST_JURORS:
+        return None
+    pools = {seat: pool_sums(own) for seat, own in calls.items()}
+    learnt = {seat: LearntJuror(learn_judge(pool, prior).parameters, pool) for seat, pool in pools.items()}
+    return voices_of(groups, learnt)
+
+
+def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[Comparisons]:
+    return [jury.as_one(calls) for calls in groups] if jury else groups
 
 
 def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
     """Return the fit of each group under a judge who is learnt already, from these groups or from others."""
-    return _fits_by(judge, pool_sums(groups), groups)
+    return _fits_by(judge, pool_sums(_heard(groups, judge.jury)), groups)
 
 
 def without_level(judge: LearntJudge) -> LearntJudge:
@@ -158,12 +180,16 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     """Return the fits of the groups of one size, by their places."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     over = _averages(sums, judge)
+    shared = (
+        judge.jury.shared if judge.jury else 1.0
+    )  # given what a jury sees, of this the jurors' own tastes are the rest
+    of_tastes = shared * (1 - shared) * float(np.exp(at.log_quality_var)) * (np.eye(n) - 1 / n)
     noise = np.exp([at.log_preference_noise, at.log_position_noise]).sum()
     places: list[int] = sums.places.tolist()
     return {
         place: Fit(
-            estimates=over.mean[g, :n],
-            covariance=misfit * over.covariance[g, :n, :n],
+            estimates=shared * over.mean[g, :n],
+            covariance=misfit * shared**2 * over.covariance[g, :n, :n] + of_tastes,
             first_side=float(over.mean[g, n]),
             first_side_sd=float(np.sqrt(over.covariance[g, n, n])),
             of=groups[place],

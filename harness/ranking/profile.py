@@ -32,6 +32,8 @@ _UNEVEN_FROM = 3
 """The first version of the fit that learns how much noise differs from group to group."""
 _LEVELS_NOT_TURNED_FROM = 4
 """The first version in which a judge whose levels seem to speak against the rollouts is taken to have none."""
+_JURORS_APART_FROM = 5
+"""The first version that learns each juror of a jury by itself."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
@@ -103,9 +105,12 @@ def _lent_widths(profile: JudgeProfile) -> Floats:
 def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
-    Earlier versions of the fit took a judge's noise for the same on all groups, and let levels be turned round.
+    Earlier versions of the fit took a judge's noise for the same on all groups, let levels be turned round, and took a
+    jury for one judge.
     """
     prior = lent(profile) if profile else WEAK
+    if fit_version < _JURORS_APART_FROM:
+        prior = replace(prior, jurors_alike=True)
     if fit_version < _LEVELS_NOT_TURNED_FROM:
         prior = replace(prior, may_turn_levels=True)
     return prior if fit_version >= _UNEVEN_FROM else replace(prior, noise_widths=EVEN)

@@ -29,7 +29,7 @@ def topologies_of(lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules
 def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: Random) -> Topology:
     topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
-        by_pooled = partial(fit_alone, prior=prior_of(rules.profile, rules.fit_version))
-        fit = by_pooled if rules.by_pooled else MARGINS[rules.fit_version]
-        return EarlyStop(topology, members, rules.sure, fit, UNITS)
+        prior = prior_of(rules.profile, rules.fit_version)
+        fit = partial(fit_alone, prior=prior) if rules.by_pooled else MARGINS[rules.fit_version]
+        return EarlyStop(topology, members, rules.sure, fit, UNITS, jurors_alike=prior.jurors_alike)
     return topology

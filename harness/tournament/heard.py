@@ -8,7 +8,7 @@ from typing import NamedTuple, cast, final
 from harness.core.rankings import Match
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging import Averaging, average
-from harness.ranking import UNITS, Exact, Pairing, Played, exact_mean, in_units
+from harness.ranking import UNITS, Exact, JurorCall, Pairing, Played, exact_mean, in_units
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
@@ -26,6 +26,8 @@ class Heard(NamedTuple):
     the design asks for one: the two tie."""
     cut: bool
     """An answer was cut to fit --judge-budget."""
+    juror: int | None = None
+    """The seat of the juror who gave it; None of a single judge."""
 
 
 OrderVerdicts = tuple[PairJudgment | Unjudged | Heard, ...]
@@ -53,16 +55,20 @@ def heard_of(verdicts: OrderVerdicts) -> HeardOrFailed:
     """Return what a tournament takes of the verdicts of one order."""
     if len(verdicts) == 1 and type(verdicts[0]) is Heard:
         return (verdicts[0],)
-    return tuple([v if type(v) is Heard or isinstance(v, Unjudged) else _taken(v) for v in verdicts])
+    seats = (None,) if len(verdicts) == 1 else range(len(verdicts))
+    return tuple([v if isinstance(v, Unjudged) else _taken(v, seat) for v, seat in zip(verdicts, seats, strict=True)])
 
 
-def _taken(verdict: PairJudgment) -> Heard:
+def _taken(verdict: PairJudgment | Heard, juror: int | None) -> Heard:
+    if type(verdict) is Heard:
+        return verdict._replace(juror=juror)
     return Heard(
         key=verdict.key,
         score_first=verdict.a.combined,
         score_second=verdict.b.combined,
         of_twins=verdict.first == verdict.second,
         cut=bool(verdict.cut),
+        juror=juror,
     )
 
 
@@ -134,8 +140,21 @@ def scores_of_sides(pairing: Pairing, counted: Counted, averaging: Averaging) ->
     return _averaged([a for a, _ in by_juror], averaging), _averaged([b for _, b in by_juror], averaging)
 
 
+def juror_calls(counted: Counted) -> list[JurorCall]:
+    """Return what each juror of a jury says of a pair; nothing of a single judge."""
+    if type(counted) is _Ones:
+        return []
+    return [
+        (*order, heard.score_first, heard.score_second, heard.juror)
+        for order, repeats in cast("_ByOrder", counted).items()
+        for of_jurors in repeats
+        for heard in of_jurors
+        if heard.juror is not None
+    ]
+
+
 def _by_side(a: int, order: Order, heard: Heard) -> tuple[float, float]:
-    _, first, second, _, _ = heard
+    _, first, second, *_ = heard
     return (first, second) if order[0] == a else (second, first)
 
 
@@ -158,7 +177,7 @@ def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
         winners = set(map(_winner_of_one, *counted))
     else:
         used, shown_first, winners = _told_apart(pairing, cast("_ByOrder", counted), averaging)
-    keys, firsts, seconds, _, are_cut = zip(*used, strict=True)
+    keys, firsts, seconds, _, are_cut, jurors = zip(*used, strict=True)
     several, half = len(winners) > 1, len(keys) // 2
     differ = several and keys[:half] != keys[half:]  # twins have one verdict for both orders
     return Match(
@@ -175,6 +194,7 @@ def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
         repeated=repeated,
         scores=tuple(zip(firsts, seconds, strict=True)),
         cut=True in are_cut,
+        **({} if None in jurors else {"jurors": jurors}),
     )
 
 
@@ -209,7 +229,7 @@ def rests_on(pairing: Pairing, verdicts: VerdictsByOrder) -> Counted:
 
 def _winner_of_one(order: Order, heard: Heard) -> int | None:
     """Return the rollout that a verdict names; None for a tie."""
-    _, first, second, _, _ = heard
+    _, first, second, *_ = heard
     return None if first == second else order[first < second]
 
 

@@ -11,7 +11,7 @@ from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging import Averaging
-from harness.ranking import Pairing, Played, Standing, Topology, standings_in_units
+from harness.ranking import EarlyStop, Pairing, Played, Standing, Topology, standings_in_units
 from harness.tournament.heard import (
     Counted,
     HeardOrFailed,
@@ -23,6 +23,7 @@ from harness.tournament.heard import (
     has_failed,
     heard_of,
     is_of_twins,
+    juror_calls,
     match_of,
     ones_of,
     rests_on,
@@ -163,6 +164,8 @@ class _Playing:
         counted = ones_of(pairing.orders, self.verdicts) or self._counted(pairing)
         if scores := scores_of_sides(pairing, counted, self.jury.averaging):
             self.counted[pairing] = counted
+            if isinstance(self.topology, EarlyStop) and (of_jurors := juror_calls(counted)):
+                self.topology.hear(pairing, of_jurors)
             self.topology.record(pairing, *scores)
             self.recorded += 1
         else:

@@ -115,6 +115,32 @@ def test_a_juror_that_fails_leaves_the_run_to_the_others(harness: Harness, endpo
     assert done.json["failed_verdicts"] == {}
 
 
+def test_a_jury_ranks_by_pooled_with_each_juror_learnt_by_itself_also_where_one_fails(
+    harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
+):
+    fair, noise = fair_judge(), fair_judge(lambda text: sum(map(ord, text[::3])) % 11)
+
+    def judge(seen: Seen) -> Any:
+        if seen.body["model"] == "j":
+            return fair(seen)
+        return Say("I cannot say.") if "Number 2" in seen.user else noise(seen)
+
+    endpoint.judge = judge
+    env = {"OPENAI_BASE_URL": endpoint.base_url}
+    jury = ("--judge-model", "j", "--judge-model", "k", "--estimator", "pooled", "--topology", "round_robin")
+    (tmp_path / "queries.txt").write_text("Number 1?\nNumber 2?\nNumber 3?\n")
+    done = harness("run", "--queries", "queries.txt", "--model", "m", "-n", "4", *jury, "--json", env=env)
+    assert done.code == 0, done.err
+    with RunReader(tmp_path / done.json["path"]) as reader:
+        seats = [{seat for match in group.matches for seat in match.jurors} for group in reader.rankings()[-1].groups]
+    assert sorted(map(sorted, seats)) == [[0], [0, 1], [0, 1]], "juror k gave no verdict on the second query"
+    checked = harness("validate", "last")
+    assert checked.code == 0, checked.out
+    again = harness("rescore", "last", "--free", "--json", env=env)
+    places = [[r["score"] for r in group["rollouts"]] for group in done.json["groups"]]
+    assert [[r["score"] for r in group["rollouts"]] for group in again.json["groups"]] == places
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

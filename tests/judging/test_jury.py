@@ -61,6 +61,7 @@ def test_each_juror_gives_a_verdict_of_its_own_and_the_match_lists_them_all() ->
     assert len(store.verdicts) == ranking.judged == 2 * len(x.calls)
     for match in (m for m in ranking.matches if not m.repeated):
         assert [k[0] for k in match.verdicts] == ["x", "y", "x", "y"]
+        assert match.jurors == (0, 1, 0, 1)
         assert match.shown_first[0] == match.shown_first[1] != match.shown_first[2] == match.shown_first[3]
         assert match.score_a == STRENGTH[str(match.a)] - 0.5
         assert not match.flipped
@@ -100,7 +101,9 @@ def test_a_juror_that_always_fails_leaves_the_ranking_to_the_others() -> None:
 
 def test_half_a_pair_of_a_juror_s_counts_for_nothing() -> None:
     biased = Juror("y", lambda a, b: (10.0, 0.0) if a < b else None)
-    assert ranked(fair("x"), biased).matches == ranked(fair("x")).matches
+    found = ranked(fair("x"), biased).matches
+    assert {m.jurors for m in found} == {(0, 0)}, "the match says who is left"
+    assert [m.model_copy(update={"jurors": ()}) for m in found] == list(ranked(fair("x")).matches)
 
 
 def test_all_jurors_failing_leaves_the_match_open_and_the_group_incomplete() -> None:
@@ -131,6 +134,7 @@ def test_one_judge_is_a_jury_of_one() -> None:
     found = anyio.run(go)
     assert found.agreement == ()
     assert all(len(m.verdicts) == 2 for m in found.matches)
+    assert not any("jurors" in m.model_dump() for m in found.matches)
 
 
 def test_jurors_and_repeats_multiply_and_a_juror_lacking_one_repeat_is_left_out_of_the_match() -> None:

@@ -1,6 +1,7 @@
 """The fits of rankings that stop early: one for the judging and the places, and an older version for older rankings."""
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import anyio
@@ -17,6 +18,8 @@ from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
+from tests.judging.test_jury import Juror
+from tests.tournament.test_pairwise import by_chance
 
 GROUP = a_group([a_rollout(i) for i in range(6)])
 STRENGTHS = by_strength({str(i): 10.0 if i == 4 else 5 + 0.3 * i for i in range(6)})
@@ -88,3 +91,18 @@ def test_the_fit_looked_at_last_is_of_the_calls_made():
     assert made.last_fit
     assert made.last_fit.calls == len(matches)
     assert made.last_fit.estimates == pytest.approx(fit_alone(calls).estimates, abs=1e-6)
+
+
+def test_a_jury_stops_when_the_fit_that_ranks_is_sure_with_each_juror_learnt_by_itself() -> None:
+    rules = Rules(topology="cyclic", estimator="pooled", sure=0.9)
+
+    def by(version: int, seed: int) -> GroupRanking:
+        jury = a_jury(Juror("x", STRENGTHS), Juror("y", by_chance(seed)))
+        return anyio.run(rank_group, GROUP, jury, replace(rules, fit_version=version), random.Random(0))
+
+    now = [by(FIT_VERSION, seed) for seed in range(8)]
+    early = [ranking for ranking in now if ranking.spared]
+    assert early
+    assert all(max(r.p_best or 0 for r in ranking.rollouts) >= 0.9 for ranking in early)
+    before = [by(4, seed) for seed in range(8)]
+    assert [r.spared for r in before] != [r.spared for r in now], "it went by the mean of the jurors' scores"

@@ -1,0 +1,178 @@
+"""A jury as one judge, for `pooled`: each juror is learnt by itself, and its scores count by how much they say.
+
+A juror k sees the qualities as tau_k (sqrt(rho) z + sqrt(1 - rho) t_k): z is what all jurors see, t_k is its own taste.
+The level of its marks, what standing first is worth to it, tau_k and its noise are learnt from its own calls, as those
+of any judge. With margins of the variance v_k, and o_k of them to a rollout, the sum that says most of z weighs it by
+
+    tau_k / (v_k / o_k + (1 - rho) tau_k^2)
+
+(the inverse of the variance, as Bates and Granger 1969 combine forecasts whose errors are independent); so for levels,
+with kappa_k tau_k in the place of tau_k. What is put together counts as the calls of one judge, who is learnt in turn:
+where jurors err alike, the noise that is left says so, and no interval is too narrow for it. What tastes add to the
+qualities as the jury sees them is no part of z, and makes intervals wider. Jurors with the same parameters weigh the
+same, as in a plain mean.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.ranking.comparisons import Comparisons, Floats, Ints
+from harness.ranking.judge_prior import Parameters
+from harness.ranking.pooled_sums import PoolSums
+
+_BELIEVED_ALIKE, _BELIEF = 0.8, 30.0
+"""What is believed of rho before the calls are seen, and how many calls by two jurors outweigh it."""
+_LEAST_ALIKE = _LEAST_LEVEL_SHARE = 0.05
+_LEAST_NOISE = 0.1**2 / 12
+"""The variance of rounding to tenths."""
+_LEAST_HEARD = 0.1
+"""Of a call whose other jurors failed, no mark is blown up to more than so many times its share in the jury."""
+
+
+class Voice(NamedTuple):
+    """How the marks of one juror are read."""
+
+    level: float
+    first_side: float
+    spread: float
+    """tau."""
+    margin_weight: float
+    level_weight: float
+
+
+class LearntJuror(NamedTuple):
+    """What a juror's own calls show of it."""
+
+    parameters: Parameters[float]
+    pool: Sequence[PoolSums]
+    """The sums of the calls."""
+
+
+@dataclass(frozen=True)
+class JuryVoices:
+    """How the marks of a jury become those of one judge."""
+
+    voices: Mapping[int, Voice]
+    """By the juror's seat."""
+    shared: float
+    """Of the variance of the qualities as the jury sees them, the share that all jurors see."""
+
+    @cached_property
+    def mean(self) -> Voice:
+        """How the whole is read; also a juror of whom nothing was learnt."""
+        return Voice(*(float(np.mean(part)) for part in zip(*self.voices.values(), strict=True)))
+
+    def as_one(self, calls: Comparisons) -> Comparisons:
+        """Return the jurors' calls of a group put together: one for each order of each pair that was judged."""
+        if calls.juror is None:
+            return calls
+        n, mean, jurors = calls.n, self.mean, len(self.voices)
+        margins = _Sum(n * n, _LEAST_HEARD * jurors * mean.margin_weight * mean.spread)
+        levels = _Sum(n * n, _LEAST_HEARD * jurors * mean.level_weight * mean.spread)
+        for seat, own in _by_seat(calls):
+            voice, at = self.voices.get(seat, mean), own.first * n + own.second
+            margin, level = own.score_first - own.score_second, (own.score_first + own.score_second) / 2
+            margins.add(at, margin - voice.first_side, voice.margin_weight, voice.spread)
+            levels.add(at, level - voice.level, voice.level_weight, voice.spread)
+        orders = np.unique(calls.first * n + calls.second)
+        margin = mean.first_side + mean.spread * margins.at(orders)
+        level = mean.level + mean.spread * levels.at(orders)
+        return Comparisons(n, orders // n, orders % n, level + margin / 2, level - margin / 2)
+
+
+class _Sum:
+    """A weighted mean of jurors' values in units of their spreads, for each place of a table."""
+
+    def __init__(self, places: int, least: float) -> None:
+        self._values, self._weights, self._least = np.zeros(places), np.zeros(places), least
+
+    def add(self, at: Ints, values: Floats, weight: float, spread: float) -> None:
+        """Add a juror's values at their places; of several at one place the mean counts."""
+        places = len(self._values)
+        times = np.bincount(at, minlength=places)
+        self._values += weight * np.bincount(at, values, places) / np.maximum(times, 1)
+        self._weights += weight * spread * (times > 0)
+
+    def at(self, places: Ints) -> Floats:
+        """Return the means."""
+        return self._values[places] / np.maximum(self._weights[places], self._least)
+
+
+def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
+    """Return the calls of each juror by its seat, group by group; none of a group in which it judged nothing."""
+    calls: dict[int, list[Comparisons]] = {}
+    for group in groups:
+        for seat, own in _by_seat(group):
+            calls.setdefault(seat, []).append(own)
+    return dict(sorted(calls.items()))
+
+
+def voices_of(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
+    """Return how the jurors of groups weigh by what was `learnt` of each."""
+    alike = _alike(groups, {seat: juror.parameters for seat, juror in learnt.items()})
+    voices = {seat: _voice(juror, alike) for seat, juror in learnt.items()}
+    parts = np.array([voice.margin_weight * voice.spread for voice in voices.values()])
+    of_tastes = float((parts**2).sum() / parts.sum() ** 2)
+    return JuryVoices(voices, alike / (alike + (1 - alike) * of_tastes))
+
+
+def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
+    if calls.juror is None:
+        return
+    for seat in np.unique(calls.juror).tolist():
+        own = calls.juror == seat
+        yield (
+            seat,
+            Comparisons(calls.n, calls.first[own], calls.second[own], calls.score_first[own], calls.score_second[own]),
+        )
+
+
+def _voice(juror: LearntJuror, alike: float) -> Voice:
+    at, spread = juror.parameters, _spread(juror.parameters)
+    in_one, in_both, rollouts = (sum(parts) for parts in zip(*map(_observed, juror.pool), strict=True))
+    each = max(1.0, 2 * (in_one + in_both) / rollouts)
+    of_position = np.exp(at.log_position_noise) * in_one / max(1.0, in_one + in_both)
+    level_gain = max(at.level_share, _LEAST_LEVEL_SHARE) * spread
+    return Voice(
+        level=at.level,
+        first_side=at.first_side,
+        spread=spread,
+        margin_weight=_weight(spread, float(np.exp(at.log_preference_noise) + of_position) / each, alike),
+        level_weight=_weight(level_gain, float(np.exp(at.log_level_noise)) / each, alike),
+    )
+
+
+def _spread(at: Parameters[float]) -> float:
+    return float(np.exp(at.log_quality_var / 2))
+
+
+def _observed(sums: PoolSums) -> tuple[float, float, int]:
+    """Return how many pairs were judged in one order, and in both, and how many rollouts there are."""
+    in_one, in_both = (float(block.number[sums.design].sum()) for block in (sums.single, sums.halves))
+    return in_one, in_both, sums.n * len(sums.design)
+
+
+def _weight(gain: float, noise: float, alike: float) -> float:
+    return gain / (max(noise, _LEAST_NOISE) + (1 - alike) * gain * gain)
+
+
+def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, Parameters[float]]) -> float:
+    """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would."""
+    together, calls = _BELIEF * _BELIEVED_ALIKE, _BELIEF
+    for group in groups:
+        own = [(*_margins(of_seat, jurors[seat]), _spread(jurors[seat])) for seat, of_seat in _by_seat(group)]
+        for (at, margins, spread), (at_other, margins_other, spread_other) in combinations(own, 2):
+            _, here, there = np.intersect1d(at, at_other, return_indices=True)
+            together += float(margins[here] @ margins_other[there]) / (2 * spread * spread_other)
+            calls += len(here)
+    return min(1.0, max(_LEAST_ALIKE, together / calls))
+
+
+def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:
+    """Return which order each call is of, and its margin but for what standing first is worth."""
+    return calls.first * calls.n + calls.second, calls.score_first - calls.score_second - at.first_side

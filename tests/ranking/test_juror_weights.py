@@ -1,0 +1,173 @@
+"""A jury in `pooled`: each juror is learnt by itself, counts by how much it says, and shares what it sees or not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.judge_prior import WEAK
+from harness.ranking.juror_weights import JuryVoices, Voice
+from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
+
+N = 5
+ORDERS = np.array(list(permutations(range(N), 2))[::2])
+AS_ONE = replace(WEAK, jurors_alike=True)
+
+
+@dataclass(frozen=True)
+class Juror:
+    """One of a simulated jury: the noise of its margins, how much of its quality is its own taste, its scale."""
+
+    noise: float = 1.0
+    taste: float = 0.0
+    first_side: float = 0.0
+    level: float = 5.0
+    stretch: float = 1.0
+
+
+def judged(jurors: Sequence[Juror], groups: int, seed: int) -> tuple[Floats, list[Comparisons]]:
+    """Return what all jurors see, (groups, N), and their calls."""
+    rng = np.random.default_rng(seed)
+    quality, calls = rng.standard_normal((groups, N)), list[Comparisons]()
+    first, second = ORDERS.T
+    for seen in quality:
+        scores = list[Floats]()
+        for juror in jurors:
+            own = np.sqrt(1 - juror.taste) * seen + np.sqrt(juror.taste) * rng.standard_normal(N)
+            margin = own[first] - own[second] + juror.first_side + juror.noise * rng.standard_normal(len(first))
+            level = 0.3 * rng.standard_normal(len(first))
+            scores.append(juror.level + juror.stretch * np.array([level + margin / 2, level - margin / 2]))
+        a, b = np.concatenate(scores, axis=1)
+        seats = np.repeat(np.arange(len(jurors)), len(first))
+        calls.append(Comparisons.of(N, np.tile(first, len(jurors)), np.tile(second, len(jurors)), a, b, seats))
+    return quality, calls
+
+
+def rho(quality: Floats, calls: Sequence[Comparisons], prior=WEAK) -> float:
+    estimates = np.array([fit.estimates for fit in fit_pooled(calls, prior)])
+    return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(estimates, quality, strict=True)]))
+
+
+def test_a_sharp_juror_counts_more_than_a_noisy_one_and_the_ranks_are_better_for_it() -> None:
+    quality, calls = judged([Juror(noise=0.5), Juror(noise=4.0)], 60, 1)
+    jury = learnt_from(calls).jury
+    assert jury
+    assert jury.voices[0].margin_weight > 4 * jury.voices[1].margin_weight
+    assert rho(quality, calls) > rho(quality, calls, AS_ONE) + 0.05
+
+
+def test_jurors_on_other_scales_count_the_same_and_each_has_a_first_side_and_a_level_of_its_own() -> None:
+    quality, calls = judged([Juror(first_side=1.0, level=7.0), Juror(first_side=-1.0, level=2.0, stretch=0.25)], 60, 2)
+    jury = learnt_from(calls).jury
+    assert jury
+    wide, narrow = jury.voices[0], jury.voices[1]
+    assert (wide.first_side, narrow.first_side) == (pytest.approx(1.0, abs=0.2), pytest.approx(-0.25, abs=0.1))
+    assert (wide.level, narrow.level) == (pytest.approx(7.0, abs=0.3), pytest.approx(2.0, abs=0.3))
+    assert wide.spread * wide.margin_weight == pytest.approx(narrow.spread * narrow.margin_weight, rel=0.5)
+    assert rho(quality, calls) > rho(quality, calls, AS_ONE)
+
+
+def test_what_is_a_juror_s_own_taste_is_no_certainty_of_the_best() -> None:
+    of_one_mind, of_two = ([Juror(noise=0.3, taste=taste)] * 2 for taste in (0.0, 0.5))
+    sure = {taste: share_right(*judged(jurors, 150, 3)) for taste, jurors in ((0.0, of_one_mind), (0.5, of_two))}
+    assert sure[0.0].claims > 50
+    assert sure[0.0].right > 0.93
+    assert sure[0.5].claims < sure[0.0].claims / 3
+    assert share_right(*judged(of_two, 150, 3), AS_ONE).right < 0.8, "taken for one judge, they are sure and wrong"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """How many groups have a rollout that is the best with 95 %, and in which share of them it is."""
+
+    claims: int
+    right: float
+
+
+def share_right(quality: Floats, calls: Sequence[Comparisons], prior=WEAK) -> Claims:
+    best = np.array([fit.p_best() for fit in fit_pooled(calls, prior)])
+    sure = best.max(axis=1) >= 0.95
+    right = best.argmax(axis=1)[sure] == quality.argmax(axis=1)[sure]
+    return Claims(int(sure.sum()), float(right.mean()) if sure.any() else 1.0)
+
+
+@given(st.integers(0, 999))
+@settings(max_examples=10, deadline=None)
+def test_seats_have_no_order_and_rollouts_no_numbers(seed: int) -> None:
+    _, calls = judged([Juror(noise=0.5), Juror(noise=2.0, taste=0.2), Juror(level=3.0)], 6, seed)
+    plain, rng = fit_pooled(calls), np.random.default_rng(seed)
+    seats, numbers = rng.permutation(3), rng.permutation(N)
+    other_seats = [replace(c, juror=seats[c.juror]) for c in calls]
+    renumbered = [replace(c, first=numbers[c.first], second=numbers[c.second]) for c in calls]
+    for fit, by_seats, by_numbers in zip(plain, fit_pooled(other_seats), fit_pooled(renumbered), strict=True):
+        assert by_seats.estimates == pytest.approx(fit.estimates, abs=1e-6)
+        assert by_numbers.estimates[numbers] == pytest.approx(fit.estimates, abs=1e-6)
+        assert by_numbers.sds[numbers] == pytest.approx(fit.sds, abs=1e-6)
+
+
+@given(st.integers(0, 999))
+@settings(max_examples=10, deadline=None)
+def test_sides_swapped_and_scores_turned_round_say_the_same(seed: int) -> None:
+    _, calls = judged([Juror(noise=0.5), Juror(noise=2.0, first_side=0.7)], 6, seed)
+    swapped = [
+        replace(c, first=c.second, second=c.first, score_first=c.score_second, score_second=c.score_first)
+        for c in calls
+    ]
+    for fit, other in zip(fit_pooled(calls), fit_pooled(swapped), strict=True):
+        assert other.estimates == pytest.approx(fit.estimates, abs=1e-5)
+        assert other.first_side == pytest.approx(-fit.first_side, abs=1e-5)
+
+
+def test_jurors_who_are_alike_weigh_as_in_a_plain_mean() -> None:
+    _, (calls,) = judged([Juror(), Juror(noise=3.0)], 1, 4)
+    voice = Voice(level=5.0, first_side=0.3, spread=1.2, margin_weight=0.8, level_weight=0.4)
+    one = JuryVoices({0: voice, 1: voice}, 1.0).as_one(calls)
+    half = len(ORDERS)
+    for together, apart in ((one.score_first, calls.score_first), (one.score_second, calls.score_second)):
+        place = np.lexsort((calls.second[:half], calls.first[:half]))
+        assert together == pytest.approx(((apart[:half] + apart[half:]) / 2)[place])
+
+
+def test_where_a_juror_failed_the_others_stand_and_are_read_on_their_own_scale() -> None:
+    _, calls = judged([Juror(level=7.0), Juror(level=2.0, stretch=0.5)], 40, 5)
+    some = [replace_calls(c, (c.juror == 1) | (c.first > 0)) for c in calls]
+    for whole, part in zip(fit_pooled(calls), fit_pooled(some), strict=True):
+        assert np.corrcoef(whole.estimates, part.estimates)[0, 1] > 0.6
+        assert float(np.abs(whole.estimates - part.estimates).max()) < 2
+
+
+def replace_calls(calls: Comparisons, kept: Any) -> Comparisons:
+    columns = (calls.first, calls.second, calls.score_first, calls.score_second, calls.juror)
+    return Comparisons.of(calls.n, *(column[kept] for column in columns if column is not None))
+
+
+def test_a_juror_who_says_nothing_or_was_never_heard_before_breaks_nothing() -> None:
+    _, calls = judged([Juror(), Juror(stretch=0.0)], 8, 6)
+    assert all(np.isfinite(fit.estimates).all() and np.isfinite(fit.sds).all() for fit in fit_pooled(calls))
+    judge = learnt_from(calls)
+    assert judge.jury
+    stranger = replace(calls[0], juror=np.full(len(calls[0].first), 7))
+    (fit,) = fit_by(judge, [stranger])
+    assert np.isfinite(fit.estimates).all()
+
+
+def test_a_group_alone_is_ranked_by_its_jurors_and_one_juror_is_a_judge() -> None:
+    _, (calls,) = judged([Juror(), Juror()], 1, 7)
+    assert np.isfinite(fit_alone(calls).estimates).all()
+    only = replace_calls(calls, calls.juror == 1)
+    single = replace(only, juror=None)
+    assert fit_alone(only).estimates.tolist() == fit_alone(single).estimates.tolist()
+    assert learnt_from([only]).jury is None
+
+
+def test_rankings_of_before_take_a_jury_for_one_judge_with_the_mean_of_its_scores() -> None:
+    _, calls = judged([Juror(noise=0.5), Juror(noise=4.0)], 5, 8)
+    without = [replace(c, juror=None) for c in calls]
+    for fit, other in zip(fit_pooled(calls, AS_ONE), fit_pooled(without), strict=True):
+        assert fit.estimates.tolist() == other.estimates.tolist()
