@@ -1,6 +1,8 @@
 """Ranking many tables of pairwise scores at once, each as its calls stand, so that the judge is learnt from all."""
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.core.errors import UsageError, quoted
 from harness.core.judge_profile import JudgeProfile
@@ -20,8 +22,10 @@ from harness.ranking.score_table import (
 from harness.ranking.table_play import ScorePair, play_table
 from harness.ranking.topology import standings_of
 
-ScoreTable = Mapping[tuple[int, int], ScorePair]
-"""(i, j), i shown first, to (score of i, score of j); greater is better."""
+ScoreTable = Mapping[tuple[int, int], ScorePair | Mapping[str, ScorePair]]
+"""(i, j), i shown first, to (score of i, score of j), greater is better; of a jury, to these of each juror by name."""
+_Table = Mapping[tuple[int, int], Any]
+"""One whose values are known to be of one kind."""
 _ESTIMATORS = ("pooled", "margins", "bt", "wins")
 
 
@@ -33,17 +37,24 @@ def rank_many(
     A table holds one group's calls as they were made: no topology plays, no pair has to be there, and a pair may be
     there in one order or in both. Its entrants are 0 to the greatest named. `pooled` learns the judge's noise, its bias
     and how much of a score's level is real from all the tables, so give those of one judge and one rubric together;
-    with the `profile` of that judge, learnt elsewhere, a few tables do. The other estimators rank each table by itself;
-    beside `wins` the probabilities and the signal are those of `pooled`.
+    with the `profile` of that judge, learnt elsewhere, a few tables do. Of a jury, whose tables name the juror of each
+    score, it learns each juror by itself (harness.ranking.juror_weights). The other estimators rank each table by
+    itself; beside `wins` the probabilities and the signal are those of `pooled`.
     Scores are best on the rubric's scale, 0 to 10; `scores` and `uncertainty` are about the group's mean, in its points
     (`bt`: logits, `wins`: the share of points). Ranks are None where the calls do not connect all entrants. Raises
-    UsageError: an unknown estimator, a profile for another than `pooled`, a table without a pair, a key that is no pair
-    of entrants, a score that is no finite number.
+    UsageError: an unknown estimator, a profile for another than `pooled` or for a jury, a table without a pair, a key
+    that is no pair of entrants, a score that is no finite number, jurors named for some scores alone.
     """
     check_name(estimator, _ESTIMATORS, "estimator of tables as they stand")
     if profile and estimator != "pooled":
         raise UsageError(f"a judge's profile is for the estimator pooled, not {estimator}")
-    played = [_as_matches(table, place) for place, table in enumerate(tables)]
+    for place, table in enumerate(tables):
+        if not isinstance(table, Mapping) or not table:  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
+            raise UsageError(f"table {place} is {quoted(table)}: give a mapping of (i, j) to the scores of i and j")
+    jurors = _jurors(tables)
+    if profile and jurors:
+        raise UsageError("a judge's profile is of one judge, not of a jury")
+    played = [_of_jury(table, jurors) if jurors else _as_matches(table) for table in tables]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator in {"pooled", "wins"}:
         fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior_of(profile))
@@ -56,12 +67,45 @@ def rank_many(
     ]
 
 
-def _as_matches(table: ScoreTable, place: int) -> tuple[tuple[Match, ...], int]:
+def _jurors(tables: Sequence[ScoreTable]) -> list[str]:
+    """Return who sits in the jury whose scores these are; nobody where no scores name a juror."""
+    named = [(place, pair, value) for place, table in enumerate(tables) for pair, value in table.items()]
+    of_jury = [value for _, _, value in named if isinstance(value, Mapping)]
+    for place, pair, value in named if of_jury else ():
+        if not isinstance(value, Mapping) or not value:
+            asked = "give the scores of a juror at least, by name, as for the other pairs"
+            raise UsageError(f"table {place}: the pair {quoted(pair)} has {quoted(value)}; {asked}")
+    return sorted({name for value in of_jury for name in value}, key=str)
+
+
+def _as_matches(table: _Table) -> tuple[tuple[Match, ...], int]:
     """Return a table's matches, and how many entrants it has."""
-    if not isinstance(table, Mapping) or not table:  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
-        raise UsageError(f"table {place} is {quoted(table)}: give a mapping of (i, j) to the scores of i and j")
     n = entrant_count(table)
     scores = checked_scores(table, n)
     pairs = [(a, b) for a, b in scores if a < b or (b, a) not in scores]
     in_orders = {(a, b): ((a, b), (b, a)) if (b, a) in scores else ((a, b),) for a, b in pairs}
     return play_table(GivenPairs(pairs, in_orders), lambda i, j: scores[i, j]), n
+
+
+def _of_jury(table: _Table, jurors: Sequence[str]) -> tuple[tuple[Match, ...], int]:
+    """Return the same of a jury's table: a match's scores are the mean of its jurors'."""
+    n = entrant_count(table)
+    by_juror = {
+        seat: checked_scores({pair: of[name] for pair, of in table.items() if name in of}, n)
+        for seat, name in enumerate(jurors)
+    }
+    seated = {pair: {seat: own[pair] for seat, own in by_juror.items() if pair in own} for pair in table}
+    matches, _ = _as_matches({pair: _mean(list(of.values())) for pair, of in seated.items()})
+    return tuple(_with_jurors(match, seated) for match in matches), n
+
+
+def _mean(scores: Sequence[ScorePair]) -> ScorePair:
+    first, second = (math.fsum(of_side) / len(scores) for of_side in zip(*scores, strict=True))
+    return first, second
+
+
+def _with_jurors(match: Match, seated: Mapping[tuple[int, int], Mapping[int, ScorePair]]) -> Match:
+    orders = [(first, match.b if first == match.a else match.a) for first in match.shown_first]
+    calls = [(first, scores, seat) for first, second in orders for seat, scores in seated[first, second].items()]
+    first, scores, seats = zip(*calls, strict=True)
+    return match.model_copy(update={"shown_first": first, "scores": scores, "jurors": seats})

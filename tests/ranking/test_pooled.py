@@ -15,6 +15,7 @@ import harness
 from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.judge_prior import PRIOR_MEAN, PRIOR_SD, Parameters
+from harness.ranking.many_tables import ScoreTable
 from harness.ranking.margins import fit_margins
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from
@@ -257,6 +258,23 @@ def test_tables_are_ranked_as_they_stand_by_each_estimator() -> None:
     )
 
 
+def test_tables_of_a_jury_name_the_juror_of_each_score_and_each_juror_is_learnt_by_itself() -> None:
+    tables: list[ScoreTable] = [
+        {(0, 1): {"b": (7.5, 6.0), "a": (6.0, 6.5)}, (1, 0): {"b": (6.5, 7.0)}, (1, 2): {"a": (5.0, 4.0)}},
+        {(0, 1): {"a": (7.0, 6.0), "b": (3.0, 5.0)}, (2, 1): {"a": (8.0, 6.0), "b": (8.0, 8.0)}},
+    ]
+    calls = [
+        Comparisons.of(3, [0, 0, 1, 1], [1, 1, 0, 2], [7.5, 6.0, 6.5, 5.0], [6.0, 6.5, 7.0, 4.0], juror=[1, 0, 1, 0]),
+        Comparisons.of(3, [0, 0, 2, 2], [1] * 4, [7.0, 3.0, 8.0, 8.0], [6.0, 5.0, 6.0, 8.0], juror=[0, 1, 0, 1]),
+    ]
+    for ranked, fit in zip(rank_many(tables), fit_pooled(calls), strict=True):
+        assert ranked.scores == pytest.approx(fit.estimates, abs=1e-8)
+    first = rank_many(tables)[0].matches[0]
+    assert (first.score_a, first.shown_first, first.jurors) == ((6.75 + 7) / 2, (0, 0, 1), (0, 1, 1))
+    for estimator in ("margins", "bt", "wins"):
+        assert None not in rank_many(tables, estimator)[1].ranks
+
+
 def test_equal_scores_share_one_rank_and_what_never_met_has_none() -> None:
     tied, apart = rank_many([{(0, 1): (5, 5), (2, 3): (5, 5)}, {(0, 1): (5, 4), (2, 3): (5, 5)}])
     assert (tied.ranks, tied.signal, tied.advantages) == ((1.5,) * 4, "none", (0.0,) * 4)
@@ -270,6 +288,10 @@ def test_equal_scores_share_one_rank_and_what_never_met_has_none() -> None:
         ([{(0, 1): (1, 2)}, [(0, 1)]], "pooled", "table 1 is"),
         ([{(0, 0): (1, 2)}], "pooled", "two different entrants"),
         ([{(0, 1): (1, math.nan)}], "pooled", "NaN"),
+        ([{(0, 1): {"a": (1, 2)}}, {(0, 1): (1, 2)}], "pooled", r"table 1: the pair \(0, 1\) has \(1, 2\)"),
+        ([{(0, 1): {}, (1, 2): {"a": (1, 2)}}], "pooled", r"table 0: the pair \(0, 1\) has \{\}"),
+        ([{(0, 1): {"a": (1, math.inf)}}], "pooled", "infinities"),
+        ([{(0, 1): {}}], "pooled", "give the scores"),
         ([{(0, 1): (1, 2)}], "tiers", "no estimator of tables as they stand 'tiers'"),
     ],
 )
