@@ -83,14 +83,11 @@ def run(
         from harness.cli.progress_bars import ProgressBars
         from harness.cli.run_result import deliver
         from harness.core.wording import option
-        from harness.formats import PackedQueries, in_shard
 
         process.silence_logs(verbose=verbose)
         if wait:
             pipeline.refuse_idle_wait(by_batch=settings.judge_batch)
-        asked, prepared = prepare_run(agent, query, queries, settings, environ)
-    if settings.shard is not None:
-        asked = PackedQueries(in_shard(iter(asked), settings.shard))
+        asked, prepared = prepare_run(agent, query, queries, settings, environ, shard=settings.shard)
     if not asked:
         say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
         return ExitCode.DONE

@@ -1,6 +1,9 @@
 """Shards of the queries: each query is in one of them, the same one wherever that is asked."""
 
+import json
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +13,8 @@ from harness.core.records import Query
 from harness.core.settings import Settings, as_written
 from harness.core.settings_sources import load
 from harness.core.shards import Shard
-from harness.formats import in_shard
+from harness.formats import PackedQueries, in_shard
+from tests.fuzz.attempts import attempt
 
 QUERIES = [Query(id=f"q{number}", text=f"What is {number}?") for number in range(800)]
 
@@ -38,6 +42,23 @@ def test_a_stream_of_queries_stays_a_stream():
     first = next(iter(in_shard(stream(), "2/8")))
     assert asked[-1] == first.id
     assert len(asked) < len(QUERIES)
+
+
+def test_a_command_packs_each_query_of_its_shard_once_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    packed: list[Query] = []
+    as_ever = PackedQueries.__init__
+
+    def pack(self: PackedQueries, queries: Iterable[Query]) -> None:
+        kept = list(queries)
+        packed.extend(kept)
+        as_ever(self, kept)
+
+    monkeypatch.setattr(PackedQueries, "__init__", pack)
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": query.id, "query": query.text}) for query in QUERIES[:40]]
+    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    attempt(("run", "--offline", "--queries", "q.jsonl", "--shard", "2/8", "--dry-run"), tmp_path, {})
+    assert [query.id for query in packed] == [query.id for query in in_shard(QUERIES[:40], "2/8")]
 
 
 @pytest.mark.parametrize("word", ["9/8", "0/8", "3", "3/", "a/b", "-1/8", "1/0", "3/8/9", "1/100001", "³/8"])
