@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.archive import ComparisonReader, ComparisonStore, RunReader, RunStore, find_archived
+from harness.archive import ComparisonReader, ComparisonStore, RunReader, RunStore, find_archived, missing_of
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
 from harness.core.plurals import counted
 from harness.core.wording import call
@@ -16,9 +16,24 @@ def what_is_kept(folder: Path | None) -> str:
         return "Nothing had begun"
     if find_archived(str(folder), folder.parent).kind == "comparison":
         return f"{_kept_of_comparison(folder)} in {folder}; {call('resume', folder)} does what is missing"
-    ended = _ended(folder)
-    begun = counted(len(ended), "rollout that was", "rollouts that were")
-    kept = f"{ended.count('ok'):,} of {begun} begun ended well; all are kept in {folder}"
+    with RunReader(folder) as reader:
+        return _kept_of_run(reader)
+
+
+def _kept_of_run(reader: RunReader) -> str:
+    missing, newest, folder = missing_of(reader), reader.newest_ranking(), reader.folder
+    begun = newest if newest and not newest.finished else None
+    if missing.nothing and begun is None:
+        return f"{folder} is whole, and no ranking in it was cut short"
+    if begun and not missing.rollouts and (begun.head.free or len(reader.heads()) > 1):
+        whole = f"{len(begun.groups) - begun.incomplete:,} of {counted(len(reader.index.queries), 'query', 'queries')}"
+        if begun.head.free:
+            return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
+        kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
+    else:
+        ended = _ended(reader)
+        rollouts = counted(len(ended), "rollout that was", "rollouts that were")
+        kept = f"{ended.count('ok'):,} of {rollouts} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 
@@ -31,9 +46,8 @@ def _kept_of_comparison(folder: Path) -> str:
     return counted(verdicts, "verdict is kept", "verdicts are kept")
 
 
-def _ended(folder: Path) -> list[str]:
-    with RunReader(folder) as reader:
-        return [place.status for group in reader.index.rollouts.values() for place in group.values()]
+def _ended(reader: RunReader) -> list[str]:
+    return [place.status for group in reader.index.rollouts.values() for place in group.values()]
 
 
 @contextmanager
@@ -58,6 +72,8 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
 
 def _elsewhere(store: RunStore | ComparisonStore) -> str:
     """Return the command that takes another judge, where there is something to judge."""
-    if isinstance(store, ComparisonStore) or "ok" not in _ended(store.folder):
+    if isinstance(store, ComparisonStore):
         return ""
-    return f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"
+    with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
+        judgeable = "ok" in _ended(reader)
+    return f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge" if judgeable else ""

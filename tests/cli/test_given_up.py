@@ -53,7 +53,7 @@ def check(outcome: Outcome, code: int) -> None:
     for words in (
         "nothing but rate limits (HTTP 429) for 0.0001 s (--give-up)",
         "a lower --concurrency",
-        "all are kept in",
+        "are kept in",
         "`harness resume ",
     ):
         assert words in said, said

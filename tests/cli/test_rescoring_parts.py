@@ -1,6 +1,10 @@
 """`rescore` of some rollouts only, and of several runs at once."""
 
+import itertools
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,8 @@ from harness import pipeline
 from harness.core.clock import now
 from tests.cli.test_buying_once import priced
 from tests.conftest import Done, Harness
-from tests.fake_endpoint import FakeEndpoint
+from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Seen, fair_judge
+from tests.nursery import Nursery
 
 RUN = ("run", "--offline", "-n", "4", "-q", "--json")
 
@@ -90,3 +95,63 @@ def test_one_ceiling_holds_for_several_runs_together(harness: Harness, endpoint:
     told = [json.loads(line) for line in capped.out.splitlines()]
     assert [one["groups"][0]["status"] for one in told] == ["complete", "incomplete"]
     assert sum(g["judge_usd"] for one in told for g in one["groups"]) <= ceiling
+
+
+def cut(ranking: Path) -> None:
+    """Leave a ranking as a process that is stopped after its first group does."""
+    ranking.write_text("".join(ranking.read_text("utf-8").splitlines(keepends=True)[:2]), "utf-8")
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_of_a_rescoring_that_was_cut_short_the_queries_that_are_ranked_are_told(
+    free: bool, harness: Harness, two: Done, tmp_path: Path
+):
+    run = tmp_path / two.json["path"]
+    earlier = set(run.glob("rankings/*.jsonl"))
+    assert pipeline.what_is_kept(run) == f"{run} is whole, and no ranking in it was cut short"
+    assert harness("rescore", "--topology", "anchor", "-q", *(("--free",) if free else ())).code == 0
+    (newest,) = set(run.glob("rankings/*.jsonl")) - earlier
+    cut(newest)
+    kept = pipeline.what_is_kept(run)
+    if free:  # which `resume` leaves as it is
+        whole = "The new ranking has 1 of 2 queries in full, and is kept in"
+        assert kept == f"{whole} {run}; rank again for the others"
+    else:
+        whole = "The new ranking has 1 of 2 queries in full; it and all verdicts that were bought are kept in"
+        assert kept == f"{whole} {run}; `harness resume {run}` does what is missing"
+    assert ("nothing to do" in harness("resume").out) == free
+
+
+def test_of_a_run_that_was_cut_short_while_it_was_judged_the_rollouts_are_told(two: Done, tmp_path: Path):
+    run = tmp_path / two.json["path"]
+    (only,) = run.glob("rankings/*.jsonl")
+    cut(only)
+    assert pipeline.what_is_kept(run).startswith("8 of 8 rollouts that were begun ended well; all are kept in")
+
+
+def test_an_interrupted_rescoring_says_how_far_it_came_and_resume_does_the_rest(
+    harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, tmp_path: Path
+):
+    environ = {"OPENAI_BASE_URL": endpoint.base_url}
+    (tmp_path / "q.jsonl").write_text('{"id": "1", "query": "Why Lisp?"}\n{"id": "b", "query": "Why Scheme?"}\n')
+    assert harness(*"run --queries q.jsonl --model m -n 2 --topology anchor -q".split(), env=environ).code == 0
+    judged, stuck = itertools.count(1), threading.Event()
+
+    def judge(seen: Seen) -> Reaction:
+        if next(judged) <= 3:
+            return fair_judge()(seen)
+        stuck.set()
+        return Hang(100)
+
+    endpoint.judge = judge
+    rescore = "rescore --judge-model other --judge-concurrency 1 --topology anchor --grace 0 -q"
+    born = nursery.start(rescore.split(), tmp_path, environ)
+    assert stuck.wait(60)
+    os.kill(born.pid, signal.SIGINT)
+    done = nursery.wait(born)
+    assert done.code == 130
+    assert "interrupted. The new ranking has 1 of 2 queries in full; it and all verdicts that were bought" in done.err
+    endpoint.judge = fair_judge()
+    endpoint.requests.clear()
+    assert harness("resume", "-q", env=environ).code == 0
+    assert len(endpoint.of_judge) == 1
