@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.archive.lines import line_number
+from harness.archive.ranked_line import RankedQuery
 from harness.archive.record_faults import MOST
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import (
@@ -14,7 +15,6 @@ from harness.archive.typed_records import (
     RANKED_GROUP,
     RANKED_QUERY,
     RANKING_HEAD,
-    RankedQuery,
     RankingHead,
 )
 from harness.core.judge_profile import JudgeProfile
@@ -96,12 +96,7 @@ def read_ranking(path: Path) -> RankingFile | None:
 def _brief(mark: RankedQuery) -> bytes:
     """Pack a byte of flags, and the index and the rank of each rollout that has one."""
     flags = _OPEN * mark.is_open | _PROVISIONAL * mark.provisional
-    ranks = [
-        number
-        for r in mark.rollouts
-        if r.rank is not None and abs(r.index) <= MOST
-        for number in (float(r.index), r.rank)
-    ]
+    ranks = [number for index, rank in mark.ranks if abs(index) <= MOST for number in (index, rank)]
     return bytes([flags]) + array("d", ranks).tobytes()
 
 
