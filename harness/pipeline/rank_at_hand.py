@@ -78,11 +78,12 @@ class _GroupsAtHand:
 
     def _play(self, queries: Sequence[str]) -> list[tuple[GroupExtract, TournamentResult] | None]:
         extracts = self.extracts.several(queries)
-        return [self._played(query, extract) for query, extract in zip(queries, extracts, strict=True)]
-
-    def _played(self, query: str, extract: GroupExtract | None) -> tuple[GroupExtract, TournamentResult] | None:
-        result = extract and (self.kept.pop(query, None) or self.ranker.play(extract))
-        return (extract, result) if extract and result else None
+        kept = [self.kept.pop(query, None) for query in queries]
+        played = iter(self.ranker.play_all([extract for extract, of in zip(extracts, kept, strict=True) if not of]))
+        results = [of or next(played) for of in kept]
+        return [
+            (extract, result) if extract and result else None for extract, result in zip(extracts, results, strict=True)
+        ]
 
     async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[GroupExtract, GroupRanking]:
         """Rank a group that is not at hand by itself, and tell it anew by the judge."""

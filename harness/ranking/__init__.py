@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
     from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement
     from harness.ranking.kendall import tau_b
+    from harness.ranking.many_arenas import ManyArenas, play_arenas
     from harness.ranking.many_tables import rank_many
     from harness.ranking.pair_probability import (
         pair_estimate,
@@ -114,6 +115,7 @@ else:
             "juror_agreement": "agreement match_margins mean_agreement",
             "kendall": "tau_b",
             "judge_prior": "Prior",
+            "many_arenas": "ManyArenas play_arenas",
             "many_tables": "rank_many",
             "profile": "calls_of_judge learn_profile prior_of",
             "pooled": "GROUPS_LEARNT_FROM LearntJudge fit_alone fit_by without_level",
@@ -158,6 +160,7 @@ __all__ = [
     "JudgingFigures",
     "JurorCall",
     "LearntJudge",
+    "ManyArenas",
     "Pairing",
     "Played",
     "Preference",
@@ -211,6 +214,7 @@ __all__ = [
     "pair_estimate",
     "pair_of_fit",
     "place",
+    "play_arenas",
     "plays_for",
     "preferences",
     "prior_of",

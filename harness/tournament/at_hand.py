@@ -16,10 +16,11 @@ from harness.ranking import (
     prior_of,
     with_chances,
 )
+from harness.tournament.arenas_at_hand import arenas_at_hand
 from harness.tournament.designs import topologies_of
 from harness.tournament.group import Lineup, Rules, classes_to_judge
 from harness.tournament.heard import Heard
-from harness.tournament.play import play_at_hand
+from harness.tournament.play import PlayedTournament, play_at_hand
 from harness.tournament.result import LearntFits, TournamentResult, ranking_of
 
 
@@ -44,6 +45,13 @@ class RankerAtHand:
 
     rules: Rules
 
+    def play_all(self, extracts: Sequence[GroupExtract | None]) -> list[TournamentResult | None]:
+        """Return the tournaments of groups; None where not all that one needs is at hand."""
+        return [
+            extract and (_result_of(extract, arena, self.rules) if arena else self.play(extract))
+            for extract, arena in zip(extracts, arenas_at_hand(extracts, self.rules), strict=True)
+        ]
+
     def play(self, extract: GroupExtract) -> TournamentResult | None:
         """Return the group's tournament; None where not all that it needs is at hand."""
         rules, lineup = self.rules, _lineup_of(extract)
@@ -54,7 +62,7 @@ class RankerAtHand:
         played = [tournament for topology in topologies if (tournament := play_at_hand(topology, verdicts))]
         if len(played) < len(topologies):
             return None
-        return TournamentResult(lineup, classes, topologies, played, taken=len(verdicts.taken))
+        return TournamentResult(lineup, classes, played, taken=len(verdicts.taken))
 
     def taught_by(self, queries: Sequence[str]) -> list[str]:
         """Return the queries whose groups teach the judge."""
@@ -105,6 +113,12 @@ class _KeptVerdicts:
             (text, text_cut), (other, other_cut) = self._shown[first], self._shown[second]
             of_twins, cut = text == other, text_cut or other_cut
         return (Heard(verdict.key, verdict.score_first, verdict.score_second, of_twins, cut),)
+
+
+def _result_of(extract: GroupExtract, arena: PlayedTournament, rules: Rules) -> TournamentResult:
+    lineup = _lineup_of(extract)
+    taken = {key for match in arena.matches for key in match.verdicts}
+    return TournamentResult(lineup, classes_to_judge(lineup.ok, rules), [arena], taken=len(taken))
 
 
 def _lineup_of(extract: GroupExtract) -> Lineup:

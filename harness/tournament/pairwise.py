@@ -146,4 +146,4 @@ async def rank_group(
     group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
-    return ranking_of(TournamentResult(lineup, classes, topologies, played, len(jury)), ledger, rules)
+    return ranking_of(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)

@@ -11,7 +11,7 @@ from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging import Averaging
-from harness.ranking import EarlyStop, Pairing, Played, Standing, Topology, standings_in_units
+from harness.ranking import Comparisons, EarlyStop, Fit, Pairing, Played, Standing, Topology, standings_in_units
 from harness.tournament.heard import (
     Counted,
     HeardOrFailed,
@@ -64,14 +64,22 @@ class OrderJury(VerdictsAtHand, Protocol):
 class PlayedTournament:
     """What a tournament left."""
 
+    topology: str
+    """The name of its design."""
     matches: tuple[Match, ...]
     """In the design's own order."""
     standings: Sequence[Standing]
     """Where each entrant got to; the points are in units."""
-    open_verdicts: tuple[str, ...]
+    open_verdicts: tuple[str, ...] = ()
     """Keys of the failed verdicts that left a match open."""
-    absent_verdicts: tuple[str, ...]
+    absent_verdicts: tuple[str, ...] = ()
     """Keys of jurors' failed verdicts where the other jurors' stand."""
+    spared: int = 0
+    """Planned calls that were not made because they could not change who is best."""
+    last_fit: Fit | None = None
+    """The fit that ended the judging, if one did."""
+    calls: Comparisons | None = None
+    """The judged calls behind the matches, where they are told already."""
 
 
 async def play(topology: Topology, jury: OrderJury) -> PlayedTournament:
@@ -182,11 +190,15 @@ class _Playing:
         """Return what was played."""
         every = self.verdicts
         failed = {v.key for repeats in every.values() for v in failed_of(repeats)} if has_failed(every) else set[str]()
+        stopped = self.topology if isinstance(self.topology, EarlyStop) else None
         return PlayedTournament(
+            topology=self.topology.name,
             matches=tuple(map(self._match, self.topology.matches)),
             standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
+            spared=stopped.spared if stopped else 0,
+            last_fit=stopped and stopped.last_fit,
         )
 
     def _match(self, played: Played) -> Match:

@@ -12,9 +12,7 @@ from harness.ranking import (
     NEED_ANCHOR,
     Comparisons,
     Conclusion,
-    EarlyStop,
     Fit,
-    Topology,
     agreement,
     ceiling_note,
     comparisons_of,
@@ -34,7 +32,6 @@ class TournamentResult:
 
     lineup: Lineup
     classes: Sequence[Sequence[int]]
-    topologies: Sequence[Topology]
     played: Sequence[PlayedTournament]
     jurors: int = 1
     taken: int = 0
@@ -51,7 +48,10 @@ class TournamentResult:
         if not self.matches:
             return []
         members = [of_class for of_class in self.classes if of_class]
-        return [comparisons_of(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
+        return [
+            played.calls or comparisons_of(of_class, played.matches)
+            for of_class, played in zip(members, self.played, strict=True)
+        ]
 
 
 class LearntFits(NamedTuple):
@@ -72,13 +72,13 @@ def ranking_of(
     """
     if told and rules.one_of_many:
         rules = replace(rules, one_of_many=False)
-    topologies, played, lineup, matches = result.topologies, result.played, result.lineup, result.matches
+    played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
     conclusion = _conclude(result, rules, told)
     return GroupRanking(
         query=lineup.query,
-        topology=topologies[0].name if topologies else rules.topology,
+        topology=played[0].topology if played else rules.topology,
         estimator=rules.estimator,
         status="incomplete" if open_verdicts or _judged_later(result.classes, rules) else "complete",
         signal=conclusion.signal,
@@ -87,7 +87,7 @@ def ranking_of(
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
         reused=len(ledger.reused) + result.taken,
-        spared=_spared(topologies),
+        spared=sum(p.spared for p in played),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
         notes=(
@@ -107,11 +107,11 @@ def ranking_of(
 
 
 def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -> Conclusion:
-    topologies, last = result.topologies, failed_last(result.lineup.rollouts, rules)
-    alone = len(topologies) == 1
-    if not topologies or (rules.topology == "none" and alone):
+    last = failed_last(result.lineup.rollouts, rules)
+    alone = len(result.played) == 1
+    if not result.played or (rules.topology == "none" and alone):
         return Conclusion(ranked={}, signal="none", fit=None)
-    fits, calls = (told.fits, result.calls) if told else ([None] * len(topologies),) * 2
+    fits, calls = (told.fits, result.calls) if told else ([None] * len(result.played),) * 2
     conclusions = [
         conclude(
             played.standings,
@@ -119,17 +119,17 @@ def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -
             rule=rules.rule,
             failed_last=last if alone else (),
             finished=not played.open_verdicts,
-            fit=fit if told else _fit_at_hand(topology, played) if rules.by_pooled else None,
+            fit=fit if told else _fit_at_hand(played) if rules.by_pooled else None,
             calls=of_class,
         )
-        for topology, played, fit, of_class in zip(topologies, result.played, fits, calls, strict=True)
+        for played, fit, of_class in zip(result.played, fits, calls, strict=True)
     ]
     return conclusions[0] if alone else stack_classes(conclusions, last)
 
 
-def _fit_at_hand(topology: Topology, played: PlayedTournament) -> Fit | None:
+def _fit_at_hand(played: PlayedTournament) -> Fit | None:
     """Return the fit that ended the judging, where it is of the very calls behind the matches."""
-    fit = topology.last_fit if isinstance(topology, EarlyStop) else None
+    fit = played.last_fit
     calls = sum(len(match.scores) for match in played.matches)
     return fit if fit and fit.calls == calls == len(played.matches) else None
 
@@ -147,10 +147,6 @@ def _places(lineup: Lineup, conclusion: Conclusion) -> tuple[Ranked, ...]:
             for place, rollout in zip(places, lineup.rollouts, strict=True)
         ]
     )
-
-
-def _spared(topologies: Sequence[Topology]) -> int:
-    return sum(topology.spared for topology in topologies if isinstance(topology, EarlyStop))
 
 
 def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:

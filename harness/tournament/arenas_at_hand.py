@@ -1,0 +1,159 @@
+"""Groups whose tournaments of `arena` are played many at once, by the verdicts that are kept of them.
+
+Only of groups in which all is as plain as it mostly is: one verdict for each order, two different transcripts, nothing
+cut. All others are played one by one (`harness.tournament.at_hand`); the two give the same records.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.extracts import GroupExtract, VerdictExtract
+from harness.core.rankings import Match
+from harness.ranking import UNITS, Comparisons, Exact, ManyArenas, Standing, exact_mean, play_arenas
+from harness.tournament.group import Rules
+from harness.tournament.play import PlayedTournament
+
+_DECIMALS = 10**4
+"""Scores of four decimals are whole numbers of units, and so is the mean of two."""
+_HIGHEST = 10**6
+_Floats = NDArray[np.float64]
+_Shape = tuple[tuple[int, ...], int]
+"""The entrants, and which of them, counted from 0, is the anchor."""
+_MOST = 32
+"""Entrants: tables of more take memory, and time by the square."""
+_Verdicts = Mapping[tuple[int, int], VerdictExtract]
+"""By the rollout shown first and the other one, both counted from 0 among the entrants."""
+
+_Facts = tuple[int, int, int, float, float, int, bool, bool, bool]
+"""Of a match: its round, who met, counted from 0, their scores, 1 where the first has the higher one (-1: the other),
+whether the orders name opposite winners, whether only one names a tie, whether the two had met before."""
+
+
+def arenas_at_hand(extracts: Sequence[GroupExtract | None], rules: Rules) -> list[PlayedTournament | None]:
+    """Return the tournaments of groups; None for a group that is not plain, or of which a verdict is not at hand."""
+    played: list[PlayedTournament | None] = [None] * len(extracts)
+    if (rules.topology, rules.order or "both", rules.repeats, rules.judge_when) != ("arena", "both", 1, "always"):
+        return played
+    shapes: dict[_Shape, dict[int, _Verdicts]] = {}
+    for place, extract in enumerate(extracts):
+        if extract and (shape := _shape_of(extract)) and (verdicts := _verdicts_of(extract, shape[0])):
+            shapes.setdefault(shape, {})[place] = verdicts
+    for shape, groups in shapes.items():
+        for place, tournament in zip(groups, _played(shape, list(groups.values())), strict=True):
+            played[place] = tournament
+    return played
+
+
+def _shape_of(extract: GroupExtract) -> _Shape | None:
+    """Return who takes part; None without an anchor, and where transcripts are alike, were cut or are not known."""
+    ok = [rollout for rollout in extract.rollouts if rollout.status == "ok"]
+    shown, cut = {rollout.shown for rollout in ok}, [rollout for rollout in extract.rollouts if rollout.cut]
+    if not 2 <= len(ok) <= _MOST or len(shown) < len(ok) or None in shown or cut:
+        return None
+    entrants, roles = tuple([rollout.number for rollout in ok]), [rollout.role for rollout in ok]
+    in_order = all(one < next_one for one, next_one in pairwise(entrants))
+    return (entrants, roles.index("anchor")) if in_order and "anchor" in roles else None
+
+
+def _verdicts_of(extract: GroupExtract, entrants: Sequence[int]) -> _Verdicts | None:
+    """Return the verdicts; None where there are others than one on two entrants in an order."""
+    number = {entrant: at for at, entrant in enumerate(entrants)}
+    if any(repeat or a not in number or b not in number for a, b, repeat in extract.verdicts):
+        return None
+    return {(number[a], number[b]): of_order[0] for (a, b, _), of_order in extract.verdicts.items() if of_order}
+
+
+def _played(shape: _Shape, groups: Sequence[_Verdicts]) -> list[PlayedTournament | None]:
+    """Return the tournaments of groups of one shape."""
+    (entrants, anchor), marks = shape, _marks(groups, len(shape[0]))
+    whole = np.rint(marks * _DECIMALS)
+    fits = ((whole / _DECIMALS == marks) & (np.abs(marks) < _HIGHEST)).all(axis=-1)
+    units = np.where(fits[..., None], whole, 0).astype(np.int64) * (UNITS // _DECIMALS)
+    arenas = play_arenas((units[..., 0] + units[..., 1].swapaxes(1, 2)) // 2, anchor)
+    met = np.arange(len(groups))[:, None], arenas.a, arenas.b
+    is_there = (fits & fits.swapaxes(1, 2))[met].all(axis=1).tolist()
+    facts = _facts(arenas, np.sign(marks[..., 0] - marks[..., 1]))
+    columns = zip(is_there, groups, facts, _standings(shape, arenas), _calls(arenas, marks), strict=True)
+    return [
+        PlayedTournament("arena", _matches(entrants, verdicts, of_matches), standings, calls=calls) if there else None
+        for there, verdicts, of_matches, standings, calls in columns
+    ]
+
+
+def _marks(groups: Sequence[_Verdicts], n: int) -> _Floats:
+    """Return what was given to who stood first and to the other one, (G, n, n, 2); nan where there is no verdict."""
+    marks = np.full((len(groups) * n * n, 2), np.nan)
+    at = [(place * n + first) * n + second for place, group in enumerate(groups) for first, second in group]
+    marks[at] = [(verdict.score_first, verdict.score_second) for group in groups for verdict in group.values()]
+    return marks.reshape(len(groups), n, n, 2)
+
+
+def _facts(arenas: ManyArenas, said: _Floats) -> Iterator[Iterator[_Facts]]:
+    """Yield what the records of each group's matches say.
+
+    `said` (G, n, n) is 1 where the verdict names who stood first, -1 where the other one, 0 for a tie.
+    """
+    pairs = np.arange(len(said))[:, None], arenas.a, arenas.b
+    turned = np.arange(len(said))[:, None], arenas.b, arenas.a
+    for_a, for_b = said[pairs], said[turned]
+    flipped, differ = for_a * for_b > 0, for_a != -for_b
+    scores = arenas.score_a / UNITS, arenas.score_b / UNITS, np.sign(arenas.score_a - arenas.score_b)
+    columns: Any = (arenas.a, arenas.b, *scores, flipped, differ & ~flipped, arenas.repeated)
+    rounds: list[int] = arenas.rounds.tolist()
+    return (
+        zip(rounds, *of_group, strict=True) for of_group in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def _matches(entrants: Sequence[int], verdicts: _Verdicts, facts: Iterable[_Facts]) -> tuple[Match, ...]:
+    matches = list[Match]()
+    for number, a, b, score_a, score_b, higher, flipped, inconsistent, repeated in facts:
+        one, other, first, second = verdicts[a, b], verdicts[b, a], entrants[a], entrants[b]
+        match = Match(
+            round=number,
+            a=first,
+            b=second,
+            verdicts=(one.key, other.key),
+            shown_first=(first, second),
+            score_a=score_a,
+            score_b=score_b,
+            winner=(None, first, second)[higher],
+            flipped=flipped and one.key != other.key,
+            inconsistent=inconsistent,
+            repeated=repeated,
+            scores=((one.score_first, one.score_second), (other.score_first, other.score_second)),
+            cut=False,
+        )
+        matches.append(match)
+    return tuple(matches)
+
+
+def _standings(shape: _Shape, arenas: ManyArenas) -> Iterator[list[Standing]]:
+    (entrants, anchor), samples = shape, len(shape[0]) - 1
+    columns = (column.tolist() for column in (arenas.a, arenas.b, arenas.score_a, arenas.score_b, arenas.reached))
+    for a, b, score_a, score_b, reached in zip(*columns, strict=True):
+        points = dict[int, list[Exact]](zip(a[:samples], ([score] for score in score_a), strict=False))
+        points[anchor] = [exact_mean(score_b[:samples])]
+        for first, second, of_first, of_second in list(zip(a, b, score_a, score_b, strict=True))[samples:]:
+            points[first].append(of_first)
+            points[second].append(of_second)
+        yield [
+            Standing(entrant, reached[at], tuple(points[at]), points[at][0], UNITS)
+            for at, entrant in enumerate(entrants)
+        ]
+
+
+def _calls(arenas: ManyArenas, marks: _Floats) -> Iterator[Comparisons]:
+    """Yield the judged calls of each group, each once."""
+    n, fresh = marks.shape[1], ~arenas.repeated
+    group, a, b = np.nonzero(fresh)[0], arenas.a[fresh], arenas.b[fresh]
+    first, second = np.stack([a, b], axis=-1), np.stack([b, a], axis=-1)
+    scores = marks[group[:, None], first, second].reshape(-1, 2)
+    ends = np.cumsum(2 * fresh.sum(axis=1)).tolist()
+    for begin, end in zip([0, *ends], ends, strict=False):
+        part = slice(begin, end)
+        yield Comparisons(n, first.ravel()[part], second.ravel()[part], scores[part, 0], scores[part, 1])
