@@ -126,11 +126,13 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         quality_json,
         ranking_figures,
         summarize,
+        voices_of_jurors,
     )
 
     summary = summarize(reader, ranking)
     agreement = label_agreement(reader, ranking, answer_labels(reader, None))
     profiles = {profile.judge: profile_json(profile) for profile in judge_profiles(reader, ranking)}
+    voices = voices_of_jurors(reader, ranking)
     return {
         "ranking": ranking.head.id,
         "finished": ranking.finished,
@@ -144,6 +146,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
+        "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
 
 
@@ -155,12 +158,15 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
         is_offline,
         judge_profiles,
         judge_qualities,
+        jury_words,
         profile_words,
         quality_lines,
         ranking_figures,
         ranking_words,
         summarize,
         visible_text,
+        voice_words,
+        voices_of_jurors,
     )
 
     summary = summarize(reader, ranking)
@@ -174,6 +180,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
         console.print(line)
     qualities = judge_qualities(reader, ranking, summary)
     profiles = {profile.judge: profile for profile in judge_profiles(reader, ranking)}
+    voices = voices_of_jurors(reader, ranking)
     if not qualities:
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
@@ -181,8 +188,12 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
             console.print(line)
         for sentence in profile_words(profiles[quality.judge]) if quality.judge in profiles else ():
             console.print(visible_text(f"  {sentence}"))
+        for sentence in voice_words(voices, quality.judge) if voices else ():
+            console.print(visible_text(f"  {sentence}"))
         for warning in quality.warnings:
             console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+    if voices:
+        console.print(jury_words(voices), soft_wrap=True, markup=False)
     _print_agreement(console, reader, ranking)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.report.json import agreement_json, figures_json, judges_json, quality_json, run_json, share_json
     from harness.report.judge_quality import agreement_words, first_wins_meaning, judge_qualities, share_words
     from harness.report.junit import junit_refusal, junit_xml
+    from harness.report.jury_voices import jury_words, voice_words, voices_of_jurors
     from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
     from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
     from harness.report.rollout_words import ranking_words
@@ -63,6 +64,7 @@ else:
         __name__,
         {
             "junit": "junit_refusal junit_xml",
+            "jury_voices": "jury_words voice_words voices_of_jurors",
             "html.comparison.page": "write_comparison_page",
             "html.run.page": "write_page",
             "html.pair.page": "pair_page",
@@ -154,6 +156,7 @@ __all__ = [
     "judging_curve",
     "junit_refusal",
     "junit_xml",
+    "jury_words",
     "label_agreement",
     "match_lines",
     "matches_csv",
@@ -193,6 +196,8 @@ __all__ = [
     "table_or_list",
     "unreadable_lines",
     "visible_text",
+    "voice_words",
+    "voices_of_jurors",
     "write_comparison_page",
     "write_page",
 ]

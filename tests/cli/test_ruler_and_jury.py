@@ -134,6 +134,12 @@ def test_a_jury_ranks_by_pooled_with_each_juror_learnt_by_itself_also_where_one_
     with RunReader(tmp_path / done.json["path"]) as reader:
         seats = [{seat for match in group.matches for seat in match.jurors} for group in reader.rankings()[-1].groups]
     assert sorted(map(sorted, seats)) == [[0], [0, 1], [0, 1]], "juror k gave no verdict on the second query"
+    (stats,) = harness("stats", "last", "--json").json["rankings"]
+    assert sum(stats["jury"]["shares"].values()) == pytest.approx(1)
+    assert 0 < stats["jury"]["shared"] <= 1
+    said = harness("stats", "last").out
+    assert said.count("of what the jury says from it") == len(stats["jury"]["shares"]) == 2
+    assert "all jurors see" in said
     checked = harness("validate", "last")
     assert checked.code == 0, checked.out
     again = harness("rescore", "last", "--free", "--json", env=env)
