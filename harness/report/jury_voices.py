@@ -41,9 +41,9 @@ def voice_words(voices: VoicesOfJurors, juror: str) -> list[str]:
 
 def jury_words(voices: VoicesOfJurors) -> str:
     """Return in a sentence how far the jurors see the same."""
+    share = _percent(voices.shared)
     return (
-        f"of what the jury sees in the rollouts of a query all jurors see {_percent(voices.shared)}, the rest is a "
-        "juror's own taste"
+        f"the jury: {share} of what it sees in the rollouts of a query all jurors see; the rest is a juror's own taste"
     )
 
 
