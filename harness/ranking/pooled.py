@@ -180,9 +180,7 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     """Return the fits of the groups of one size, by their places."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     over = _averages(sums, judge)
-    shared = (
-        judge.jury.shared if judge.jury else 1.0
-    )  # given what a jury sees, of this the jurors' own tastes are the rest
+    shared = judge.jury.shared if judge.jury else 1.0  # the rest of what a jury sees is its jurors' own taste
     of_tastes = shared * (1 - shared) * float(np.exp(at.log_quality_var)) * (np.eye(n) - 1 / n)
     noise = np.exp([at.log_preference_noise, at.log_position_noise]).sum()
     places: list[int] = sums.places.tolist()
