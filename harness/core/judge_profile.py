@@ -112,7 +112,7 @@ def profile_in(text: str, name: str) -> JudgeProfile:
     """
     try:
         members: Any = json.loads(text)
-        return JudgeProfile.model_validate_json(json.dumps(_record_in(members), allow_nan=False))
+        return JudgeProfile.model_validate_json(json.dumps(_record_in(members)))
     except ValidationError as exc:
         reason = _first_fault(exc)
     except json.JSONDecodeError as exc:
@@ -121,7 +121,7 @@ def profile_in(text: str, name: str) -> JudgeProfile:
         reason = "nested too deep"
     except ValueError as exc:
         reason = str(exc)
-    raise UsageError(f"{name}: is no judge's profile: {on_a_line(reason)[:_REASON]}")
+    raise UsageError(f"{name}: this is no judge's profile: {on_a_line(reason)[:_REASON]}")
 
 
 def _first_fault(exc: ValidationError) -> str:

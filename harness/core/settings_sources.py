@@ -14,7 +14,7 @@ from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
-from harness.core.wording import joined, option, where_choices_are
+from harness.core.wording import before_colon, joined, option, where_choices_are
 
 _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
@@ -203,7 +203,7 @@ def _check_prices(settings: Settings) -> None:
     priced = set[str]()
     for model in (word.rpartition("=")[0] for word in settings.prices):
         if model in priced:
-            raise UsageError(f"{option('prices')}: {quoted(model)} has two prices")
+            raise UsageError(f"{before_colon('prices')}: {quoted(model)} has two prices")
         priced.add(model)
 
 
@@ -234,5 +234,7 @@ def _complaints(faults: ValidationError, called: Callable[[str], str]) -> str:
 def _complaint(error: Any, called: Callable[[str], str]) -> str:
     message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
     name = str(error["loc"][0])
+    if error["type"] == "string_type" and len(error["loc"]) == 1 and (also := SETTINGS[name].also):
+        message = f"should be a text, {SETTINGS[name].metavar}, or a {also}"
     value = "" if name in ADDRESSES else quoted(error["input"])  # an address may hold a password
     return f"{joined(called(name), value)}: {message}"

@@ -107,6 +107,11 @@ def option(name: str, value: object = None) -> str:
     return flag if value is None or value is True else f"{flag} {_words(value)}"
 
 
+def before_colon(name: str) -> str:
+    """Return what sets a setting where a colon and what is wrong with it follow: `--max-cost`, or `max_cost`."""
+    return option(name).removesuffix("=")
+
+
 def switch(name: str) -> str:
     """Return what turns a setting on: `--offline`, or `offline=True`."""
     return option(name, value=True)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
-from harness.core.wording import option
+from harness.core.wording import before_colon, option
 from harness.endpoints.base_url import checked_base_url
 from harness.endpoints.credentials import AGENT_URL, NO_KEY, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
 
@@ -99,8 +99,8 @@ def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoin
         raise UsageError(f"{option('base_url')} names {twice.host} twice: name each server once")
     if len({server.api for server in servers}) > 1:
         raise UsageError(
-            f"{option('base_url')}: {servers[0].host} and another server are usually asked by different APIs; choose "
-            f"one with {option('api')}"
+            f"{before_colon('base_url')}: {servers[0].host} and another server are usually asked by different APIs; "
+            f"choose one with {option('api')}"
         )
     return servers
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.archive import RunReader
-from harness.core.wording import option
+from harness.core.wording import before_colon
 from harness.formats import CONTROL, LabelledPair, pairs_in_text, read_pairs
 from harness.report import AnswerLabel
 
@@ -14,7 +14,7 @@ def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
     Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
     """
     if path:
-        pairs = read_pairs(path, option("labels").rstrip("="))
+        pairs = read_pairs(path, before_colon("labels"))
     else:
         pairs = pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
     return [_answer_label(pair) for pair in pairs]

@@ -14,7 +14,7 @@ from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.core.user_files import is_file, read_text
-from harness.core.wording import option
+from harness.core.wording import before_colon, option
 from harness.pipeline.resolve import JudgeSpec
 from harness.report import judge_profiles
 from harness.tournament import AnyRubric
@@ -62,17 +62,17 @@ def _check_use(settings: Settings, judges: int) -> None:
 def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
     """Return what a text, a file or a run holds. Raises UsageError, ArchiveDamaged."""
     if word.lstrip().startswith("{"):
-        return [profile_in(word, option("judge_profile"))]
+        return [profile_in(word, before_colon("judge_profile"))]
     path, name = Path(word), on_a_line(word)
     if is_file(path):
         return [profile_in(read_text(path, name, most=_MOST_BYTES), name)]
     with RunReader(_run(word, runs_dir)) as reader:
         if reader.newest_head() is None:
-            raise UsageError(f"{option('judge_profile')}: run {reader.info.id} is not judged yet")
+            raise UsageError(f"{before_colon('judge_profile')}: run {reader.info.id} is not judged yet")
         if profiles := judge_profiles(reader, reader.ranking()):
             return profiles
         raise UsageError(
-            f"{option('judge_profile')}: the newest ranking of run {reader.info.id} rests on no judged pair"
+            f"{before_colon('judge_profile')}: the newest ranking of run {reader.info.id} rests on no judged pair"
         )
 
 
@@ -91,4 +91,4 @@ def _fitting(profiles: Sequence[JudgeProfile], judge: str, rubric: str, renderin
         if mismatch is None:
             return profile
         mismatches.append(mismatch)
-    raise UsageError(f"{option('judge_profile')}: this profile does not fit: {on_a_line('; '.join(mismatches))}")
+    raise UsageError(f"{before_colon('judge_profile')}: this profile does not fit: {on_a_line('; '.join(mismatches))}")

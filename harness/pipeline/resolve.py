@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
-from harness.core.wording import option, switch
+from harness.core.wording import before_colon, option, switch
 from harness.endpoints import (
     AGENT_KEY,
     UNKNOWN_ADDRESS,
@@ -166,7 +166,7 @@ def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str
         raise UsageError(f"{option('judge_label')} names one judge; the members of a jury are told apart as model@host")
     identities = [spec.identity for spec in specs]
     if twice := next((name for name in identities if identities.count(name) > 1), None):
-        raise UsageError(f"{option('judge_model')}: {twice} sits in the jury twice, and would be asked only once")
+        raise UsageError(f"{before_colon('judge_model')}: {twice} sits in the jury twice, and would be asked only once")
     return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.errors import UsageError, quoted
-from harness.core.judge_profile import JudgeProfile
+from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
@@ -42,10 +42,12 @@ def rank_many(
     itself; beside `wins` the probabilities and the signal are those of `pooled`.
     Scores are best on the rubric's scale, 0 to 10; `scores` and `uncertainty` are about the group's mean, in its points
     (`bt`: logits, `wins`: the share of points). Ranks are None where the calls do not connect all entrants. Raises
-    UsageError: an unknown estimator, a profile for another than `pooled` or for a jury, a table without a pair, a key
-    that is no pair of entrants, a score that is no finite number, jurors named for some scores alone.
+    UsageError: an unknown estimator, what is no profile, a profile for another than `pooled` or for a jury, a table
+    without a pair, a key that is no pair of entrants, a score that is no finite number, jurors named for some scores
+    alone.
     """
     check_name(estimator, _ESTIMATORS, "estimator of tables as they stand")
+    _check_profile(profile)
     if profile and estimator != "pooled":
         raise UsageError(f"a judge's profile is for the estimator pooled, not {estimator}")
     for place, table in enumerate(tables):
@@ -65,6 +67,14 @@ def rank_many(
         )
         for (matches, n), fit in zip(played, fits, strict=True)
     ]
+
+
+def _check_profile(profile: Any) -> None:
+    """Raise UsageError for what is no profile, and for one that was changed into none."""
+    if profile is not None and not isinstance(profile, JudgeProfile):
+        raise UsageError(f"profile={quoted(profile)}: expected a JudgeProfile, such as `run.judge_profiles()` gives")
+    if profile:
+        profile_in(profile.model_dump_json(), "profile")
 
 
 def _jurors(tables: Sequence[ScoreTable]) -> list[str]:

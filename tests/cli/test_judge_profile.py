@@ -113,17 +113,42 @@ def test_a_profile_of_another_judge_or_rubric_or_without_use_is_refused_naming_b
         ("[]", "it is no JSON object"),
         ("{}", "it has no judge"),
         ('{"record": 3}', "it is no JSON object"),
-        ('{"judge": NaN}', "JSON"),
+        ('{"judge": NaN}', "judge: input should be a valid string"),
         ('{"judge": ' + "9" * 5000 + "}", "digits"),
         ("[" * 100_000, "nested too deep"),
         ('{"judge": "\\ud800"}', ""),
     ],
 )
 def test_a_broken_or_hostile_profile_is_one_line_with_file_and_reason(text: str, reason: str):
-    with pytest.raises(UsageError, match=r"^profile\.json: is no judge's profile: ") as refused:
+    with pytest.raises(UsageError, match=r"^profile\.json: this is no judge's profile: ") as refused:
         profile_in(text, "profile.json")
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_profile_with_a_number_that_is_none_is_refused_and_the_number_is_named(taught: Path, word: str):
+    record = json.loads(taught.read_text())
+    record["parameters"]["level"] = 12345
+    with pytest.raises(
+        UsageError, match=r"^here: this is no judge's profile: parameters\.level: input should be a finite"
+    ):
+        profile_in(json.dumps(record).replace("12345", word), "here")
+
+
+@pytest.mark.parametrize("wrong", [3, True, ["a"], {}, {"a": 1}, Path("profile.json")])
+def test_what_is_no_profile_at_all_is_refused_in_python_with_what_to_give(wrong: Any):
+    with pytest.raises(UsageError) as refused:
+        best("Why?", judge_profile=wrong)
+    assert str(refused.value) == f"judge_profile={wrong!r}: should be a text, RUN|FILE, or a JudgeProfile"
+    with pytest.raises(UsageError) as refused:
+        arena.rank_many([{(0, 1): (7.0, 5.0)}], profile=wrong)
+    assert str(refused.value) == (f"profile={wrong!r}: expected a JudgeProfile, such as `run.judge_profiles()` gives")
+
+
+def test_a_text_that_is_no_profile_is_refused_in_python_by_the_argument_s_name():
+    with pytest.raises(UsageError, match=r"^judge_profile: this is no judge's profile: it has no judge$"):
+        best("Why?", judge_profile="{}")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{" * 2_000_000, b"{}"])

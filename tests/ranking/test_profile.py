@@ -1,6 +1,7 @@
 """A judge's profile: learnt, kept as JSON, lent to groups of the same judge; what is not one is refused."""
 
 import json
+import math
 import random
 from typing import Any
 
@@ -105,6 +106,9 @@ def test_tables_are_ranked_with_a_lent_profile_by_pooled_alone(profile: JudgePro
     assert rank_many([table], profile=profile)[0].scores != rank_many([table])[0].scores
     with pytest.raises(harness.UsageError, match="for the estimator pooled, not margins"):
         rank_many([table], "margins", profile=profile)
+    nowhere = profile.model_copy(update={"parameters": profile.parameters.model_copy(update={"level": math.nan})})
+    with pytest.raises(harness.UsageError, match=r"^profile: this is no judge's profile: parameters\.level: "):
+        rank_many([table], profile=nowhere)
 
 
 def test_a_profile_of_another_judge_rubric_or_rendering_does_not_hold_and_both_are_named(profile: JudgeProfile) -> None:
