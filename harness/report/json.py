@@ -170,6 +170,7 @@ def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigu
         "answers": figure_record(figures.answers),
         "tools": figure_record(figures.tools),
         "one_answer": figures.one_answer,
+        "empty_answers": figures.empty_answers,
         "flat": dict(figures.flat),
         "weak": figures.weak,
         "above_anchor": figure_record(figures.above_anchor),

@@ -36,10 +36,12 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
 
 
 def _answers(figures: RankingFigures) -> str:
-    if not figures.one_answer:
-        return "a query, of those of its rollouts that ended well; texts are compared as the judge sees them"
-    queries = counted(figures.one_answer, "query", "queries")
-    return f"a query, of those of its rollouts that ended well; in {queries} all answers are the same"
+    parts = ["a query, of those of its rollouts that ended well"]
+    if figures.one_answer:
+        parts.append(f"in {counted(figures.one_answer, 'query', 'queries')} all answers are the same")
+    if figures.empty_answers:
+        parts.append(counted(figures.empty_answers, "answer is empty", "answers are empty"))
+    return "; ".join(parts if len(parts) > 1 else [*parts, "texts are compared as the judge sees them"])
 
 
 def _tools() -> str:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:  # `ls` does without numbers
     from harness.ranking import QueryFigure
 
 
+EMPTY_ANSWER = "(empty answer)"
+"""What stands where people look for the answer of a rollout that ended well without a text."""
+
+
 def readable_name(name: str) -> str:
     """Return an identifier with spaces for its underscores."""
     return name.replace("_", " ")

@@ -5,15 +5,19 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness.archive import RankingFile, RunReader
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
 from harness.ranking import QueryFigure
-from harness.report import ranking_figures, ranking_words, summarize
+from harness.report import figures_json, path_lines, ranking_figures, ranking_words, summarize
+from harness.report.html.run.page import render_page
 from harness.report.summary.figures import JudgeFigures
+from harness.report.terminal.group import group_table
 from tests.fuzz.attacks import Room
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
+from tests.report.parsed_page import ParsedPage
 
 ARCHIVES = ("online-arena", "offline-cyclic", "online-jury", "online-ruler", "offline-unjudged", "online-asked-again")
 
@@ -116,3 +120,20 @@ def test_where_every_verdict_is_a_tie_no_dimension_is_said_to_decide(tmp_path: P
     figures, agents = ranking_figures(built.reader, built.ranking), summarize(built.reader, built.ranking).agents
     (words,) = (f for f in ranking_words(figures, agents, JudgeFigures()) if f.name == "dimensions")
     assert (words.value, words.meaning) == ("none", "no verdict is decided: all are ties")
+
+
+def test_an_empty_answer_is_counted_and_shown_as_what_it_is(tmp_path: Path):
+    sketches = [RolloutSketch(answer=answer) for answer in ("One.", "", " \n")]
+    built = build(tmp_path, QuerySketch([*sketches, RolloutSketch(failure="timeout")]))
+    figures, agents = ranking_figures(built.reader, built.ranking), summarize(built.reader, built.ranking).agents
+    assert figures.empty_answers == figures_json(figures, agents, JudgeFigures())["empty_answers"] == 2
+    words = {f.name: f.meaning for f in ranking_words(figures, agents, JudgeFigures())}
+    assert words["answers"].endswith("; 2 answers are empty")
+    (group,) = (built.reader.group(query) for query in built.reader.queries())
+    shown = [line.plain for line in group_table(group, built.ranking.groups[0], 200)]
+    assert [line.endswith("(empty answer)") for line in shown].count(True) == 2
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(path_lines(group, 1))
+    assert capture.get().endswith("Answer\n(empty answer)\n")
+    assert ParsedPage(render_page(built.reader, built.ranking)).text().count("(empty answer)") == 2

@@ -43,6 +43,8 @@ class RankingFigures:
     """Different sequences of tool calls among them, by the names of the tools."""
     one_answer: int
     """Queries whose rollouts all give the same answer."""
+    empty_answers: int
+    """Rollouts that ended well with an empty answer."""
     flat: Mapping[str, int]
     """Queries in which all advantages are zero, by the reason."""
     weak: int
@@ -63,6 +65,7 @@ class _Sums:
     different: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     most_rollouts: int = 0
     """Of a group, however they ended."""
+    empty_answers: int = 0
     flat: Counter[str] = field(default_factory=Counter[str])
     weak: int = 0
     above_anchor: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -84,6 +87,7 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
         answers=_mean_count([answers for _, answers, _ in sums.different], sums.most_rollouts),
         tools=_mean_count([tools for _, _, tools in sums.different], sums.most_rollouts),
         one_answer=sum(ended > 1 and answers == 1 for ended, answers, _ in sums.different),
+        empty_answers=sums.empty_answers,
         flat=dict(sums.flat.most_common()),
         weak=sums.weak,
         above_anchor=over_queries(sums.above_anchor, quotient, _SHARE),
@@ -98,6 +102,7 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
     answers = rollouts_by_answer(group)
     sums.most_rollouts = max(sums.most_rollouts, len(group.rollouts))
     sums.different.append((len(ended_well), len(answers), len(set(map(_tools, ended_well)))))
+    sums.empty_answers += len(answers.get("", ()))
     if reason := _why_flat(ranked, len(ended_well), len(answers)):
         sums.flat[reason] += 1
     else:

@@ -28,7 +28,7 @@ from harness.report.summary.placed_rollouts import (
 )
 from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
 from harness.report.terminal.table import SHORTEST, Column, TableRow, cut_to, table_lines
-from harness.report.text import dollars, enumeration, percent, probability
+from harness.report.text import EMPTY_ANSWER, dollars, enumeration, percent, probability
 
 _COLUMNS = (
     Column("place", 1, right=True),
@@ -75,7 +75,7 @@ def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], beside: Mappin
 
 def _answer(rollout: Rollout) -> str:
     if rollout.status == "ok":
-        return rollout.trajectory.answer
+        return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
     return f"failed: {rollout.failure.kind}" if rollout.failure else ""
 
 

@@ -8,7 +8,7 @@ from harness.core.records import Group, Step
 from harness.report.summary.notes import own_models
 from harness.report.summary.steps import numbered_steps
 from harness.report.terminal.layout import visible_text
-from harness.report.text import temperature_words
+from harness.report.text import EMPTY_ANSWER, temperature_words
 
 
 def path_lines(group: Group, index: int) -> RenderableType:
@@ -25,8 +25,9 @@ def path_lines(group: Group, index: int) -> RenderableType:
         parts.append(visible_text(f"note: {rollout.clean_up_error}"))
     parts += [visible_text(f"note: {exception}") for exception in rollout.effective.exceptions]
     parts += [visible_text(f"note: {line}") for line in own_models(rollout)]
-    if rollout.trajectory.answer:
-        parts += [visible_text("\nAnswer", style="bold"), visible_text(rollout.trajectory.answer)]
+    answer = rollout.trajectory.answer
+    if answer.strip() or rollout.status == "ok":
+        parts += [visible_text("\nAnswer", style="bold"), visible_text(answer if answer.strip() else EMPTY_ANSWER)]
     return Lines(*parts)
 
 
