@@ -1,17 +1,17 @@
 """Where records stand, packed: a large run has some ten thousand queries, and objects for all would fill the memory."""
 
-import struct
+import math
 from array import array
 from collections.abc import Iterator, Mapping, MutableMapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from harness.archive.lines import RecordPlace
 
 T = TypeVar("T")
-_ROLLOUT = struct.Struct("<qIqII?dB")
-"""Index, file, offset, status, kind, whether the price is told, the price, bytes of the time that follows."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class RolloutPlace(NamedTuple):
@@ -28,6 +28,15 @@ class RolloutPlace(NamedTuple):
     def started_at(self) -> datetime:
         """When it began."""
         return datetime.fromisoformat(self.started)
+
+
+class _Alike(NamedTuple):
+    """What many rollouts have in common."""
+
+    number: int
+    path: Path
+    status: str
+    kind: str | None
 
 
 class Numbered(Generic[T]):
@@ -84,40 +93,63 @@ class QueryPlaces(MutableMapping[str, RecordPlace]):
 
 
 class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
-    """Of each query where the records of its rollouts begin, by their indices; the newest record of each."""
+    """Of each query where the records of its rollouts begin, by their indices; the newest record of each.
+
+    It takes 32 bytes for each rollout, and some 100 for each query.
+    """
 
     def __init__(self) -> None:
         """No rollout is known yet."""
-        self._packed: dict[str, bytes] = {}
-        self._files = Numbered[Path]()
-        self._words = Numbered[str | None]()
-        """Statuses and kinds of failures."""
+        self._newest: dict[str, int] = {}
+        """Of each query the row that was noted last."""
+        self._alike = Numbered[_Alike]()
+        self._alike_of, self._offset, self._price = array("I"), array("q"), array("d")
+        self._started, self._times = array("q"), Numbered[str]()
+        """Microseconds since 1970 in UTC; below 0, the number of a time that is written otherwise, from -1 down."""
+        self._before = array("q")
+        """The row of the same query that was noted before; -1 for the first."""
 
     def note(self, query: str, index: int, at: RolloutPlace) -> None:
         """Note where a rollout's record begins; a later note of the same rollout counts."""
-        started, words = at.started.encode(), self._words
-        fixed = _ROLLOUT.pack(
-            *(index, self._files.number(at.place.path), at.place.offset, words.number(at.status)),
-            *(words.number(at.kind), at.price is not None, at.price or 0.0, len(started)),
-        )
-        self._packed[query] = self._packed.get(query, b"") + fixed + started
+        self._before.append(self._newest.get(query, -1))
+        self._newest[query] = len(self._offset)
+        self._alike_of.append(self._alike.number(_Alike(index, at.place.path, at.status, at.kind)))
+        self._offset.append(at.place.offset)
+        self._price.append(math.nan if at.price is None else at.price)
+        self._started.append(self._number_of_time(at.started))
 
     def __getitem__(self, query: str) -> dict[int, RolloutPlace]:
         """Return the rollouts of a query, by index. Raises KeyError."""
-        return dict(self._unpacked(self._packed[query]))
+        rows, row = list[int](), self._newest[query]
+        while row >= 0:
+            rows.append(row)
+            row = self._before[row]
+        return dict(map(self._unpacked, reversed(rows)))
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids of the queries that have rollouts."""
-        return iter(self._packed)
+        return iter(self._newest)
 
     def __len__(self) -> int:
         """How many queries have rollouts."""
-        return len(self._packed)
+        return len(self._newest)
 
-    def _unpacked(self, packed: bytes) -> Iterator[tuple[int, RolloutPlace]]:
-        at, files, words = 0, self._files.values, self._words.values
-        while at < len(packed):
-            index, file, offset, status, kind, is_priced, price, length = _ROLLOUT.unpack_from(packed, at)
-            at += _ROLLOUT.size + length
-            started, place = packed[at - length : at].decode(), RecordPlace(files[file], offset)
-            yield index, RolloutPlace(place, words[status] or "", words[kind], started, price if is_priced else None)
+    def __contains__(self, query: object) -> bool:
+        """Whether a query has rollouts."""
+        return query in self._newest
+
+    def _unpacked(self, row: int) -> tuple[int, RolloutPlace]:
+        number, path, status, kind = self._alike.values[self._alike_of[row]]
+        price = self._price[row]
+        place = RecordPlace(path, self._offset[row])
+        return number, RolloutPlace(place, status, kind, self._time(row), None if math.isnan(price) else price)
+
+    def _number_of_time(self, started: str) -> int:
+        at = datetime.fromisoformat(started)
+        if at.tzinfo is UTC and at >= _EPOCH and at.isoformat() == started:
+            return (at - _EPOCH) // _MICROSECOND
+        return -1 - self._times.number(started)
+
+    def _time(self, row: int) -> str:
+        number = self._started[row]
+        return self._times.values[-1 - number] if number < 0 else (_EPOCH + number * _MICROSECOND).isoformat()

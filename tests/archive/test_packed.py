@@ -11,6 +11,10 @@ from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlac
 
 CHANCE = random.Random(20261123)
 FILES = [Path(f"rollouts/{number}.jsonl") for number in range(300)]
+TIMES = (
+    *("2026-07-21T14:03:20+00:00", "2026-07-21T14:03:20.123456+00:00", "9999-12-31T23:59:59.999999+00:00"),
+    *("2026-07-21T14:03:20", "2026-07-21T14:03:20.123456+05:30:15.000001", "1969-12-31T23:59:59+00:00"),
+)
 
 
 def a_place() -> RolloutPlace:
@@ -18,7 +22,7 @@ def a_place() -> RolloutPlace:
         RecordPlace(CHANCE.choice(FILES), CHANCE.randrange(2**40)),
         CHANCE.choice(("ok", "failed")),
         CHANCE.choice((None, "api", f"kind {CHANCE.randrange(100_000)}")),
-        CHANCE.choice(("2026-07-21T14:03:20", "2026-07-21T14:03:20.123456+05:30:15.000001")),
+        CHANCE.choice(TIMES),
         CHANCE.choice((None, 0.0, CHANCE.random())),
     )
 
