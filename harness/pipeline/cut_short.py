@@ -1,5 +1,6 @@
 """A run that is cut short: one error for many, what is kept of the run, and the command that goes on with it."""
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +33,8 @@ def _kept_of_run(reader: RunReader) -> str:
         kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
     else:
         ended = _ended(reader)
-        rollouts = counted(len(ended), "rollout that was", "rollouts that were")
-        kept = f"{ended.count('ok'):,} of {rollouts} begun ended well; all are kept in {folder}"
+        rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
+        kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 
@@ -46,8 +47,9 @@ def _kept_of_comparison(folder: Path) -> str:
     return counted(verdicts, "verdict is kept", "verdicts are kept")
 
 
-def _ended(reader: RunReader) -> list[str]:
-    return [place.status for group in reader.index.rollouts.values() for place in group.values()]
+def _ended(reader: RunReader) -> Counter[str]:
+    """Return how many rollouts have each status."""
+    return Counter(place.status for group in reader.index.rollouts.values() for place in group.values())
 
 
 @contextmanager

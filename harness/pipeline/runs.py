@@ -335,8 +335,9 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
 
 def _size_of(reader: RunReader) -> Size:
     """Return how many queries there are to rank, and of how many rollouts that ended well the largest is."""
-    groups = [reader.index.rollouts.get(query, {}) for query in reader.index.queries]
-    return Size(len(groups), max((sum(r.status == "ok" for r in places.values()) for places in groups), default=0))
+    queries, rollouts = reader.index.queries, reader.index.rollouts
+    ended_well = (sum(place.status == "ok" for place in rollouts.get(query, {}).values()) for query in queries)
+    return Size(len(queries), max(ended_well, default=0))
 
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:
