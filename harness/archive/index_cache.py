@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.archive.index import INDEXED, Index
+from harness.archive.run_counts import RunCounts
 from harness.archive.run_files import files_in
 from harness.core.errors import ArchiveDamaged
 from harness.core.user_folders import cache_folder
@@ -60,6 +61,15 @@ def build_index(
     if fresh and is_kept:
         relieve()
     return index, cached is not None
+
+
+def kept_counts(folder: Path, cache: Path | None, segments: Sequence[str] = INDEXED) -> RunCounts | None:
+    """Return the counts of a folder's records that stand in the file `cache`; None unless it knows every record."""
+    if cache is None or not cache.is_file():
+        return None
+    from harness.archive.kept_index import load_counts  # noqa: PLC0415 - SQLite is for large runs alone
+
+    return load_counts(cache, _sizes(folder, segments))
 
 
 def _sizes(folder: Path, segments: Iterable[str]) -> dict[Path, int]:

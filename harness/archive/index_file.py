@@ -25,6 +25,8 @@ create table queries(at integer primary key, id text, path text, offset integer)
 create table rollouts(at integer primary key, query text, idx integer, path text, offset integer, status text,
                       kind text, started text, price real);
 create table verdicts(at integer primary key, key text unique, path text, offset integer);
+create table counts(failed integer, kinds text, fewest integer, cancelled integer, usd real, unknown integer,
+                    path text, offset integer);
 """
 _LEAST_RECORD = 32
 """No record has fewer bytes, so the files bound the rows that an index of them can have."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness.archive.index import Index
 from harness.archive.index_file import FileEnds, IndexFile, name_of, new_index_file
 from harness.archive.lines import RecordPlace
 from harness.archive.packed_places import RolloutPlace
+from harness.archive.run_counts import RolloutSums, RunCounts
 from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.records import BUILT_LATER
 
@@ -22,6 +24,9 @@ _ROLLOUTS = "select query, idx, path, offset, status, kind, started, price from 
 _QUERY = TypeAdapter(tuple[str, str, int], config=BUILT_LATER)
 _ROLLOUT = TypeAdapter(
     tuple[str, _Count, str, int, Literal["ok", "failed"], str | None, str, float | None], config=BUILT_LATER
+)
+_COUNTS = TypeAdapter(
+    tuple[_Count, str, _Count, Literal[0, 1], float | None, Literal[0, 1], str | None, int], config=BUILT_LATER
 )
 _LAST = TypeAdapter(tuple[_Count], config=BUILT_LATER)
 
@@ -36,6 +41,15 @@ def load_index(cache: Path, sizes: Mapping[Path, int]) -> Index | None:
         return _read(file)
     except DoesNotFit:
         file.close()
+        return None
+
+
+def load_counts(cache: Path, sizes: Mapping[Path, int]) -> RunCounts | None:
+    """Return the counts that the cache holds, or None if it does not fit the files, or knows less than they hold."""
+    try:
+        with closing(IndexFile(cache, sizes)) as file:
+            return _counts_in(file) if file.seen == sizes else None
+    except DoesNotFit:
         return None
 
 
@@ -56,12 +70,35 @@ def _verdicts_on_disk(file: IndexFile, index: Index) -> VerdictIndex:
     return VerdictIndex(file, lambda: _verdicts_in(index.seen))
 
 
+def _counts_in(file: IndexFile) -> RunCounts:
+    """Read the counts alone. Raises DoesNotFit."""
+    queries, rollouts, *_ = _meta(file)
+    row = file.one("select failed, kinds, fewest, cancelled, usd, unknown, path, offset from counts", _COUNTS)
+    if row is None or row[0] > rollouts:
+        raise DoesNotFit("no counts")
+    failed, kinds, fewest, cancelled, usd, unknown, name, offset = row
+    return RunCounts(
+        queries=queries,
+        rollouts=rollouts,
+        failed=failed,
+        kinds=frozenset(kinds.split()),
+        fewest=fewest,
+        cancelled=bool(cancelled),
+        usd=None if unknown else _money(usd),
+        first=None if name is None else file.place(name, offset),
+    )
+
+
+def _meta(file: IndexFile) -> tuple[int, int, int, float | None, int]:
+    if (meta := file.one("select queries, rollouts, verdicts, usd, unknown from meta", _META)) is None:
+        raise DoesNotFit("no sums")
+    return meta
+
+
 def _read(file: IndexFile) -> Index:
     """Read all but the verdicts. Raises DoesNotFit."""
     index = Index(seen=dict(file.seen))
-    if (meta := file.one("select queries, rollouts, verdicts, usd, unknown from meta", _META)) is None:
-        raise DoesNotFit("no sums")
-    *counts, usd, unknown = meta
+    *counts, usd, unknown = _meta(file)
     with file.rows("select id, path, offset from queries order by at", _QUERY) as queries:
         index.queries.update((query, file.place(name, offset)) for query, name, offset in queries)
     noted = 0
@@ -106,8 +143,9 @@ def _write(cache: Path, index: Index) -> None:
         base.executemany("insert into queries(id, path, offset) values (?, ?, ?)", queries)
         base.executemany(
             "insert into rollouts(query, idx, path, offset, status, kind, started, price) values (?,?,?,?,?,?,?,?)",
-            _rollout_rows(index),
+            _rollout_rows(index, sums := RolloutSums(index)),
         )
+        base.execute("insert into counts values (?, ?, ?, ?, ?, ?, ?, ?)", _counts_row(sums.counts))
         verdicts = ((key, name_of(p.path), p.offset) for key, p in index.verdicts.streamed())
         base.executemany("insert into verdicts(key, path, offset) values (?, ?, ?)", verdicts)
         count = "(select count(*) from {})".format
@@ -115,10 +153,18 @@ def _write(cache: Path, index: Index) -> None:
         base.execute(f"insert into meta select {counts}, ?, ?", (index.spent, index.spent is None))
 
 
-def _rollout_rows(index: Index) -> Iterator[tuple[Any, ...]]:
+def _rollout_rows(index: Index, sums: RolloutSums) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of all rollouts, and add these to `sums`."""
     for query, places in index.rollouts.items():
+        sums.add(query, places)
         for number, (place, *rest) in places.items():
             yield (query, number, name_of(place.path), place.offset, *rest)
+
+
+def _counts_row(counts: RunCounts) -> tuple[Any, ...]:
+    name, offset = (name_of(counts.first.path), counts.first.offset) if counts.first else (None, 0)
+    known = counts.usd, counts.usd is None
+    return counts.failed, " ".join(sorted(counts.kinds)), counts.fewest, counts.cancelled, *known, name, offset
 
 
 def _time(started: str) -> str:

@@ -6,11 +6,12 @@ from pathlib import Path
 from harness.archive.extracts import Extracts
 from harness.archive.folder_reader import FolderReader, expected
 from harness.archive.index import INDEXED, Index
-from harness.archive.index_cache import is_worth_keeping
+from harness.archive.index_cache import is_worth_keeping, kept_counts
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
-from harness.archive.packed_places import RolloutPlace
+from harness.archive.lines import RecordPlace
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
+from harness.archive.run_counts import RunCounts, counts_of
 from harness.archive.run_files import files_in, stamps_in
 from harness.archive.run_info import RunInfo, read_info
 from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
@@ -66,9 +67,17 @@ class RunReader(FolderReader):
         """Return a query's rollouts in index order, the newest record of each."""
         return self._ask(lambda index: Group(query=query, rollouts=tuple(self._rollouts(index, query.id))))
 
-    def rollout_at(self, place: RolloutPlace) -> Rollout:
+    def rollout_at(self, place: RecordPlace) -> Rollout:
         """Return the rollout at a place of the index."""
-        return read_at_place(self._files, place.place, ROLLOUT)
+        return read_at_place(self._files, place, ROLLOUT)
+
+    def counts(self) -> RunCounts:
+        """Return how many records it has, and what became of its rollouts.
+
+        Where the index is kept, and is not open, none of its places are read for that.
+        """
+        kept = None if self._index else kept_counts(self.folder, self._cache)
+        return kept or counts_of(self.index)
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
@@ -136,7 +145,7 @@ class RunReader(FolderReader):
 
     def _rollouts(self, index: Index, query_id: str) -> Iterator[Rollout]:
         for number, place in sorted(index.rollouts.get(query_id, {}).items()):
-            rollout = self.rollout_at(place)
+            rollout = self.rollout_at(place.place)
             yield expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:

@@ -1,15 +1,15 @@
 """What became of a run or a comparison: done, under way, interrupted, failed."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.archive.batch_log import with_provider
 from harness.archive.layout import LOCK
 from harness.archive.missing import CUT_SHORT
-from harness.archive.packed_places import RolloutPlace
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.run_counts import RunCounts
+from harness.archive.run_info import RunInfo
 
 if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
     from harness.archive.comparison_reader import ComparisonFile
@@ -22,18 +22,17 @@ some of it."""
 _LOCKS = Path("/proc/locks")
 
 
-def state_of(reader: RunReader, ranking: RankingFile | None) -> RunState:
-    """Return what became of a run; `ranking` is its newest. Raises ArchiveDamaged."""
-    if _interrupted(reader, _gone_on_with(reader, ranking)):
+def state_of(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
+    """Return what became of a run; `ranking` is its newest, `counts` are `reader.counts()`. Raises ArchiveDamaged."""
+    if _interrupted(reader.info, _gone_on_with(reader, ranking), counts):
         if _is_locked(reader.folder / LOCK):
             return "under way"
-        return "waiting" if _rolled_out(reader) and with_provider(reader.folder) else "interrupted"
+        return "waiting" if _rolled_out(reader.info, counts) and with_provider(reader.folder) else "interrupted"
     if ranking is None or ranking.head.settings.get("topology") == "none":
         return "not judged"
-    places = [place for group in reader.index.rollouts.values() for place in group.values()]
-    if all(place.status == "failed" for place in places) or ranking.incomplete == len(ranking.groups):
+    if counts.failed == counts.rollouts or ranking.incomplete == len(ranking.groups):
         return "failed"
-    return "partly failed" if ranking.incomplete or any(place.kind in CUT_SHORT for place in places) else "done"
+    return "partly failed" if ranking.incomplete or not counts.kinds.isdisjoint(CUT_SHORT) else "done"
 
 
 def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunState:
@@ -52,25 +51,19 @@ def _gone_on_with(reader: RunReader, ranking: RankingFile | None) -> RankingFile
     return ranking
 
 
-def _interrupted(reader: RunReader, ranking: RankingFile | None) -> bool:
-    if not reader.info.judge:  # what was imported nobody runs
+def _interrupted(info: RunInfo, ranking: RankingFile | None, counts: RunCounts) -> bool:
+    if not info.judge:  # what was imported nobody runs
         return ranking is not None and not ranking.finished
-    return not _rolled_out(reader) or ranking is None or not ranking.finished
+    return not _rolled_out(info, counts) or ranking is None or not ranking.finished
 
 
-def _rolled_out(reader: RunReader) -> bool:
+def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
     """Tell whether every rollout that was to come has ended; so has each of what was imported."""
-    info, index = reader.info, reader.index
     if not info.judge:
         return True
     wanted = info.settings.get("n")
-    ended = [index.rollouts.get(query, {}) for query in index.queries]
-    cut_short = any(_cut_short(places, wanted if isinstance(wanted, int) else 0) for places in ended)
-    return bool(ended) and len(ended) >= (info.queries or 0) and not cut_short
-
-
-def _cut_short(places: Mapping[int, RolloutPlace], wanted: int) -> bool:
-    return len(places) < wanted or any(place.kind == "cancelled" for place in places.values())
+    cut_short = counts.cancelled or counts.fewest < (wanted if isinstance(wanted, int) else 0)
+    return counts.queries > 0 and counts.queries >= (info.queries or 0) and not cut_short
 
 
 def _is_locked(path: Path) -> bool:

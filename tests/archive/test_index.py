@@ -18,6 +18,7 @@ from harness.archive import index as index_module
 from harness.archive.index import Index
 from harness.archive.kept_index import keep_index
 from harness.archive.lines import RecordPlace, encode
+from harness.archive.run_counts import RunCounts, counts_of
 from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
@@ -201,6 +202,42 @@ def test_an_index_that_names_a_page_as_its_own_child_ends(run: Path, kept: Path)
     del page
     kept.write_bytes(data)
     assert in_memory(run) == true_index(run)
+
+
+def counted(folder: Path) -> RunCounts:
+    with RunReader(folder) as reader:
+        return reader.counts()
+
+
+def test_the_counts_that_are_kept_are_those_of_the_records(run: Path, kept: Path):
+    counts = counts_of(true_index(run))
+    assert (counts.queries, counts.rollouts, counts.failed, counts.kinds) == (1, 2, 1, {"api"})
+    assert counted(run) == counts
+    tampered(kept, "delete from rollouts")
+    assert counted(run) == counts, "no place is read"
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        store.add_rollout(a_rollout(1, "later"))
+    assert counted(run) == counts_of(true_index(run)) != counts
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from counts",
+        "update counts set failed = 3",
+        "update counts set fewest = -1",
+        "update counts set cancelled = 7",
+        "update counts set kinds = null",
+        "update counts set usd = 9e999",
+        "update counts set path = '../../../etc/passwd'",
+        "update counts set offset = 1 << 60",
+        "delete from meta",
+        "update files set tail = tail + 1",
+    ],
+)
+def test_counts_that_were_crafted_are_not_believed(run: Path, kept: Path, statement: str):
+    tampered(kept, statement)
+    assert counted(run) == counts_of(true_index(run))
 
 
 def test_an_index_of_another_run_is_made_anew(run: Path, kept: Path, tmp_path: Path):

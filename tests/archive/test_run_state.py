@@ -20,7 +20,7 @@ STATES = {
 
 def state_in(run: Path) -> str:
     with RunReader(run) as reader:
-        return state_of(reader, reader.newest_ranking())
+        return state_of(reader, reader.newest_ranking(), reader.counts())
 
 
 @pytest.mark.parametrize("archive", STATES)

@@ -1,6 +1,5 @@
 """The list of runs and comparisons."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from rich.text import Text
 
 from harness.archive import RankingFile, RunInfo, RunReader, RunState, state_of, state_of_comparison
 from harness.core.errors import HarnessError, NeedsUpgrade
-from harness.core.sums import sum_if_known
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
@@ -134,21 +132,16 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
 
 def run_line(reader: RunReader) -> RunLine:
     """Return the line of a run in a list of runs. Raises ArchiveDamaged."""
-    info = reader.info
-    statuses, prices = Counter[str](), list[float | None]()
-    for group in reader.index.rollouts.values():
-        statuses.update(place.status for place in group.values())
-        prices += (place.price for place in group.values())
-    ranking = reader.newest_ranking()
+    info, counts, ranking = reader.info, reader.counts(), reader.newest_ranking()
     return RunLine(
         info=info,
-        models=_models(reader),
-        queries=len(reader.index.queries),
-        rollouts=statuses.total(),
-        failed=statuses["failed"],
-        state=state_of(reader, ranking),
+        models=", ".join(reader.rollout_at(counts.first).effective.models) if counts.first else "",
+        queries=counts.queries,
+        rollouts=counts.rollouts,
+        failed=counts.failed,
+        state=state_of(reader, ranking, counts),
         best=_best(ranking),
-        usd=sum_if_known([*prices, reader.index.spent]),
+        usd=counts.usd,
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
     )
 
@@ -158,12 +151,6 @@ def comparison_row(reader: "ComparisonReader") -> ComparisonRow:
     newest = reader.newest()
     state = state_of_comparison(reader.folder, newest)
     return ComparisonRow(reader.info, len(newest.queries) if newest else 0, state, reader.index.spent)
-
-
-def _models(reader: RunReader) -> str:
-    """Name the models that a run's first rollout used."""
-    places = next((group for group in reader.index.rollouts.values() if group), None)
-    return ", ".join(reader.rollout_at(places[min(places)]).effective.models) if places else ""
 
 
 def _best(ranking: RankingFile | None) -> tuple[int, ...]:

@@ -9,13 +9,14 @@ from harness.archive import RunReader, index_cache
 from tests.fuzz.attacks import Attack, Room, some
 from tests.fuzz.commands import Values, lines_reading
 
-TABLES = ("meta", "files", "queries", "rollouts", "verdicts")
+TABLES = ("meta", "files", "queries", "rollouts", "verdicts", "counts")
 COLUMNS = {
     "meta": ("queries", "rollouts", "verdicts", "usd", "unknown"),
     "files": ("path", "seen", "head", "tail"),
     "queries": ("at", "id", "path", "offset"),
     "rollouts": ("at", "query", "idx", "path", "offset", "status", "kind", "started", "price"),
     "verdicts": ("at", "key", "path", "offset"),
+    "counts": ("failed", "kinds", "fewest", "cancelled", "usd", "unknown", "path", "offset"),
 }
 VALUES = (
     *("null", "-1", "0", "1", "5", "1 << 60", "9e999", "1e308", "'x'", "''", "x'ff00'", "cast(x'ff00' as text)"),
