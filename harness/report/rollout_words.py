@@ -1,13 +1,13 @@
 """What a ranking shows of its rollouts, in words: a figure, and what the figure says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from harness.core.plurals import counted
 from harness.ranking import QueryFigure
 from harness.report.judge_quality import QualityFigure
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.ranking_figures import RankingFigures
-from harness.report.text import count, dollars, number_interval, percent, percent_interval
+from harness.report.text import count, dollars, enumeration, number_interval, percent, percent_interval
 
 _HALF = 0.5
 
@@ -73,12 +73,24 @@ def _strongest(figures: RankingFigures) -> str:
 
 
 def _parting(figures: RankingFigures) -> str:
-    same = (f"{one} and {other} never part: one would do" for one, other in figures.never_part)
+    same = (f"{enumeration(alike)} never part: one would do" for alike in _alike(figures.never_part))
     if not (of := _decided(figures)):
         return "; ".join(["no verdict is decided: all are ties", *same])
     share = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
     others = f"then {', '.join(rest)}" if (rest := _by_share(figures)[1:]) else ""
     return "; ".join(filter(None, [share, others, *same]))
+
+
+def _alike(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return the dimensions of pairs that never part, those together that never part from each other."""
+    sets: list[list[str]] = []
+    for one, other in pairs:
+        together = next((names for names in sets if one in names), None)
+        if together is None:
+            sets.append([one, other])
+        elif other not in together:
+            together.append(other)
+    return sets
 
 
 def _decided(figures: RankingFigures) -> int:

@@ -137,3 +137,14 @@ def test_an_empty_answer_is_counted_and_shown_as_what_it_is(tmp_path: Path):
         console.print(path_lines(group, 1))
     assert capture.get().endswith("Answer\n(empty answer)\n")
     assert ParsedPage(render_page(built.reader, built.ranking)).text().count("(empty answer)") == 2
+
+
+def test_dimensions_that_never_part_from_each_other_are_named_together(tmp_path: Path):
+    with RunReader(Room.make(tmp_path / "room").add_run("online-arena")) as reader:
+        ranking = reader.ranking()
+        figures, agents = ranking_figures(reader, ranking), summarize(reader, ranking).agents
+    pairs = (("logic", "clarity"), ("logic", "richness"), ("relevance", "style"), ("clarity", "richness"))
+    said = {f.name: f.meaning for f in ranking_words(replace(figures, never_part=pairs), agents, JudgeFigures())}
+    assert said["dimensions"].endswith(
+        "; logic, clarity and richness never part: one would do; relevance and style never part: one would do"
+    )
