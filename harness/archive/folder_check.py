@@ -16,6 +16,7 @@ from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.run_files import PART, files_in, open_file, strange_things
 from harness.archive.typed_records import BLOB, SEGMENT_HEAD, VERDICT_LINE, BlobText, read_record
 from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.plurals import counted
 from harness.core.verdicts import AnyVerdict, Judged
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -67,7 +68,8 @@ class FolderCheck:
             for path in paths:
                 yield from self._file_findings(path, segment, newest=path == paths[-1])
         if spare := len(self.blobs) - len(self.used):  # none is used that is not there
-            yield Finding("notice", folder / "blobs", f"{spare} texts that no record refers to; they do no harm")
+            harm = "it does no harm" if spare == 1 else "they do no harm"
+            yield Finding("notice", folder / "blobs", f"{counted(spare, 'text')} that no record refers to; {harm}")
 
     def use_blobs(self, names: Iterable[str]) -> None:
         """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
@@ -77,7 +79,7 @@ class FolderCheck:
             self.used.add(name)
 
     def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
-        counted: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
         with open_file(path) as file:
             for line in raw_lines(file):
                 if line.torn:
@@ -85,14 +87,15 @@ class FolderCheck:
                     continue
                 try:
                     located = _located(line, path)
-                    counted[located.members["kind"]] += 1
+                    kinds[located.members["kind"]] += 1
                     refuse_twice_named(line.data)
-                    self._check(located, segment, counted)
+                    self._check(located, segment, kinds)
                 except (ArchiveDamaged, UsageError) as exc:
                     yield Finding("damage", path, reason_of(exc, path, line.number), line.number)
-        if not counted["header"]:
-            yield Finding("notice", path, "it has no header")
-        elif segment == self.results and not counted["footer"]:
+        if not kinds["header"]:
+            unread = f", so this {segment[:-1]} is not read" if segment == self.results and kinds else ""
+            yield Finding("notice", path, f"it has no header{unread}")
+        elif segment == self.results and not kinds["footer"]:
             then = "`harness resume` makes a new one" if newest else "later ones stand in for it"
             yield Finding("notice", path, f"this {segment[:-1]} was cut short; {then}")
 

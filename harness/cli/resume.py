@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import completion, options
-from harness.core.errors import ExitCode, HarnessError, on_a_line
+from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, on_a_line
 from harness.core.settings import ADDRESSES
 from harness.core.wording import command, option
 
@@ -232,6 +233,11 @@ def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:
     ranking = reader.newest_ranking()
     if as_json and ranking:
         print_run(reader, ranking, as_json=True)
+    elif not reader.index.queries and any(reader.index.rollouts.values()):
+        raise ArchiveDamaged(
+            f"run {reader.info.id} holds rollouts, and no query of them; "
+            f"`{command(f'validate {shlex.quote(str(reader.folder))}')}` tells what is damaged"
+        )
     elif not reader.index.queries:
         say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Harness
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.fuzz.kinds.records import sealed
@@ -122,3 +123,31 @@ def test_marks_of_one_side_alone_are_shown_without_a_comparison(room: Room):
         lines[number] = sealed(json.dumps(verdict).encode())
     path.write_bytes(b"".join(lines))
     assert harness(room, "show", LATER).code == 0
+
+
+def without_query(run: Path, *, whole: bool) -> None:
+    """Take a query out of a run's file, or all of them."""
+    (file,) = (run / "queries").iterdir()
+    header, *queries = file.read_text("utf-8").splitlines(keepends=True)
+    file.write_text("".join([header, *([] if whole else queries[1:])]), "utf-8")
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["one", "all"])
+@pytest.mark.parametrize("command", ["show", "stats", "export --format csv --allow-offline -o x", "report"])
+def test_a_ranked_query_that_is_lost_is_named_and_nothing_is_told_of_the_rest_alone(
+    command: str, whole: bool, harness: Harness, tmp_path: Path
+):
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "query": "Why Lisp?"}\n{"id": "b", "query": "Why Scheme?"}\n')
+    assert harness(*"run --offline --queries q.jsonl -n 2 -q".split()).code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    without_query(run, whole=whole)
+    done = harness(*command.split())
+    assert done.code == 5, done.out
+    assert f"run {run.name}: query 'a', which is ranked, is no longer there; " in done.err
+    resumed = harness("resume", run.name)
+    if whole:
+        assert resumed.code == 5
+        assert f"run {run.name} holds rollouts, and no query of them" in resumed.err
+    else:
+        assert harness("rescore", "--free", "-q").code == 0
+        assert harness("show").code == 0

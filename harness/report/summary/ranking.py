@@ -125,8 +125,13 @@ def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, wa
 
 
 def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> Iterator[tuple[Query, GroupRanking]]:
-    """Yield the queries of a ranking; with `owed`, an unfinished ranking's other queries too, as incomplete groups."""
-    settings = ranking.head.settings
+    """Yield the queries of a ranking; with `owed`, an unfinished ranking's other queries too, as incomplete groups.
+
+    Raises ArchiveDamaged if one that is ranked is no longer in the archive.
+    """
+    settings, there = ranking.head.settings, reader.index.queries
+    if lost := next((name for name in ranking.queries if name not in there), None):
+        raise _lost(reader, f"query {lost!r}")
     for name in list(reader.index.queries):
         ranked = ranking.of(name)
         if (ranked or (owed and not ranking.finished)) and (query := reader.query(name)):
@@ -143,12 +148,16 @@ def group_of(reader: RunReader, query: Query, *rankings: GroupRanking) -> Group:
     """Return the rollouts that rankings are of. Raises ArchiveDamaged if one of them is no longer in the archive."""
     group = reader.group(query)
     if lost := {r.index for ranked in rankings for r in ranked.rollouts} - {r.index for r in group.rollouts}:
-        raise ArchiveDamaged(
-            f"run {reader.info.id}: rollout {min(lost)} of query {query.id!r}, which is ranked, is no longer there; "
-            f"`harness validate {shlex.quote(str(reader.folder))}` tells what is damaged, "
-            "`harness rescore` ranks the others"
-        )
+        raise _lost(reader, f"rollout {min(lost)} of query {query.id!r}")
     return group
+
+
+def _lost(reader: RunReader, what: str) -> ArchiveDamaged:
+    validate = f"`harness validate {shlex.quote(str(reader.folder))}`"
+    return ArchiveDamaged(
+        f"run {reader.info.id}: {what}, which is ranked, is no longer there; {validate} tells what is damaged, "
+        "`harness rescore` ranks the others"
+    )
 
 
 def is_offline(reader: RunReader, ranking: RankingFile) -> bool:
