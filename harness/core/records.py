@@ -8,7 +8,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, Self, get_args
+from functools import cache
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
@@ -47,6 +48,9 @@ class Record(BaseModel):
     )
 
 
+RecordT = TypeVar("RecordT", bound=Record)
+
+
 def build_records() -> None:
     """Build what checks the values of each record that has been imported, before the first value comes."""
     waiting = Record.__subclasses__()
@@ -54,6 +58,27 @@ def build_records() -> None:
         record = waiting.pop()
         record.model_rebuild()
         waiting += record.__subclasses__()
+
+
+def record_of(kind: type[RecordT], values: dict[str, Any]) -> RecordT:
+    """Return a record of values that fit it for certain: one for each of its fields, in their order, of its very type.
+
+    Nothing is checked and nothing converted, which takes a third of the time that it takes to make it otherwise: for
+    the many records that are made of other records.
+    """
+    record = kind.__new__(kind)
+    for name, value in (("__dict__", values), ("__pydantic_fields_set__", _fields_of(kind)), *_NOTHING_ELSE):
+        object.__setattr__(record, name, value)
+    return record
+
+
+_NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
+
+
+@cache
+def _fields_of(kind: type[Record]) -> set[str]:
+    """Return the fields of a record: one set for all, as those of frozen records never change."""
+    return set(kind.model_fields)
 
 
 def digest(value: Any) -> str:

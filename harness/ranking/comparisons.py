@@ -9,22 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.ranking.best_draws import chances_of_best
 from harness.ranking.components import components
-from harness.ranking.student import probabilities_above_zero
+from harness.ranking.posteriors import Figures, Posteriors
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
-
-_FEWEST_DOF = 2
-"""Up to here a Student t has no standard deviation, and its scale is given."""
-
-
-class Chances(NamedTuple):
-    """Posterior probabilities of n entrants, each (n,)."""
-
-    best: Floats
-    above_mean: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +105,8 @@ class Fit:
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
     center: Floats | None = None
     """(n,) the posterior's mean where that is not the estimates."""
-    chances: Chances | None = None
-    """The probabilities, where `with_chances` has computed them for many fits at once."""
+    told: "Told | None" = None
+    """What `with_chances` has told of many fits at once."""
 
     @property
     def calls(self) -> int:
@@ -135,17 +124,23 @@ class Fit:
         return self.estimates if self.center is None else self.center
 
     @cached_property
-    def sds(self) -> Floats:
-        """How far each entrant's quality relative to the group's mean lies from the estimate, (n,).
+    def _alone(self) -> Posteriors:
+        return _posteriors([self])
 
-        The root of the posterior's mean square: its standard deviation, where its mean is the estimate.
-        """
-        return np.sqrt(self._variances + (self.mean - self.estimates) ** 2)
+    @property
+    def billionths(self) -> Sequence[int]:
+        """The estimates to nine decimals, so that ties are ties, in whole numbers."""
+        return self.told.figures.billionths if self.told else self._alone.billionths[0].tolist()
 
     @cached_property
-    def _variances(self) -> Floats:
-        widening = self.dof / (self.dof - 2) if _FEWEST_DOF < self.dof < math.inf else 1.0
-        return np.maximum(self.covariance.diagonal() * widening, 0)
+    def figures(self) -> Figures:
+        """What records hold of the entrants."""
+        return self.told.figures if self.told else self._alone.figures()[0]
+
+    @property
+    def sds(self) -> Floats:
+        """How far each entrant's quality relative to the group's mean lies from the estimate, (n,)."""
+        return self._alone.sds[0]
 
     @property
     def connected(self) -> bool:
@@ -155,51 +150,50 @@ class Fit:
     @cached_property
     def reliability(self) -> float:
         """1 - mean posterior variance / variance of the means; 0 where that is negative or nothing differs."""
-        spread, unsure = float(self.mean @ self.mean), float(self._variances.sum())
-        return max(0.0, 1 - unsure / spread) if spread > 0 else 0.0
+        return self.told.reliability if self.told else float(self._alone.reliabilities[0])
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
-        return self.chances.above_mean if self.chances else _above_mean([self])[0]
+        return self.told.above_mean if self.told else self._alone.above_mean[0]
 
     def p_best(self) -> Floats:
-        """Return each entrant's probability of being best, (n,), sum 1, under the joint posterior.
+        """Return each entrant's probability of being best, (n,), sum 1, as `Posteriors.best` has it."""
+        return self.told.best if self.told else self._alone.best[0]
 
-        Monte Carlo over 4096 fixed draws: the same input gives the same output; standard error at most 0.008.
-        """
-        return self.chances.best if self.chances else _best([self])[0]
+
+class Told(NamedTuple):
+    """What the posterior of a fit says."""
+
+    best: Floats
+    """(n,), as `Fit.p_best` returns it."""
+    above_mean: Floats
+    """(n,), as `Fit.p_above_mean` returns it."""
+    reliability: float
+    figures: Figures
 
 
 def with_chances(fits: Sequence[Fit]) -> list[Fit]:
-    """Return fits with their probabilities, which takes half of the time for many of one size at once."""
+    """Return fits with their probabilities and figures, which takes half of the time for many of one size at once."""
     sizes: dict[int, list[int]] = {}
     for at, fit in enumerate(fits):
         sizes.setdefault(len(fit.estimates), []).append(at)
-    of = {
-        at: chances
-        for places in sizes.values()
-        for at, chances in zip(places, _chances([fits[at] for at in places]), strict=True)
-    }
-    return [replace(fit, chances=of[at]) for at, fit in enumerate(fits)]
+    of: dict[int, Told] = {}
+    for places in sizes.values():
+        posteriors = _posteriors([fits[at] for at in places])
+        reliabilities: list[float] = posteriors.reliabilities.tolist()
+        told = map(Told, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
+        of |= zip(places, told, strict=True)
+    return [replace(fit, told=of[at]) for at, fit in enumerate(fits)]
 
 
-def _chances(fits: Sequence[Fit]) -> list[Chances]:
-    """Return the probabilities of fits of one size."""
-    return [Chances(*both) for both in zip(_best(fits), _above_mean(fits), strict=True)]
-
-
-def _best(fits: Sequence[Fit]) -> Floats:
-    return chances_of_best(_means(fits), np.stack([fit.covariance for fit in fits]), [fit.dof for fit in fits])
-
-
-def _above_mean(fits: Sequence[Fit]) -> Floats:
-    scales = np.sqrt(np.maximum(np.stack([fit.covariance.diagonal() for fit in fits]), 0))
-    z = _means(fits) / np.where(scales > 0, scales, 1.0)
-    return probabilities_above_zero(z, np.array([[fit.dof] for fit in fits]))
-
-
-def _means(fits: Sequence[Fit]) -> Floats:
-    return np.stack([fit.mean for fit in fits])
+def _posteriors(fits: Sequence[Fit]) -> Posteriors:
+    """Return the posteriors of fits of one size."""
+    return Posteriors(
+        estimates=np.stack([fit.estimates for fit in fits]),
+        means=np.stack([fit.mean for fit in fits]),
+        covariances=np.stack([fit.covariance for fit in fits]),
+        dofs=np.array([fit.dof for fit in fits], np.float64),
+    )
 
 
 def projected(covariance: Floats) -> Floats:

@@ -6,14 +6,16 @@ from typing import NamedTuple
 
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import FIT_VERSION, Match, Ranked, SecondOpinion, Signal
+from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, rounded
+from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence
 from harness.ranking.fit_versions import second_opinion
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.profile import prior_of
 from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import Placed, place
+from harness.ranking.rounding import rounded
 from harness.ranking.topology import Standing, standings_of
 
 WEAK_BELOW = 0.5
@@ -137,7 +139,8 @@ def with_second_opinion(
 
 def _is_level(matches: Sequence[Match]) -> bool:
     """Tell whether no two scores of any match differ."""
-    return len({score for m in matches for score in (m.score_a, m.score_b)}) < 2
+    first = matches[0].score_a if matches else None
+    return all(m.score_a == first == m.score_b for m in matches)
 
 
 def ranks_by_estimator(
@@ -221,13 +224,7 @@ def _figures(
     if fit is None:  # nobody took part
         return {}
     nothing = [None] * len(standings)
-    columns = zip(
-        standings,
-        rounded(fit.sds, 6),
-        nothing if tied else rounded(fit.p_best(), 4),
-        nothing if tied else rounded(fit.p_above_mean(), 4),
-        strict=True,
-    )
+    columns = (rounded(fit.sds, 6), nothing, nothing) if tied else fit.figures[1:]
     return {
         s.entrant: _Figures(
             score=scores[s.entrant] if s.points and scores else None,
@@ -236,7 +233,7 @@ def _figures(
             p_best=p_best,
             p_above_mean=p_above_mean,
         )
-        for s, sd, p_best, p_above_mean in columns
+        for s, sd, p_best, p_above_mean in zip(standings, *columns, strict=True)
     }
 
 
@@ -246,14 +243,19 @@ def _ranked(places: Mapping[int, Placed], figures: Mapping[int, _Figures]) -> di
 
 
 def _ranked_entrant(entrant: int, placed: Placed | None, figures: _Figures | None) -> Ranked:
-    return Ranked(
-        index=entrant,
-        score=figures and figures.score,
-        rank=placed and placed.rank,
-        reward=placed and placed.reward,
-        advantage=placed and placed.advantage,
-        uncertainty=figures and figures.uncertainty,
-        margin=figures and figures.margin,
-        p_best=figures and figures.p_best,
-        p_above_mean=figures and figures.p_above_mean,
-    )
+    rank, reward, advantage, _ = placed or (None,) * 4
+    score, margin, uncertainty, p_best, p_above_mean = figures or (None,) * 5
+    place = {
+        "index": entrant,
+        "score": score,
+        "rank": rank,
+        "reward": reward,
+        "advantage": advantage,
+        "uncertainty": uncertainty,
+        "margin": margin,
+        "p_best": p_best,
+        "p_above_mean": p_above_mean,
+        "verified": None,
+        "explanation": None,
+    }
+    return record_of(Ranked, place)

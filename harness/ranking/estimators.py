@@ -17,6 +17,7 @@ from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
+from harness.ranking.posteriors import BILLION
 from harness.ranking.tiers import tiers
 from harness.ranking.topology import Standing
 from harness.ranking.wins import win_shares
@@ -61,7 +62,6 @@ class Estimate:
 
 NO_ESTIMATE = Estimate({}, {}, dict[int, Fraction])
 """Of nobody."""
-_BILLION = 10**9
 _OF_ROUNDING = 1000
 """Billionths of a score point. Sums over a pool differ by less with the order of its groups."""
 
@@ -80,29 +80,24 @@ def _by_wins(evidence: Evidence) -> Estimate:
 
 def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
     """Return the modes as scores, to 9 places, so that ties are ties."""
-    return _scored(evidence, _billionths(fit), fit)
+    return _scored(evidence, fit.billionths, fit)
 
 
 def _scored(evidence: Evidence, billionths: Sequence[int], fit: Fit) -> Estimate:
     keys = dict(zip([s.entrant for s in evidence.standings], billionths, strict=True))
-    scores = {entrant: score / _BILLION for entrant, score in keys.items()}
-    return Estimate(scores, keys, lambda: {e: Fraction(score, _BILLION) for e, score in keys.items()}, fit)
-
-
-def _billionths(fit: Fit) -> list[int]:
-    """Return the modes of a fit to nine places, in whole numbers."""
-    return [round(mode * _BILLION) for mode in rounded(fit.estimates, 9)]
+    scores = {entrant: score / BILLION for entrant, score in keys.items()}
+    return Estimate(scores, keys, lambda: {e: Fraction(score, BILLION) for e, score in keys.items()}, fit)
 
 
 def _by_pooled(evidence: Evidence) -> Estimate:
     """Rank by the fit that the other groups are in, too, if they are known."""
     fit = evidence.pooled
-    return _scored(evidence, _levelled(_billionths(fit)), fit)
+    return _scored(evidence, _levelled(fit.billionths), fit)
 
 
 def _levelled(billionths: Sequence[int]) -> list[int]:
     """Return scores in which those are equal that only the rounding of a long computation can tell apart."""
-    level, before = dict[int, int](), -_BILLION * _BILLION
+    level, before = dict[int, int](), -BILLION * BILLION
     for score in sorted(billionths):
         if score - before >= _OF_ROUNDING:
             before = score
@@ -120,8 +115,3 @@ ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
 """Every estimator by the name that users give it."""
 OF_A_GROUP: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")
 """Those that need no other group than the one that they rank."""
-
-
-def rounded(values: Any, digits: int) -> list[float]:
-    """Return the numbers of an array rounded, without a negative zero."""
-    return [round(v, digits) + 0.0 for v in values.tolist()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from harness.core.extracts import GroupExtract, VerdictExtract
 from harness.core.rankings import Match
+from harness.core.records import record_of
 from harness.ranking import UNITS, Comparisons, Exact, ManyArenas, Standing, exact_mean, play_arenas
 from harness.tournament.group import Rules
 from harness.tournament.play import PlayedTournament
@@ -113,22 +114,23 @@ def _matches(entrants: Sequence[int], verdicts: _Verdicts, facts: Iterable[_Fact
     matches = list[Match]()
     for number, a, b, score_a, score_b, higher, flipped, inconsistent, repeated in facts:
         one, other, first, second = verdicts[a, b], verdicts[b, a], entrants[a], entrants[b]
-        match = Match(
-            round=number,
-            a=first,
-            b=second,
-            verdicts=(one.key, other.key),
-            shown_first=(first, second),
-            score_a=score_a,
-            score_b=score_b,
-            winner=(None, first, second)[higher],
-            flipped=flipped and one.key != other.key,
-            inconsistent=inconsistent,
-            repeated=repeated,
-            scores=((one.score_first, one.score_second), (other.score_first, other.score_second)),
-            cut=False,
-        )
-        matches.append(match)
+        match = {
+            "round": number,
+            "a": first,
+            "b": second,
+            "verdicts": (one.key, other.key),
+            "shown_first": (first, second),
+            "score_a": score_a,
+            "score_b": score_b,
+            "winner": (None, first, second)[higher],
+            "flipped": flipped and one.key != other.key,
+            "inconsistent": inconsistent,
+            "repeated": repeated,
+            "scores": ((one.score_first, one.score_second), (other.score_first, other.score_second)),
+            "cut": False,
+            "jurors": (),
+        }
+        matches.append(record_of(Match, match))
     return tuple(matches)
 
 

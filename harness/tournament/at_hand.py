@@ -117,7 +117,7 @@ class _KeptVerdicts:
 
 def _result_of(extract: GroupExtract, arena: PlayedTournament, rules: Rules) -> TournamentResult:
     lineup = _lineup_of(extract)
-    taken = {key for match in arena.matches for key in match.verdicts}
+    taken = set[str]().union(*[match.verdicts for match in arena.matches])
     return TournamentResult(lineup, classes_to_judge(lineup.ok, rules), [arena], taken=len(taken))
 
 
