@@ -137,19 +137,21 @@ class _Stack:
         )
 
     def _length(self) -> LengthSums:
-        np, shape = self._np, (self._groups, self._n)
-        sums, times, lengths, known = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, bool)
+        np, n = self._np, self._n
+        sums, times, lengths = np.zeros((3, self._groups * n))
+        known = np.zeros(self._groups * n, bool)
         sides = (
             (self._first, self._scores[:, 0], self._words_first),
             (self._second, self._scores[:, 1], self._words_second),
         )
         for node, score, length in sides:
-            told = np.array([words is not None for words in length], bool)
-            at = self._at[told], node[told]
-            np.add.at(sums, at, score[told])
-            np.add.at(times, at, 1)
+            told = slice(None) if None not in length else np.array([words is not None for words in length], bool)
+            at = (self._at * n + node)[told]
+            sums += np.bincount(at, score[told], len(sums))
+            times += np.bincount(at, minlength=len(sums))
             lengths[at] = [words for words in length if words is not None]
             known[at] = True
+        sums, times, lengths, known = (values.reshape(-1, n) for values in (sums, times, lengths, known))
         known &= known.sum(axis=1, keepdims=True) > 1
         scores = np.round(sums / np.maximum(times, 1), 9)
         ours, theirs = self._centered_ranks(scores, known), self._centered_ranks(lengths, known)

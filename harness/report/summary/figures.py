@@ -86,10 +86,10 @@ def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFig
     return paid_figures(
         ranking,
         matches=len(matches),
-        both_orders=sum(_both_orders(m) for m in matches),
-        flips=sum(m.flipped for m in matches),
-        decided=sum(lead != 0 for lead in leads),
-        first_wins=sum(lead > 0 for lead in leads),
+        both_orders=sum(map(_both_orders, matches)),
+        flips=sum([m.flipped for m in matches]),
+        decided=len(leads) - leads.count(0),
+        first_wins=sum([lead > 0 for lead in leads]),
         failed=len(ranking.failed_verdicts),
         reused=ranking.reused,
     )

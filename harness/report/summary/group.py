@@ -112,40 +112,36 @@ def summarize_group(
 
 def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
     """Yield spans in order; spans that touch or overlap become one."""
-    current: TimeSpan | None = None
-    for begins, ends in sorted(spans):
-        if current and begins <= current[1]:
-            current = (current[0], max(current[1], ends))
-        else:
-            if current:
-                yield current
-            current = (begins, ends)
-    if current:
-        yield current
+    ordered = iter(sorted(spans))
+    if (earliest := next(ordered, None)) is None:
+        return
+    begin, end = earliest
+    for begins, ends in ordered:
+        if begins > end:
+            yield begin, end
+            begin, end = begins, ends
+        elif ends > end:
+            end = ends
+    yield begin, end
 
 
 def _spans(
     rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract], lists: Iterable[Scored]
-) -> Iterator[TimeSpan]:
-    for timed in (*rollouts, *verdicts):
-        yield timed.started, timed.started + timed.seconds
-    for verdict in lists:
-        started = verdict.started_at.timestamp()
-        yield started, started + verdict.duration_s
+) -> list[TimeSpan]:
+    of_both = [(began := timed.started, began + timed.seconds) for timed in (*rollouts, *verdicts)]
+    return [*of_both, *((began := v.started_at.timestamp(), began + v.duration_s) for v in lists)]
 
 
 def _calls(rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract]) -> dict[str, list[JudgeCall]]:
     """Return verdicts as calls, by judge; one on two equal transcripts does not count."""
     shown = {r.number: (r.shown or "", r.answer_words) for r in rollouts}
     by_judge: dict[str, list[JudgeCall]] = {}
-    for v in verdicts:
-        (first, length_first), (second, length_second) = shown[v.first], shown[v.second]
+    for one, other, repeat, _, judge, score_one, score_other, claimed, claimed_winner, repaired, _, _, _ in verdicts:
+        (first, length_first), (second, length_second) = shown[one], shown[other]
         if first != second:
-            call = JudgeCall(
-                *(first, second, v.score_first, v.score_second, v.repeat),
-                *(v.claimed, v.claimed_winner, v.repaired, length_first, length_second),
-            )
-            by_judge.setdefault(v.judge, []).append(call)
+            scores, found = (score_one, score_other, repeat), (claimed, claimed_winner, repaired)
+            call = JudgeCall._make((first, second, *scores, *found, length_first, length_second))
+            by_judge.setdefault(judge, []).append(call)
     return by_judge
 
 

@@ -1,6 +1,7 @@
 """A match and its verdicts, from the side of one of its two rollouts."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from harness.core.rankings import Match
 from harness.core.verdicts import Judged, PairJudgment, SideScores
@@ -39,7 +40,7 @@ def opponent_of(match: Match, entrant: int) -> int:
 
 def verdict_keys(matches: Iterable[Match]) -> Iterable[str]:
     """Return the keys of the verdicts of matches, each key once, in the order of the matches."""
-    return dict.fromkeys(key for match in matches for key in match.verdicts)
+    return dict.fromkeys(chain.from_iterable([match.verdicts for match in matches]))
 
 
 def judged_orders(match: Match, verdicts: VerdictLookup) -> Iterator[tuple[int, Judged | None]]:
