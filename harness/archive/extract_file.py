@@ -9,7 +9,6 @@ import sqlite3
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from itertools import starmap
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Self
@@ -154,8 +153,6 @@ def _decoded(query: str, crc: int, data: str) -> GroupExtract:
         title=title,
         metadata=metadata,
         basis=basis,
-        rollouts=tuple(starmap(RolloutExtract, rollouts)),
-        verdicts={
-            seats[0].order: seats for of_order in verdicts if (seats := tuple(starmap(VerdictExtract, of_order)))
-        },
+        rollouts=tuple(map(RolloutExtract._make, rollouts)),
+        verdicts={of_order[0][:3]: tuple(map(VerdictExtract._make, of_order)) for of_order in verdicts if of_order},
     )

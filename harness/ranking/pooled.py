@@ -182,20 +182,24 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     over = _averages(sums, judge)
     shared = judge.jury.shared if judge.jury else 1.0  # the rest of what a jury sees is its jurors' own taste
     of_tastes = shared * (1 - shared) * float(np.exp(at.log_quality_var)) * (np.eye(n) - 1 / n)
-    noise = np.exp([at.log_preference_noise, at.log_position_noise]).sum()
-    places: list[int] = sums.places.tolist()
+    sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
+    columns = zip(
+        *(sums.places.tolist(), shared * over.mean[:, :n], misfit * shared**2 * over.covariance[:, :n, :n] + of_tastes),
+        *(over.mean[:, n].tolist(), np.sqrt(over.covariance[:, n, n]).tolist(), over.dof.tolist()),
+        strict=True,
+    )
     return {
         place: Fit(
-            estimates=shared * over.mean[g, :n],
-            covariance=misfit * shared**2 * over.covariance[g, :n, :n] + of_tastes,
-            first_side=float(over.mean[g, n]),
-            first_side_sd=float(np.sqrt(over.covariance[g, n, n])),
+            estimates=estimates,
+            covariance=covariance,
+            first_side=first_side,
+            first_side_sd=first_side_sd,
             of=groups[place],
-            sigma=float(np.sqrt(noise)),
+            sigma=sigma,
             converged=judge.converged,
-            dof=float(over.dof[g]),
+            dof=dof,
         )
-        for g, place in enumerate(places)
+        for place, estimates, covariance, first_side, first_side_sd, dof in columns
     }
 
 

@@ -5,13 +5,13 @@ cut. All others are played one by one (`harness.tournament.at_hand`); the two gi
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import count, pairwise, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.extracts import GroupExtract, VerdictExtract
+from harness.core.extracts import GroupExtract, OrderAsked, VerdictExtract
 from harness.core.rankings import Match
 from harness.core.records import record_of
 from harness.ranking import UNITS, Comparisons, Exact, ManyArenas, Standing, exact_mean, play_arenas
@@ -26,8 +26,8 @@ _Shape = tuple[tuple[int, ...], int]
 """The entrants, and which of them, counted from 0, is the anchor."""
 _MOST = 32
 """Entrants: tables of more take memory, and time by the square."""
-_Verdicts = Mapping[tuple[int, int], VerdictExtract]
-"""By the rollout shown first and the other one, both counted from 0 among the entrants."""
+_Verdicts = Mapping[OrderAsked, tuple[VerdictExtract, ...]]
+"""By the rollout shown first and the other one; each with one verdict at least, and none of a repeat."""
 
 _Facts = tuple[int, int, int, float, float, int, bool, bool, bool]
 """Of a match: its round, who met, counted from 0, their scores, 1 where the first has the higher one (-1: the other),
@@ -61,16 +61,16 @@ def _shape_of(extract: GroupExtract) -> _Shape | None:
 
 
 def _verdicts_of(extract: GroupExtract, entrants: Sequence[int]) -> _Verdicts | None:
-    """Return the verdicts; None where there are others than one on two entrants in an order."""
-    number = {entrant: at for at, entrant in enumerate(entrants)}
-    if any(repeat or a not in number or b not in number for a, b, repeat in extract.verdicts):
-        return None
-    return {(number[a], number[b]): of_order[0] for (a, b, _), of_order in extract.verdicts.items() if of_order}
+    """Return the verdicts; None where there are others than first ones on two entrants in an order."""
+    verdicts, one_of = extract.verdicts, set(entrants)
+    first, second, repeats = zip(*verdicts, strict=True) if verdicts else ((), (), ())
+    is_plain = one_of.issuperset(first) and one_of.issuperset(second) and {*repeats} == {0} and all(verdicts.values())
+    return verdicts if is_plain else None
 
 
 def _played(shape: _Shape, groups: Sequence[_Verdicts]) -> list[PlayedTournament | None]:
     """Return the tournaments of groups of one shape."""
-    (entrants, anchor), marks = shape, _marks(groups, len(shape[0]))
+    (entrants, anchor), marks = shape, _marks(shape[0], groups)
     whole = np.rint(marks * _DECIMALS)
     fits = ((whole / _DECIMALS == marks) & (np.abs(marks) < _HIGHEST)).all(axis=-1)
     units = np.where(fits[..., None], whole, 0).astype(np.int64) * (UNITS // _DECIMALS)
@@ -85,11 +85,13 @@ def _played(shape: _Shape, groups: Sequence[_Verdicts]) -> list[PlayedTournament
     ]
 
 
-def _marks(groups: Sequence[_Verdicts], n: int) -> _Floats:
+def _marks(entrants: Sequence[int], groups: Sequence[_Verdicts]) -> _Floats:
     """Return what was given to who stood first and to the other one, (G, n, n, 2); nan where there is no verdict."""
+    n = len(entrants)
+    place_of: dict[OrderAsked, int] = {(*pair, 0): at for at, pair in enumerate(product(entrants, entrants))}
     marks = np.full((len(groups) * n * n, 2), np.nan)
-    at = [(place * n + first) * n + second for place, group in enumerate(groups) for first, second in group]
-    marks[at] = [(verdict.score_first, verdict.score_second) for group in groups for verdict in group.values()]
+    at = [begin + place_of[order] for begin, group in zip(count(0, n * n), groups, strict=False) for order in group]
+    marks[at] = [(of_order[0].score_first, of_order[0].score_second) for group in groups for of_order in group.values()]
     return marks.reshape(len(groups), n, n, 2)
 
 
@@ -113,7 +115,8 @@ def _facts(arenas: ManyArenas, said: _Floats) -> Iterator[Iterator[_Facts]]:
 def _matches(entrants: Sequence[int], verdicts: _Verdicts, facts: Iterable[_Facts]) -> tuple[Match, ...]:
     matches = list[Match]()
     for number, a, b, score_a, score_b, higher, flipped, inconsistent, repeated in facts:
-        one, other, first, second = verdicts[a, b], verdicts[b, a], entrants[a], entrants[b]
+        first, second = entrants[a], entrants[b]
+        one, other = verdicts[first, second, 0][0], verdicts[second, first, 0][0]
         match = {
             "round": number,
             "a": first,
