@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -183,11 +183,12 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     shared = judge.jury.shared if judge.jury else 1.0  # the rest of what a jury sees is its jurors' own taste
     of_tastes = shared * (1 - shared) * float(np.exp(at.log_quality_var)) * (np.eye(n) - 1 / n)
     sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
-    columns = zip(
-        *(sums.places.tolist(), shared * over.mean[:, :n], misfit * shared**2 * over.covariance[:, :n, :n] + of_tastes),
+    places: list[int] = sums.places.tolist()
+    columns: Any = (
+        *(shared * over.mean[:, :n], misfit * shared**2 * over.covariance[:, :n, :n] + of_tastes),
         *(over.mean[:, n].tolist(), np.sqrt(over.covariance[:, n, n]).tolist(), over.dof.tolist()),
-        strict=True,
     )
+    of_each = zip(*columns, strict=True)
     return {
         place: Fit(
             estimates=estimates,
@@ -199,7 +200,7 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
             converged=judge.converged,
             dof=dof,
         )
-        for place, estimates, covariance, first_side, first_side_sd, dof in columns
+        for place, (estimates, covariance, first_side, first_side_sd, dof) in zip(places, of_each, strict=True)
     }
 
 
