@@ -130,7 +130,7 @@ class Fit:
     @property
     def billionths(self) -> Sequence[int]:
         """The estimates to nine decimals, so that ties are ties, in whole numbers."""
-        return self.told.figures.billionths if self.told else self._alone.billionths[0].tolist()
+        return self.told.figures.billionths if self.told else self._alone.billionths[0]
 
     @cached_property
     def figures(self) -> Figures:

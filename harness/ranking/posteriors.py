@@ -61,7 +61,7 @@ class Posteriors:
     def reliabilities(self) -> _Floats:
         """1 - mean posterior variance / variance of the means, (G,); 0 where that is negative or nothing differs."""
         spread, unsure = (self.means * self.means).sum(axis=1), self.variances.sum(axis=1)
-        return np.where(spread > 0, np.maximum(0.0, 1 - unsure / np.where(spread > 0, spread, 1.0)), 0.0)
+        return np.where(spread > 0, np.fmax(0.0, 1 - unsure / np.where(spread > 0, spread, 1.0)), 0.0)
 
     @cached_property
     def best(self) -> _Floats:
@@ -78,15 +78,14 @@ class Posteriors:
         return probabilities_above_zero(self.means / np.where(scales > 0, scales, 1.0), self.dofs[:, None])
 
     @property
-    def billionths(self) -> NDArray[np.int64]:
-        """The estimates to nine decimals, in whole numbers, (G, n)."""
-        return np.rint(rounded_rows(self.estimates, 9) * BILLION).astype(np.int64)
+    def billionths(self) -> list[list[int]]:
+        """The estimates of each to nine decimals, in whole numbers, however large."""
+        return [list(map(round, row)) for row in (rounded_rows(self.estimates, 9) * BILLION).tolist()]
 
     def figures(self) -> list[Figures]:
         """Return what records hold of each."""
-        sds, best, above = rounded_rows(self.sds, 6), rounded_rows(self.best, 4), rounded_rows(self.above_mean, 4)
-        columns: Any = (self.billionths, sds, best, above)
-        return list(map(Figures, *(column.tolist() for column in columns)))
+        columns: Any = (rounded_rows(self.sds, 6), rounded_rows(self.best, 4), rounded_rows(self.above_mean, 4))
+        return list(map(Figures, self.billionths, *(column.tolist() for column in columns)))
 
     @property
     def _scales(self) -> _Floats:

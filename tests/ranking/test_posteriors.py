@@ -1,6 +1,7 @@
 """Fits told many at once: the very figures that each gives by itself, rounded as Python rounds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,16 @@ def test_rows_are_rounded_as_python_rounds(rows: list[tuple[float, float]], digi
     told = rounded_rows(values, digits).tolist()
     assert told == [rounded(row, digits) for row in values]
     assert all(math.copysign(1, v) > 0 for row in told for v in row if v == 0)
+
+
+def test_estimates_of_any_size_are_told_to_the_billionth() -> None:
+    fit = replace(a_fit(np.random.default_rng(0), 2), estimates=np.array([3e12, -1.25]))
+    assert fit.billionths == with_chances([fit])[0].billionths == [3 * 10**21, -1_250_000_000]
+
+
+def test_a_fit_that_rounding_has_broken_is_not_reliable() -> None:
+    fit = replace(a_fit(np.random.default_rng(1), 2), covariance=np.full((2, 2), np.nan), center=np.array([1.0, -1.0]))
+    assert fit.reliability == 0
 
 
 def a_fit(rng: np.random.Generator, n: int) -> Fit:
