@@ -26,7 +26,7 @@ from harness.ranking.judge_prior import Parameters
 from harness.ranking.pooled_sums import PoolSums
 
 _BELIEVED_ALIKE, _BELIEF = 0.8, 30.0
-"""What is believed of rho before the calls are seen, and how many calls by two jurors outweigh it."""
+"""What is believed of rho before the calls are seen, and how many calls by two jurors without noise outweigh it."""
 _LEAST_ALIKE = _LEAST_LEVEL_SHARE = 0.05
 _LEAST_NOISE = 0.1**2 / 12
 """The variance of rounding to tenths."""
@@ -71,9 +71,9 @@ class JuryVoices:
         """Return the jurors' calls of a group put together: one for each order of each pair that was judged."""
         if calls.juror is None:
             return calls
-        n, mean, jurors = calls.n, self.mean, len(self.voices)
-        margins = _Sum(n * n, _LEAST_HEARD * jurors * mean.margin_weight * mean.spread)
-        levels = _Sum(n * n, _LEAST_HEARD * jurors * mean.level_weight * mean.spread)
+        n, mean, every = calls.n, self.mean, self.voices.values()
+        margins = _Sum(n * n, _LEAST_HEARD * sum(voice.margin_weight * voice.spread for voice in every))
+        levels = _Sum(n * n, _LEAST_HEARD * sum(voice.level_weight * voice.spread for voice in every))
         for seat, own in _by_seat(calls):
             voice, at = self.voices.get(seat, mean), own.first * n + own.second
             margin, level = own.score_first - own.score_second, (own.score_first + own.score_second) / 2
@@ -162,15 +162,36 @@ def _weight(gain: float, noise: float, alike: float) -> float:
 
 
 def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, Parameters[float]]) -> float:
-    """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would."""
+    """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would.
+
+    A call counts by how much of both margins is quality: of jurors without any it says nothing.
+    """
+    readings = {seat: _reading(own, jurors[seat]) for seat, own in of_jurors(groups).items()}
     together, calls = _BELIEF * _BELIEVED_ALIKE, _BELIEF
     for group in groups:
-        own = [(*_margins(of_seat, jurors[seat]), _spread(jurors[seat])) for seat, of_seat in _by_seat(group)]
-        for (at, margins, spread), (at_other, margins_other, spread_other) in combinations(own, 2):
+        own = [(*_margins(of_seat, jurors[seat]), readings[seat]) for seat, of_seat in _by_seat(group)]
+        for (at, margins, of_one), (at_other, margins_other, of_other) in combinations(own, 2):
             _, here, there = np.intersect1d(at, at_other, return_indices=True)
-            together += float(margins[here] @ margins_other[there]) / (2 * spread * spread_other)
-            calls += len(here)
+            counts = of_one.quality * of_other.quality
+            together += counts * float(margins[here] @ margins_other[there]) / (2 * of_one.spread * of_other.spread)
+            calls += counts * len(here)
     return min(1.0, max(_LEAST_ALIKE, together / calls))
+
+
+class _Reading(NamedTuple):
+    """What to make of a juror's margins."""
+
+    spread: float
+    quality: float
+    """Which share of their variance qualities of that spread explain. Of smaller margins than these would give, as of a
+    juror who always says the same, how small they are: the spread is believed then, and not seen."""
+
+
+def _reading(calls: Sequence[Comparisons], at: Parameters[float]) -> _Reading:
+    margins = np.concatenate([_margins(own, at)[1] for own in calls])
+    spread, seen = _spread(at), float(margins @ margins) / len(margins)
+    expected = 2 * spread * spread
+    return _Reading(spread, min(expected, seen) / max(expected, seen))
 
 
 def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:

@@ -18,6 +18,7 @@ from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
 N = 5
 ORDERS = np.array(list(permutations(range(N), 2))[::2])
 AS_ONE = replace(WEAK, jurors_alike=True)
+SIDES = ("score_first", "score_second")
 
 
 @dataclass(frozen=True)
@@ -171,3 +172,28 @@ def test_rankings_of_before_take_a_jury_for_one_judge_with_the_mean_of_its_score
     without = [replace(c, juror=None) for c in calls]
     for fit, other in zip(fit_pooled(calls, AS_ONE), fit_pooled(without), strict=True):
         assert fit.estimates.tolist() == other.estimates.tolist()
+
+
+@pytest.mark.parametrize("mute", [Juror(stretch=0.0), Juror(noise=30.0)])
+def test_a_juror_who_always_says_the_same_or_nothing_but_noise_does_not_take_the_others_certainty(mute: Juror) -> None:
+    _, calls = judged([Juror(noise=0.5), mute], 60, 1)
+    judge, alone = learnt_from(calls), [replace_calls(c, c.juror == 0) for c in calls]
+    assert judge.jury
+    assert judge.jury.shared > 0.7
+    sure, sure_alone = (np.mean([fit.p_best().max() for fit in fit_pooled(some)]) for some in (calls, alone))
+    assert sure > 0.7 * sure_alone
+
+
+@given(st.integers(0, 99), st.sampled_from([1e-4, 0.02, 50.0, 1e4]))
+@settings(max_examples=10, deadline=None)
+def test_how_wide_a_juror_s_scale_is_moves_no_value_put_together_but_by_one_factor(seed: int, factor: float) -> None:
+    _, (calls,) = judged([Juror(), Juror(noise=2.0)], 1, seed)
+    calls = replace_calls(calls, (calls.juror == 1) | (calls.first > 0))
+    wide = replace(calls, **{side: getattr(calls, side) * np.where(calls.juror == 0, factor, 1.0) for side in SIDES})
+    voice = Voice(level=0.0, first_side=0.0, spread=1.2, margin_weight=0.8, level_weight=0.4)
+    scaled = Voice(0.0, 0.0, 1.2 * factor, 0.8 / factor, 0.4 / factor)
+    one, other = (
+        np.concatenate([getattr(JuryVoices(voices, 1.0).as_one(c), side) for side in SIDES])
+        for voices, c in (({0: voice, 1: voice}, calls), ({0: scaled, 1: voice}, wide))
+    )
+    assert other == pytest.approx(one * (1 + factor) / 2)
