@@ -59,8 +59,25 @@ class JuryVoices:
 
     voices: Mapping[int, Voice]
     """By the juror's seat."""
-    shared: float
-    """Of the variance of the qualities as the jury sees them, the share that all jurors see."""
+    alike: float
+    """rho."""
+
+    @cached_property
+    def shared(self) -> float:
+        """Of the variance of the qualities as the whole jury sees them, the share that all jurors see."""
+        return self._shared([voice.margin_weight * voice.spread for voice in self.voices.values()])
+
+    def shared_in(self, calls: Comparisons) -> float:
+        """Return the same of a group by its calls: the fewer jurors judged it, the more is their own taste."""
+        if calls.juror is None:
+            return self.shared
+        seats, made = np.unique(calls.juror, return_counts=True)
+        voices = [self.voices.get(seat, self.mean) for seat in seats.tolist()]
+        return self._shared(made * [voice.margin_weight * voice.spread for voice in voices])
+
+    def _shared(self, parts: Floats | Sequence[float]) -> float:
+        of_tastes = float(np.square(parts).sum() / np.sum(parts) ** 2)
+        return self.alike / (self.alike + (1 - self.alike) * of_tastes)
 
     @cached_property
     def mean(self) -> Voice:
@@ -116,9 +133,7 @@ def voices_of(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) 
     """Return how the jurors of groups weigh by what was `learnt` of each."""
     alike = _alike(groups, {seat: juror.parameters for seat, juror in learnt.items()})
     voices = {seat: _voice(juror, alike) for seat, juror in learnt.items()}
-    parts = np.array([voice.margin_weight * voice.spread for voice in voices.values()])
-    of_tastes = float((parts**2).sum() / parts.sum() ** 2)
-    return JuryVoices(voices, alike / (alike + (1 - alike) * of_tastes))
+    return JuryVoices(voices, alike)
 
 
 def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:

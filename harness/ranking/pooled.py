@@ -180,12 +180,13 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
     """Return the fits of the groups of one size, by their places."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     over = _averages(sums, judge)
-    shared = judge.jury.shared if judge.jury else 1.0  # the rest of what a jury sees is its jurors' own taste
-    of_tastes = shared * (1 - shared) * float(np.exp(at.log_quality_var)) * (np.eye(n) - 1 / n)
     sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
     places: list[int] = sums.places.tolist()
+    shared, seen = _shared(judge, [groups[place] for place in places])
+    of_tastes = ((1 - shared) * seen)[:, :, None] * (np.eye(n) - 1 / n)
     columns: Any = (
-        *(shared * over.mean[:, :n], misfit * shared**2 * over.covariance[:, :n, :n] + of_tastes),
+        shared * over.mean[:, :n],
+        misfit * shared[:, :, None] ** 2 * over.covariance[:, :n, :n] + of_tastes,
         *(over.mean[:, n].tolist(), np.sqrt(over.covariance[:, n, n]).tolist(), over.dof.tolist()),
     )
     of_each = zip(*columns, strict=True)
@@ -202,6 +203,17 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
         )
         for place, (estimates, covariance, first_side, first_side_sd, dof) in zip(places, of_each, strict=True)
     }
+
+
+def _shared(judge: LearntJudge, groups: Sequence[Comparisons]) -> tuple[Floats, float]:
+    """Return which share of what it sees in each group all jurors of a jury see, (G, 1), and the variance of that.
+
+    The rest is its jurors' own taste; a single judge has no such rest.
+    """
+    if not judge.jury:
+        return np.ones((len(groups), 1)), 0.0
+    seen = judge.jury.shared * float(np.exp(judge.parameters.log_quality_var))
+    return np.array([[judge.jury.shared_in(calls)] for calls in groups]), seen
 
 
 def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:

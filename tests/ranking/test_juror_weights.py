@@ -197,3 +197,21 @@ def test_how_wide_a_juror_s_scale_is_moves_no_value_put_together_but_by_one_fact
         for voices, c in (({0: voice, 1: voice}, calls), ({0: scaled, 1: voice}, wide))
     )
     assert other == pytest.approx(one * (1 + factor) / 2)
+
+
+def test_where_a_juror_judged_nothing_the_others_taste_is_more_of_what_they_see() -> None:
+    quality, calls = judged([Juror(noise=0.5, taste=0.4)] * 2, 200, 9)
+    some = [replace_calls(c, (c.juror == 1) | (number < 100)) for number, c in enumerate(calls)]
+    judge = learnt_from(some)
+    assert judge.jury
+    assert judge.jury.shared_in(some[0]) == pytest.approx(judge.jury.shared)
+    assert judge.jury.shared_in(some[-1]) == pytest.approx(judge.jury.alike)
+    assert judge.jury.alike == pytest.approx(0.6, abs=0.15)
+    scale = np.sqrt(judge.jury.shared) * np.exp(judge.parameters.log_quality_var / 2)
+    away = quality - quality.mean(axis=1, keepdims=True)
+    within = [
+        np.abs(scale * true - fit.estimates) <= 1.645 * fit.sds
+        for true, fit in zip(away, fit_pooled(some), strict=True)
+    ]
+    assert np.mean(within[:100]) > 0.86
+    assert np.mean(within[100:]) > 0.86
