@@ -56,7 +56,10 @@ def rank_many(
     jurors = _jurors(tables)
     if profile and jurors:
         raise UsageError("a judge's profile is of one judge, not of a jury")
-    played = [_of_jury(table, jurors) if jurors else _as_matches(table) for table in tables]
+    played = [
+        _of_jury(table, jurors, place) if jurors else _as_matches(table, f"table {place}")
+        for place, table in enumerate(tables)
+    ]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator in {"pooled", "wins"}:
         fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior_of(profile))
@@ -82,30 +85,39 @@ def _jurors(tables: Sequence[ScoreTable]) -> list[str]:
     named = [(place, pair, value) for place, table in enumerate(tables) for pair, value in table.items()]
     of_jury = [value for _, _, value in named if isinstance(value, Mapping)]
     for place, pair, value in named if of_jury else ():
-        if not isinstance(value, Mapping) or not value:
+        if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
             asked = "give the scores of a juror at least, by name, as for the other pairs"
             raise UsageError(f"table {place}: the pair {quoted(pair)} has {quoted(value)}; {asked}")
-    return sorted({name for value in of_jury for name in value}, key=str)
+    return sorted({name for value in of_jury for name in value})
 
 
-def _as_matches(table: _Table) -> tuple[tuple[Match, ...], int]:
-    """Return a table's matches, and how many entrants it has."""
-    n = entrant_count(table)
-    scores = checked_scores(table, n)
+def _as_matches(table: _Table, where: str) -> tuple[tuple[Match, ...], int]:
+    """Return a table's matches, and how many entrants it has. Raises UsageError, which begins with `where`."""
+    n, scores = _checked(table, where)
     pairs = [(a, b) for a, b in scores if a < b or (b, a) not in scores]
     in_orders = {(a, b): ((a, b), (b, a)) if (b, a) in scores else ((a, b),) for a, b in pairs}
     return play_table(GivenPairs(pairs, in_orders), lambda i, j: scores[i, j]), n
 
 
-def _of_jury(table: _Table, jurors: Sequence[str]) -> tuple[tuple[Match, ...], int]:
+def _checked(table: _Table, where: str) -> tuple[int, dict[tuple[int, int], ScorePair]]:
+    """Return how many entrants a table has, and its scores as numbers."""
+    try:
+        n = entrant_count(table)
+        return n, checked_scores(table, n)
+    except UsageError as exc:
+        raise UsageError(f"{where}: {exc}") from None
+
+
+def _of_jury(table: _Table, jurors: Sequence[str], place: int) -> tuple[tuple[Match, ...], int]:
     """Return the same of a jury's table: a match's scores are the mean of its jurors'."""
-    n = entrant_count(table)
     by_juror = {
-        seat: checked_scores({pair: of[name] for pair, of in table.items() if name in of}, n)
+        seat: _checked(
+            {pair: of[name] for pair, of in table.items() if name in of}, f"table {place}, juror {quoted(name)}"
+        )[1]
         for seat, name in enumerate(jurors)
     }
     seated = {pair: {seat: own[pair] for seat, own in by_juror.items() if pair in own} for pair in table}
-    matches, _ = _as_matches({pair: _mean(list(of.values())) for pair, of in seated.items()})
+    matches, n = _as_matches({pair: _mean(list(of.values())) for pair, of in seated.items()}, f"table {place}")
     return tuple(_with_jurors(match, seated) for match in matches), n
 
 

@@ -20,6 +20,8 @@ Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
 
 _ENTRANTS_OF_FEW_PAIRS = 1000
+_HIGHEST = 1e9
+"""Far beyond any scale of scores; sums of squares of much greater ones are beyond computing."""
 _JUDGED_TOPOLOGIES = tuple(name for name in get_args(TopologyName) if name != "none")
 
 
@@ -156,6 +158,8 @@ def _scores(pair: Any, i: int, j: int) -> ScorePair:
         raise UsageError(f"the pair ({i}, {j}) has {quoted(pair)}; {expected}") from None
     if not (math.isfinite(first) and math.isfinite(second)):
         raise UsageError(f"the pair ({i}, {j}) has the scores ({first}, {second}); NaN and infinities cannot be ranked")
+    if max(abs(first), abs(second)) > _HIGHEST:
+        raise UsageError(f"the pair ({i}, {j}) has the scores ({first:g}, {second:g}); stretch scores to 0 to 10")
     return first, second
 
 
