@@ -85,7 +85,8 @@ def _jurors(tables: Sequence[ScoreTable]) -> list[str]:
     named = [(place, pair, value) for place, table in enumerate(tables) for pair, value in table.items()]
     of_jury = [value for _, _, value in named if isinstance(value, Mapping)]
     for place, pair, value in named if of_jury else ():
-        if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
+        by_name = isinstance(value, Mapping) and all(isinstance(name, str) for name in value)  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
+        if not by_name or not value:
             asked = "give the scores of a juror at least, by name, as for the other pairs"
             raise UsageError(f"table {place}: the pair {quoted(pair)} has {quoted(value)}; {asked}")
     return sorted({name for value in of_jury for name in value})
