@@ -71,8 +71,8 @@ def _verdicts_of(extract: GroupExtract, entrants: Sequence[int]) -> _Verdicts | 
 def _played(shape: _Shape, groups: Sequence[_Verdicts]) -> list[PlayedTournament | None]:
     """Return the tournaments of groups of one shape."""
     (entrants, anchor), marks = shape, _marks(shape[0], groups)
-    whole = np.rint(marks * _DECIMALS)
-    fits = ((whole / _DECIMALS == marks) & (np.abs(marks) < _HIGHEST)).all(axis=-1)
+    whole = np.rint(np.clip(marks, -_HIGHEST, _HIGHEST) * _DECIMALS)
+    fits = (whole / _DECIMALS == marks).all(axis=-1)
     units = np.where(fits[..., None], whole, 0).astype(np.int64) * (UNITS // _DECIMALS)
     arenas = play_arenas((units[..., 0] + units[..., 1].swapaxes(1, 2)) // 2, anchor)
     met = np.arange(len(groups))[:, None], arenas.a, arenas.b

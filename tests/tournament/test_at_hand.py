@@ -114,7 +114,9 @@ def test_extracts_give_the_records_that_texts_and_verdicts_give(
 
 def an_extract(query: str, rng: random.Random, n: int) -> GroupExtract:
     """An extract of a group with all verdicts, of which some rollouts may have failed."""
-    marks: list[float] = rng.choice([[4.0, 5.0], [x / 10 for x in range(100)], [1.234, 5.6789], [1.23456, 7.0]])
+    marks: list[float] = rng.choice(
+        [[4.0, 5.0], [x / 10 for x in range(100)], [1.234, 5.6789], [1.23456, 7.0], [1e307, 3.0]]
+    )
     rollouts = tuple(
         RolloutExtract(
             number=number,
