@@ -50,8 +50,8 @@ class _RunCheck(FolderCheck):
     def __init__(self, parts_of: Callable[[str], Iterable[str]]) -> None:
         super().__init__()
         self._parts_of = parts_of
-        self._queries = set[str]()
         self._rollouts = dict[str, frozenset[int]]()
+        """Of each query the indices of its rollouts."""
         self._alike = dict[frozenset[int], frozenset[int]]()
         """One of each set of indices, for most queries have the same."""
         self._provisional = set[str]()
@@ -61,7 +61,7 @@ class _RunCheck(FolderCheck):
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "queries", "query":
-                self._queries.add(read_record(located, QUERY).id)
+                self._rollouts.setdefault(read_record(located, QUERY).id, frozenset())
             case "rollouts", "rollout":
                 self._add_rollout(read_record(located, ROLLOUT))
             case "rankings", "header":
@@ -84,7 +84,7 @@ class _RunCheck(FolderCheck):
 
     def _add_rollout(self, rollout: Rollout) -> None:
         """Note a rollout and its blobs. Raises ArchiveDamaged for a query or a blob that is missing."""
-        refers(rollout.query in self._queries, f"query {rollout.query!r}")
+        refers(rollout.query in self._rollouts, f"query {rollout.query!r}")
         if rollout.raw_calls:
             self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
             self.use_blobs(self._parts_of(rollout.raw_calls))
@@ -92,13 +92,13 @@ class _RunCheck(FolderCheck):
             self.use_blobs([rollout.turns])
         if rollout.sampled_tokens:
             self.use_blobs([rollout.sampled_tokens])
-        indices = self._rollouts.get(rollout.query, frozenset[int]()) | {rollout.index}
+        indices = self._rollouts[rollout.query] | {rollout.index}
         self._rollouts[rollout.query] = self._alike.setdefault(indices, indices)
 
     def _check_group(self, group: GroupRanking) -> None:
         """Raise ArchiveDamaged for a query, a rollout or a verdict of a ranked group that is missing."""
-        refers(group.query in self._queries, f"query {group.query!r}")
-        if reason := next(group_faults(group, self._rollouts.get(group.query, frozenset())), None):
+        refers(group.query in self._rollouts, f"query {group.query!r}")
+        if reason := next(group_faults(group, self._rollouts[group.query]), None):
             raise ArchiveDamaged(reason)
         for key in (key for match in group.matches for key in match.verdicts):
             refers(key in self.verdicts, f"verdict {key}")
