@@ -75,4 +75,4 @@ class ComparisonReader(FolderReader):
 def read_comparison(path: Path) -> ComparisonFile | None:
     """Return a comparison's file, or None for one without a header: torn before that was whole, or repaired."""
     file = read_results(path, _COMPARISON)
-    return file and ComparisonFile(file.head, file.results, file.finished, path, sum(file.briefs.values()))
+    return file and ComparisonFile(file.head, file.results, file.finished, path, sum(file.briefs))

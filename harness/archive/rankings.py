@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from harness.archive.lines import line_number
@@ -22,8 +23,8 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 
 _Change = Callable[[GroupRanking], GroupRanking]
-_OPEN, _PROVISIONAL = 1, 2
-"""Flags of a group."""
+_OPEN, _PROVISIONAL, _IN_BYTES = 1, 2, 4
+"""Flags of a group. In bytes: an index and twice a rank have a byte each, as in nearly all groups."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,10 @@ class RankingFile:
     """The queries whose groups were ranked before all were in, and not since (`GroupRanking.provisional`)."""
     profiles: Sequence[JudgeProfile] = ()
     """What its footer says that it has taught of its judges."""
-    ranks: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False, compare=False)
-    """The ranks in the groups of a file, by query: packed, as there are many."""
+    ranks: Sequence[bytes] = field(default=(), repr=False, compare=False)
+    """The ranks in the groups of a file, in their order: packed, as there are many."""
+    rows: Mapping[str, int] | None = field(default=None, repr=False, compare=False)
+    """Of each query of a file where its group stands among these."""
 
     def of(self, query: Query | str) -> GroupRanking | None:
         """Return the ranking of the group of a query, or of the query with that id; or None."""
@@ -61,7 +64,7 @@ class RankingFile:
     def ranks_of(self, query: str) -> dict[int, float]:
         """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""
         if isinstance(self.groups, ResultsOnDisk):
-            return _unpacked(self.ranks.get(query, b""))
+            return {} if (at := self._places.get(query)) is None else _unpacked(self.ranks[at])
         group = self.of(query)
         return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
 
@@ -78,7 +81,9 @@ class RankingFile:
         return groups.queries if isinstance(groups, ResultsOnDisk) else [group.query for group in groups]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _places(self) -> Mapping[str, int]:
+        if self.rows is not None and isinstance(self.groups, ResultsOnDisk):
+            return self.rows
         return {name: at for at, name in enumerate(self.queries)}
 
 
@@ -87,21 +92,28 @@ def read_ranking(path: Path) -> RankingFile | None:
     file = read_results(path, _RANKING)
     if file is None:
         return None
-    incomplete = sum(brief[0] & _OPEN for brief in file.briefs.values())
-    provisional = frozenset(query for query, brief in file.briefs.items() if brief[0] & _PROVISIONAL)
+    incomplete = sum(brief[0] & _OPEN for brief in file.briefs)
+    provisional = frozenset(query for query, at in file.rows.items() if file.briefs[at][0] & _PROVISIONAL)
     profiles: Sequence[JudgeProfile] = file.footer.profiles if file.finished else ()
-    return RankingFile(file.head, file.results, file.finished, path, incomplete, provisional, profiles, file.briefs)
+    of_file = file.head, file.results, file.finished, path
+    return RankingFile(*of_file, incomplete, provisional, profiles, file.briefs, file.rows)
 
 
 def _brief(mark: RankedQuery) -> bytes:
     """Pack a byte of flags, and the index and the rank of each rollout that has one."""
     flags = _OPEN * mark.is_open | _PROVISIONAL * mark.provisional
-    ranks = [number for index, rank in mark.ranks if abs(index) <= MOST for number in (index, rank)]
-    return bytes([flags]) + array("d", ranks).tobytes()
+    ranks = [(index, rank) for index, rank in mark.ranks if abs(index) <= MOST]
+    halves = [number for index, rank in ranks for number in (index, 2 * rank)]
+    if all(0 <= number < 256 and number == int(number) for number in halves):
+        return bytes([flags | _IN_BYTES, *map(int, halves)])
+    return bytes([flags]) + array("d", chain.from_iterable(ranks)).tobytes()
 
 
 def _unpacked(brief: bytes) -> dict[int, float]:
-    numbers = array("d", brief[1:])
+    flags, packed = brief[0], brief[1:]
+    if flags & _IN_BYTES:
+        return {index: half / 2 for index, half in zip(packed[::2], packed[1::2], strict=True)}
+    numbers = array("d", packed)
     return {int(index): rank for index, rank in zip(numbers[::2], numbers[1::2], strict=True)}
 
 

@@ -109,8 +109,10 @@ class ResultFile(Generic[Head, Brief, T]):
 
     head: Head
     results: ResultsOnDisk[T]
-    briefs: Mapping[str, Brief]
-    """By query, in the order of the results."""
+    briefs: Sequence[Brief]
+    """In the order of the results."""
+    rows: Mapping[str, int]
+    """Where the result of each query stands in that order."""
     footer: Any = None
     """The record of its last line; None where the file is not complete."""
 
@@ -126,8 +128,8 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
     Of several lines of one query the last counts.
     """
     head: Head | None = None
-    offsets: dict[str, int] = {}
-    briefs: dict[str, Brief] = {}
+    rows: dict[str, int] = {}
+    offsets, briefs = array("q"), list[Brief]()
     footer: Any = None
     for line, place in whole_lines(path):
         check_sum(line, place)
@@ -136,11 +138,15 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
             head = read_line(line, place, lines.head)
         elif kind == lines.line.kind:
             mark = read_line(line, place, lines.mark)
-            offsets[mark.query], briefs[mark.query] = place.offset, lines.brief(mark)
+            if (row := rows.setdefault(mark.query, len(rows))) == len(briefs):
+                offsets.append(place.offset)
+                briefs.append(lines.brief(mark))
+            else:
+                offsets[row], briefs[row] = place.offset, lines.brief(mark)
         else:
             footer = read_line(line, place, lines.footer)
-    results = ResultsOnDisk(path, array("q", offsets.values()), list(briefs), lines.line)
-    return None if head is None else ResultFile(head, results, briefs, footer)
+    results = ResultsOnDisk(path, offsets, list(rows), lines.line)
+    return None if head is None else ResultFile(head, results, briefs, rows, footer)
 
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:

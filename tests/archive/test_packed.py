@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.archive import RunReader
 from harness.archive.lines import RecordPlace
 from harness.archive.packed_names import KeyedPlaces, NamePlaces, NameSet
 from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
+from harness.core.rankings import GroupRanking, Ranked
+from tests.archive.making import a_head, a_run
 
 CHANCE = random.Random(20261123)
 FILES = [Path(f"rollouts/{number}.jsonl") for number in range(300)]
@@ -87,3 +90,23 @@ def test_packed_keys_have_the_first_place_that_was_noted_in_the_order_in_which_t
     assert len(packed) == len(plain)
     assert all(packed.get(key) == place for key, place in plain.items())
     assert packed.get("unknown") is None
+
+
+def _ranked(query: str, *places: Ranked) -> GroupRanking:
+    design = {"topology": "arena", "estimator": "tiers", "status": "complete", "signal": "ok"}
+    return GroupRanking(query=query, rollouts=places, **design)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "ranks", [{}, {0: 0.0, 7: 1.5, 255: 127.5}, {0: 128.0}, {256: 0.0}, {-1: 0.5}, {0: 1 / 3, 1: None}, {2: -0.5}]
+)
+def test_the_ranks_that_are_kept_of_a_file_are_those_of_its_last_lines(ranks: dict[int, float | None], tmp_path: Path):
+    places = tuple(Ranked(index=index, rank=rank) for index, rank in ranks.items())
+    with a_run(tmp_path) as store:
+        writer = store.open_ranking(a_head())
+        for ranked in (_ranked("a"), _ranked("b"), _ranked("a", *places)):
+            writer.add(ranked)
+        writer.close()
+        ranking = RunReader(store.folder).ranking()
+    assert ranking.ranks_of("a") == {index: rank for index, rank in ranks.items() if rank is not None}
+    assert (ranking.ranks_of("b"), ranking.ranks_of("c"), list(ranking.queries)) == ({}, {}, ["a", "b"])
