@@ -69,7 +69,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
     with RunReader(target) as reader:
         if not missing_of(reader).nothing:
             notes.append(f"the merged run is not complete; {call('resume', target)} does what is missing")
-    return Merged(target, len(copied.queries), copied.rollouts, len(filling.rankings), tuple(notes))
+    return Merged(target, copied.query_count, copied.rollouts, len(filling.rankings), tuple(notes))
 
 
 class _Filling:
@@ -87,6 +87,7 @@ class _Filling:
         self.copied = copied = Copying(target, segment_names(self._at))
         for folder in self._folders:
             copied.add(folder)
+        copied.end()
         if copied.labels:
             write_file(target / LABELS, "".join(copied.labels))
         self._join_rankings(target)

@@ -43,6 +43,7 @@ class Copying:
     """Of each query, in which of the runs it is."""
     verdicts: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
     """Of each run its verdicts' keys, shortened and sorted: there are many, and few runs share any."""
+    query_count: int = 0
     rollouts: int = 0
     labels: list[str] = field(default_factory=list[str])
     folders: list[Path] = field(default_factory=list[Path])
@@ -59,6 +60,11 @@ class Copying:
                 self.labels.append(text if text.endswith("\n") else text + "\n")
             self.copies |= copy_records(folder, self.target, self.names)
 
+    def end(self) -> None:
+        """Forget what only a further run would need to be held against."""
+        self.queries.clear()
+        self.verdicts.clear()
+
     def _note_queries(self, reader: RunReader) -> None:
         number, index = len(self.folders) - 1, reader.index
         for name in index.queries:
@@ -67,6 +73,7 @@ class Copying:
                     f"runs {on_a_line(self.folders[before].name)} and {on_a_line(reader.id)} both hold the query "
                     f"{quoted(name)}: only runs of different queries can be merged"
                 )
+        self.query_count += len(index.queries)
         for name, places in index.rollouts.items():
             if name not in index.queries:
                 place = next(iter(places.values())).place
