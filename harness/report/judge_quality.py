@@ -50,7 +50,7 @@ class JudgeQuality:
 
 def judge_qualities(reader: RunReader, ranking: RankingFile, summary: RankingSummary) -> list[JudgeQuality]:
     """Return what is to be said of every judge of a ranking."""
-    sums = add_tallies([summary.tallies, failures(reader, summary.failed_verdicts)])
+    sums = add_tallies([summary.tallies, failures(reader, summary.failed_verdicts, summary.absent_verdicts)])
     order = str(ranking.head.settings.get("order"))
     return [judge_quality(judge, ranking.head.rubric, tally, order) for judge, tally in sums.items()]
 
@@ -67,12 +67,19 @@ def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQua
     )
 
 
-def failures(reader: FolderReader, open_keys: AbstractSet[str]) -> dict[str, Tally]:
-    """Count the failed verdicts that matches wait for, by judge; the archive is read only if there are any."""
-    if not open_keys:
+def failures(
+    reader: FolderReader, open_keys: AbstractSet[str], absent: AbstractSet[str] = frozenset()
+) -> dict[str, Tally]:
+    """Count failed verdicts by judge: those that matches wait for, and those `absent` for which other jurors' stand.
+
+    The archive is read only if there are any.
+    """
+    asked = open_keys | absent
+    if not asked:
         return {}
-    judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in open_keys}
-    return {judge: Tally(failed=times) for judge, times in Counter(judges.values()).items()}
+    judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in asked}
+    stood_in = Counter(judge for key, judge in judges.items() if key not in open_keys)
+    return {judge: Tally(failed=times, stood_in=stood_in[judge]) for judge, times in Counter(judges.values()).items()}
 
 
 def warnings(t: Tally, order: str) -> list[str]:
@@ -256,7 +263,14 @@ def _repaired(t: Tally) -> str:
 
 
 def _failed(t: Tally) -> str:
-    return "their matches are open; `harness rescore` asks again" if t.failed else "none is missing"
+    if not t.failed:
+        return "none is missing"
+    if not t.stood_in:
+        return "their matches are open; `harness rescore` asks again"
+    stand = "the other jurors' verdicts stand"
+    if t.stood_in < t.failed:
+        return f"{stand} for {count(t.stood_in)}, the matches of the others are open; `harness rescore` asks again"
+    return f"{stand}; `harness rescore` asks again"
 
 
 def _ratio(t: Tally) -> str:

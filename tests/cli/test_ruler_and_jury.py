@@ -115,6 +115,21 @@ def test_a_juror_that_fails_leaves_the_run_to_the_others(harness: Harness, endpo
     assert done.json["failed_verdicts"] == {}
 
 
+def test_stats_counts_the_failed_verdicts_of_a_juror_for_whom_the_others_stand(
+    harness: Harness, endpoint: FakeEndpoint
+):
+    fair = fair_judge()
+    endpoint.judge = lambda seen: Say("I cannot say.") if seen.body["model"] == "k" else fair(seen)
+    jury = ("--judge-model", "j", "--judge-model", "k", "--topology", "round_robin")
+    done = harness("run", "Why?", "--model", "m", "-n", "3", *jury, env={"OPENAI_BASE_URL": endpoint.base_url})
+    assert done.code == 0, done.err
+    (ranking,) = harness("stats", "--json").json["rankings"]
+    failed = {judge["judge"].split("@")[0]: judge["failed"] for judge in ranking["judges"]}
+    assert failed == {"j": 0, "k": 6}
+    said = ranking["judges"][1]["readings"]["failed"]
+    assert said == "the other jurors' verdicts stand; `harness rescore` asks again"
+
+
 def test_a_jury_ranks_by_pooled_with_each_juror_learnt_by_itself_also_where_one_fails(
     harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
 ):

@@ -89,3 +89,12 @@ def test_failed_verdicts_are_counted_for_the_judge_that_owes_them(tmp_path):
     (quality,) = judge_qualities(built.reader, built.ranking, summarize(built.reader, built.ranking))
     assert quality.tally.failed == 1
     assert quality.tally.verdicts > 0
+
+
+def test_failed_verdicts_are_told_apart_by_whether_other_jurors_stand():
+    again = "; `harness rescore` asks again"
+    assert meanings_of(Tally())["failed"] == "none is missing"
+    assert meanings_of(Tally(failed=2))["failed"] == f"their matches are open{again}"
+    assert meanings_of(Tally(failed=2, stood_in=2))["failed"] == f"the other jurors' verdicts stand{again}"
+    some = meanings_of(Tally(failed=3) + Tally(failed=2, stood_in=2))["failed"]
+    assert some == f"the other jurors' verdicts stand for 2, the matches of the others are open{again}"

@@ -106,6 +106,8 @@ class Tally:
     repaired: int = 0
     failed: int = 0
     """Verdicts that were asked for and failed."""
+    stood_in: int = 0
+    """Those of them that leave no match open: the verdicts of other jurors stand."""
     marks: Mapping[int, int] = field(default_factory=dict[int, int])
     """How many sides got a combined score that rounds (half up) to each whole mark 0..10."""
     length: LengthSums = LengthSums()
@@ -126,6 +128,7 @@ class Tally:
             claimed_winners=self.claimed_winners + other.claimed_winners,
             repaired=self.repaired + other.repaired,
             failed=self.failed + other.failed,
+            stood_in=self.stood_in + other.stood_in,
             marks=dict(sorted((Counter(self.marks) + Counter(other.marks)).items())),
             length=self.length + other.length,
             side=self.side + other.side,

@@ -54,6 +54,8 @@ class RankingSummary:
     """Topology and estimator of the groups, each pair once."""
     failed_verdicts: set[str] = field(default_factory=set[str])
     """Keys of the verdicts that groups still wait for."""
+    absent_verdicts: set[str] = field(default_factory=set[str])
+    """Keys of jurors' verdicts that failed where the other jurors' stand."""
     listwise: bool = False
     """Whether a listwise judge scored any group."""
     _tallies: dict[str, TallySum] = field(default_factory=dict[str, TallySum])
@@ -92,6 +94,7 @@ class RankingSummary:
         self.agreements.extend(ranking.agreement)
         self.designs[ranking.topology, ranking.estimator] = None
         self.failed_verdicts.update(ranking.failed_verdicts)
+        self.absent_verdicts.update(ranking.absent_verdicts)
         self.listwise |= bool(ranking.verdicts)
 
     def _add_line(self, line: QueryLine) -> None:
