@@ -66,10 +66,19 @@ def rank_many(
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(
-            conclude(standings_of(range(n), matches), matches, rule=rule, fit=fit), matches, n, "given", estimator
+            conclude(standings_of(range(n), matches), matches, rule=rule, finished=_is_played(estimator, fit), fit=fit),
+            matches,
+            n,
+            "given",
+            estimator,
         )
         for (matches, n), fit in zip(played, fits, strict=True)
     ]
+
+
+def _is_played(estimator: str, fit: Fit | None) -> bool:
+    """Tell whether a table may be ranked: `wins`, unlike the fits, would rank entrants whom no calls connect."""
+    return estimator != "wins" or fit is None or fit.connected
 
 
 def _check_profile(profile: Any) -> None:

@@ -258,6 +258,14 @@ def test_tables_are_ranked_as_they_stand_by_each_estimator() -> None:
     )
 
 
+@pytest.mark.parametrize("estimator", ["pooled", "margins", "bt", "wins"])
+@pytest.mark.parametrize("table", [{(0, 1): (6.0, 5.0), (2, 3): (6.0, 5.0)}, {(0, 5): (1.0, 2.0)}])
+def test_a_table_whose_calls_do_not_connect_all_entrants_is_left_unranked(estimator: str, table: Any) -> None:
+    apart, joined = harness.rank_many([table, {(0, 1): (6.0, 5.0), (1, 2): (6.0, 5.0)}], estimator)
+    assert set(apart.ranks) == {None}
+    assert joined.ranks == (0, 1, 2)
+
+
 def test_tables_of_a_jury_name_the_juror_of_each_score_and_each_juror_is_learnt_by_itself() -> None:
     tables: list[ScoreTable] = [
         {(0, 1): {"b": (7.5, 6.0), "a": (6.0, 6.5)}, (1, 0): {"b": (6.5, 7.0)}, (1, 2): {"a": (5.0, 4.0)}},
