@@ -66,7 +66,13 @@ def rank_many(
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(
-            conclude(standings_of(range(n), matches), matches, rule=rule, finished=_is_played(estimator, fit), fit=fit),
+            conclude(
+                standings_of(range(n), matches),
+                matches,
+                rule=rule,
+                finished=_is_played(estimator, fit, matches),
+                fit=fit,
+            ),
             matches,
             n,
             "given",
@@ -76,9 +82,13 @@ def rank_many(
     ]
 
 
-def _is_played(estimator: str, fit: Fit | None) -> bool:
-    """Tell whether a table may be ranked: `wins`, unlike the fits, would rank entrants whom no calls connect."""
-    return estimator != "wins" or fit is None or fit.connected
+def _is_played(estimator: str, fit: Fit | None, matches: Sequence[Match]) -> bool:
+    """Tell whether a table may be ranked: `wins`, unlike the fits, would rank entrants whom no calls connect.
+
+    Where no two scores differ all share one rank, as by the fits.
+    """
+    is_level = len({score for match in matches for score in (match.score_a, match.score_b)}) == 1
+    return estimator != "wins" or is_level or fit is None or fit.connected
 
 
 def _check_profile(profile: Any) -> None:

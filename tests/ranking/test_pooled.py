@@ -283,8 +283,9 @@ def test_tables_of_a_jury_name_the_juror_of_each_score_and_each_juror_is_learnt_
         assert None not in rank_many(tables, estimator)[1].ranks
 
 
-def test_equal_scores_share_one_rank_and_what_never_met_has_none() -> None:
-    tied, apart = rank_many([{(0, 1): (5, 5), (2, 3): (5, 5)}, {(0, 1): (5, 4), (2, 3): (5, 5)}])
+@pytest.mark.parametrize("estimator", ["pooled", "margins", "bt", "wins"])
+def test_equal_scores_share_one_rank_and_what_never_met_has_none(estimator: str) -> None:
+    tied, apart = rank_many([{(0, 1): (5, 5), (2, 3): (5, 5)}, {(0, 1): (5, 4), (2, 3): (5, 5)}], estimator)
     assert (tied.ranks, tied.signal, tied.advantages) == ((1.5,) * 4, "none", (0.0,) * 4)
     assert apart.ranks == (None,) * 4
 
