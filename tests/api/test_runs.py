@@ -237,7 +237,7 @@ async def test_a_run_that_is_not_there_is_one_error_that_names_what_to_call(tmp_
         ({"budget": 3, "topology": "swiss"}, r"^budget=3 with topology='swiss': "),
         ({"judge": "ruler", "topology": "none"}, r"^topology='none' with judge='ruler'.*give topology='arena'$"),
         ({"rubric": "none.md"}, r"^rubric='none.md': cannot be read"),
-        ({"judge_model": ["a", "a"], "judge_base_url": "http://localhost:1"}, "^judge_model=: a@localhost:1 sits"),
+        ({"judge_model": ["a", "a"], "judge_base_url": "http://localhost:1"}, "^judge_model: a@localhost:1 sits"),
         ({"base_url": "nope"}, "^base_url='nope' "),
         ({"corpus": "nowhere"}, "^corpus='nowhere': no such folder"),
     ],

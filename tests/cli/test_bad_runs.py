@@ -126,10 +126,11 @@ def test_marks_of_one_side_alone_are_shown_without_a_comparison(room: Room):
 
 
 def without_query(run: Path, *, whole: bool) -> None:
-    """Take a query out of a run's file, or all of them."""
+    """Take the query `a` out of a run's file, or all of them."""
     (file,) = (run / "queries").iterdir()
     header, *queries = file.read_text("utf-8").splitlines(keepends=True)
-    file.write_text("".join([header, *([] if whole else queries[1:])]), "utf-8")
+    left = [] if whole else [line for line in queries if json.loads(line)["id"] != "a"]
+    file.write_text("".join([header, *left]), "utf-8")
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["one", "all"])
@@ -143,7 +144,8 @@ def test_a_ranked_query_that_is_lost_is_named_and_nothing_is_told_of_the_rest_al
     without_query(run, whole=whole)
     done = harness(*command.split())
     assert done.code == 5, done.out
-    assert f"run {run.name}: query 'a', which is ranked, is no longer there; " in done.err
+    first = ("a", "b") if whole else ("a",)  # whichever group ended first
+    assert any(f"run {run.name}: query '{name}', which is ranked, is no longer there; " in done.err for name in first)
     resumed = harness("resume", run.name)
     if whole:
         assert resumed.code == 5
