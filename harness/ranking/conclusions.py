@@ -103,7 +103,7 @@ def conclude(
     evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
     beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else NO_ESTIMATE
-    tied = _is_level(matches)
+    tied = is_level(matches)
     judged = bool(matches) or len(standings) < 2
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
@@ -126,7 +126,7 @@ def with_second_opinion(
 
     `fit` numbers the entrants as they stand in `ranked`.
     """
-    standings, tied = standings_of([r.index for r in ranked], matches), _is_level(matches)
+    standings, tied = standings_of([r.index for r in ranked], matches), is_level(matches)
     calls = comparisons_of([r.index for r in ranked], matches)
     beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
     figures = _figures(standings, None, beside, tied=tied)
@@ -137,7 +137,7 @@ def with_second_opinion(
     )
 
 
-def _is_level(matches: Sequence[Match]) -> bool:
+def is_level(matches: Sequence[Match]) -> bool:
     """Tell whether no two scores of any match differ."""
     first = matches[0].score_a if matches else None
     return all(m.score_a == first == m.score_b for m in matches)
@@ -151,7 +151,7 @@ def ranks_by_estimator(
     All are tied where it cannot rank them.
     """
     evidence = _evidence(standings, matches)
-    tied = _is_level(matches)
+    tied = is_level(matches)
     ranks = dict[EstimatorName, dict[int, float]]()
     for name in OF_A_GROUP if evidence else ():
         estimate = ESTIMATORS[name](evidence) if evidence else NO_ESTIMATE

@@ -23,13 +23,12 @@ import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Floats, Ints
 from harness.ranking.judge_prior import Parameters
+from harness.ranking.pooled_model import LEAST_NOISE
 from harness.ranking.pooled_sums import PoolSums
 
 _BELIEVED_ALIKE, _BELIEF = 0.8, 30.0
 """What is believed of rho before the calls are seen, and how many calls by two jurors without noise outweigh it."""
 _LEAST_ALIKE = _LEAST_LEVEL_SHARE = 0.05
-_LEAST_NOISE = 0.1**2 / 12
-"""The variance of rounding to tenths."""
 _LEAST_HEARD = 0.1
 """Of a call whose other jurors failed, no mark is blown up to more than so many times its share in the jury."""
 
@@ -48,9 +47,11 @@ class Voice(NamedTuple):
 class LearntJuror(NamedTuple):
     """What a juror's own calls show of it."""
 
-    parameters: Parameters[float]
+    calls: Sequence[Comparisons]
+    """Those of each group in which it judged."""
     pool: Sequence[PoolSums]
-    """The sums of the calls."""
+    """Their sums."""
+    parameters: Parameters[float]
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
 
 def voices_of(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
     """Return how the jurors of groups weigh by what was `learnt` of each."""
-    alike = _alike(groups, {seat: juror.parameters for seat, juror in learnt.items()})
+    alike = _alike(groups, learnt)
     voices = {seat: _voice(juror, alike) for seat, juror in learnt.items()}
     return JuryVoices(voices, alike)
 
@@ -173,18 +174,18 @@ def _observed(sums: PoolSums) -> tuple[float, float, int]:
 
 
 def _weight(gain: float, noise: float, alike: float) -> float:
-    return gain / (max(noise, _LEAST_NOISE) + (1 - alike) * gain * gain)
+    return gain / (max(noise, LEAST_NOISE) + (1 - alike) * gain * gain)
 
 
-def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, Parameters[float]]) -> float:
+def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
     """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would.
 
     A call counts by how much of both margins is quality: of jurors without any it says nothing.
     """
-    readings = {seat: _reading(own, jurors[seat]) for seat, own in of_jurors(groups).items()}
+    readings = {seat: _reading(juror) for seat, juror in jurors.items()}
     together, calls = _BELIEF * _BELIEVED_ALIKE, _BELIEF
     for group in groups:
-        own = [(*_margins(of_seat, jurors[seat]), readings[seat]) for seat, of_seat in _by_seat(group)]
+        own = [(*_margins(of_seat, jurors[seat].parameters), readings[seat]) for seat, of_seat in _by_seat(group)]
         for (at, margins, of_one), (at_other, margins_other, of_other) in combinations(own, 2):
             _, here, there = np.intersect1d(at, at_other, return_indices=True)
             counts = of_one.quality * of_other.quality
@@ -202,9 +203,9 @@ class _Reading(NamedTuple):
     juror who always says the same, how small they are: the spread is believed then, and not seen."""
 
 
-def _reading(calls: Sequence[Comparisons], at: Parameters[float]) -> _Reading:
-    margins = np.concatenate([_margins(own, at)[1] for own in calls])
-    spread, seen = _spread(at), float(margins @ margins) / len(margins)
+def _reading(juror: LearntJuror) -> _Reading:
+    margins = np.concatenate([_margins(own, juror.parameters)[1] for own in juror.calls])
+    spread, seen = _spread(juror.parameters), float(margins @ margins) / len(margins)
     expected = 2 * spread * spread
     return _Reading(spread, min(expected, seen) / max(expected, seen))
 

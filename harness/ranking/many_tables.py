@@ -8,7 +8,7 @@ from harness.core.errors import UsageError, quoted
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
-from harness.ranking.conclusions import Rule, comparisons_of, conclude
+from harness.ranking.conclusions import Rule, comparisons_of, conclude, is_level
 from harness.ranking.given_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.profile import prior_of
@@ -87,8 +87,7 @@ def _is_played(estimator: str, fit: Fit | None, matches: Sequence[Match]) -> boo
 
     Where no two scores differ all share one rank, as by the fits.
     """
-    is_level = len({score for match in matches for score in (match.score_a, match.score_b)}) == 1
-    return estimator != "wins" or is_level or fit is None or fit.connected
+    return estimator != "wins" or is_level(matches) or fit is None or fit.connected
 
 
 def _check_profile(profile: Any) -> None:

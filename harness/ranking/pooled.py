@@ -98,9 +98,12 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     calls = {} if prior.jurors_alike else of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
-    pools = {seat: pool_sums(own) for seat, own in calls.items()}
-    learnt = {seat: LearntJuror(learn_judge(pool, prior).parameters, pool) for seat, pool in pools.items()}
-    return voices_of(groups, learnt)
+    return voices_of(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
+
+
+def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
+    pool = pool_sums(calls)
+    return LearntJuror(calls, pool, learn_judge(pool, prior).parameters)
 
 
 def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[Comparisons]:

@@ -27,7 +27,7 @@ _NAMES = Parameters._fields
 _NUMBERS_AT_ONCE = 500_000
 _LEARNT_AT_ONCE = 20_000
 """Where hundreds of groups teach a judge: in arrays as small as these they take no more memory than a hundred."""
-_LEAST_NOISE = 0.1**2 / 12
+LEAST_NOISE = 0.1**2 / 12
 """The variance of rounding to tenths, as marks are. Below that no noise goes: of a judge who contradicts nothing, all
 would be lost in the rounding of numbers."""
 
@@ -79,7 +79,7 @@ def _observed(terms: Sequence[_Term]) -> Iterator[_Term]:
 
 def _noise(log_noise: Amount) -> Any:
     """Return a variance of the noise: that of the parameter, except that it ends at the least one, smoothly."""
-    return np.hypot(np.exp(log_noise), _LEAST_NOISE)
+    return np.hypot(np.exp(log_noise), LEAST_NOISE)
 
 
 def _noise_slope(log_noise: Amount) -> Any:
