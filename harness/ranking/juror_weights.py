@@ -43,6 +43,11 @@ class Voice(NamedTuple):
     margin_weight: float
     level_weight: float
 
+    @property
+    def part(self) -> float:
+        """How much of what the jury says of differences is this juror's, beside the parts of the others."""
+        return self.margin_weight * self.spread
+
 
 class LearntJuror(NamedTuple):
     """What a juror's own calls show of it."""
@@ -66,7 +71,7 @@ class JuryVoices:
     @cached_property
     def shared(self) -> float:
         """Of the variance of the qualities as the whole jury sees them, the share that all jurors see."""
-        return self._shared([voice.margin_weight * voice.spread for voice in self.voices.values()])
+        return self._shared([voice.part for voice in self.voices.values()])
 
     def shared_in(self, calls: Comparisons) -> float:
         """Return the same of a group by its calls: the fewer jurors judged it, the more is their own taste."""
@@ -74,7 +79,7 @@ class JuryVoices:
             return self.shared
         seats, made = np.unique(calls.juror, return_counts=True)
         voices = [self.voices.get(seat, self.mean) for seat in seats.tolist()]
-        return self._shared(made * [voice.margin_weight * voice.spread for voice in voices])
+        return self._shared(made * [voice.part for voice in voices])
 
     def _shared(self, parts: Floats | Sequence[float]) -> float:
         of_tastes = float(np.square(parts).sum() / np.sum(parts) ** 2)
@@ -90,7 +95,7 @@ class JuryVoices:
         if calls.juror is None:
             return calls
         n, mean, every = calls.n, self.mean, self.voices.values()
-        margins = _Sum(n * n, _LEAST_HEARD * sum(voice.margin_weight * voice.spread for voice in every))
+        margins = _Sum(n * n, _LEAST_HEARD * sum(voice.part for voice in every))
         levels = _Sum(n * n, _LEAST_HEARD * sum(voice.level_weight * voice.spread for voice in every))
         for seat, own in _by_seat(calls):
             voice, at = self.voices.get(seat, mean), own.first * n + own.second

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.archive import RankingFile, RunReader
+from harness.core.rounded import percent_half_up
 from harness.report.summary.why.pooled_fit import is_by_pooled, learnt_judge
 
 
@@ -26,7 +27,7 @@ def voices_of_jurors(reader: RunReader, ranking: RankingFile) -> VoicesOfJurors 
     jury = learnt_judge(ranking).jury if seats else None
     if not jury:
         return None
-    parts = {seat: voice.margin_weight * voice.spread for seat, voice in jury.voices.items() if seat in seats}
+    parts = {seat: voice.part for seat, voice in jury.voices.items() if seat in seats}
     verdicts = {seat: reader.verdict(seats[seat]) for seat in parts}
     shares = {verdict.judge: parts[seat] / sum(parts.values()) for seat, verdict in verdicts.items() if verdict}
     return VoicesOfJurors(shares, jury.shared)
@@ -48,4 +49,4 @@ def jury_words(voices: VoicesOfJurors) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{percent_half_up(share)} %"
