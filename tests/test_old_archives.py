@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,6 @@ from tests.nursery import Born, Done, Nursery
 DATA = Path(__file__).parent / "data"
 GOLDEN = DATA / "golden"
 EXPECTED = GOLDEN / "expected"
-BEFORE = {"v1": DATA / "runs" / "v1"}
-"""Archives that were there before these."""
-
 ENVIRONMENT = {"TIKTOKEN_CACHE_DIR": ""}
 """Tokens are estimated, whatever encodings this machine has."""
 
@@ -32,10 +29,6 @@ LONG = 240
 
 ID = re.compile(r"\d{8}T\d{6}-(?:\w+-)?[0-9a-f]{6}")
 """The id of a run or of a ranking; one that no archive had is new, and so another one every time."""
-
-
-THEN = {"rescore": ["--rendering", "1"]}
-"""What a command is given now to do what it did then: verdicts of then are on transcripts of the first rendering."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +48,9 @@ class Case:
         told = json.loads((EXPECTED / f"{name}.json").read_text("utf-8"))
         return cls(tuple(told["archives"]), tuple(told["before"]), tuple(told["steps"]), told["together"])
 
-    def as_then(self) -> "Case":
-        """Return the case with the options by which commands do to an old archive what they did."""
-        steps = ({**s, "run": [*s["run"], *_as_then(s["run"])]} for s in self.steps)
-        return replace(self, steps=tuple(steps)) if self.archives else self
-
-
-def _as_then(words: list[str]) -> list[str]:
-    """Return what makes a command do what it did then; a budget picked another estimator."""
-    by_margins = ["--estimator", "margins"] if "--budget" in words and "--estimator" not in words else []
-    return [*THEN.get(words[0], ()), *by_margins]
-
 
 def folder_of(archive: str) -> Path:
     """Return the run's own folder in the archive."""
-    if archive in BEFORE:
-        return BEFORE[archive]
     (found,) = (p for p in (GOLDEN / archive).iterdir() if p.is_dir())
     return found
 
@@ -216,7 +196,7 @@ def same(then: Any, now: Any) -> bool:
 
 def check(name: str, nursery: Nursery, at: Path) -> None:
     """Run the commands of a case: exit codes are the same, and what was printed is in what is printed now."""
-    case = Case.read(name).as_then()
+    case = Case.read(name)
     for step, done, folder in played(case, nursery, at):
         said = f"harness {' '.join(step['run'])}"
         assert "Traceback" not in done.err, f"{said}\n{done.err}"
@@ -245,7 +225,7 @@ def test_an_old_run_is_rescored_to_the_same_ranks_from_the_same_verdicts(name: s
 @pytest.mark.parametrize("archive", ["offline-arena", "online-arena", "online-best", "online-jury"])
 def test_an_old_run_is_ranked_anew_by_pooled_for_no_call(archive: str, nursery: Nursery, tmp_path: Path):
     folder = lay_out(Case((archive,), (), (), together=False), tmp_path / "0")
-    words = ["rescore", id_of(archive), "--free", "--estimator", "pooled", "--json", *THEN["rescore"]]
+    words = ["rescore", id_of(archive), "--free", "--estimator", "pooled", "--json"]
     done = nursery.wait(nursery.start(words, folder, ENVIRONMENT))
     assert done.code == 0, done.err
     groups = json.loads(done.out)["groups"]
@@ -280,11 +260,16 @@ def test_commands_that_need_no_archive_print_what_they_printed(name: str, nurser
     check(name, nursery, tmp_path)
 
 
+@cases("compared")
+def test_a_comparison_concludes_what_it_concluded(name: str, nursery: Nursery, tmp_path: Path):
+    check(name, nursery, tmp_path)
+
+
 def test_nothing_that_is_expected_goes_unasked_and_no_archive_unread():
-    facts = {"shown", "rescored", "replayed", "resumed", "damaged", "refused", "alone"}
+    facts = {"shown", "rescored", "replayed", "resumed", "damaged", "refused", "alone", "compared"}
     assert {p.stem.split("-")[0] for p in EXPECTED.iterdir()} == facts
     there = {p.name for p in GOLDEN.iterdir() if (p / "run.json").exists() or any(p.glob("*/run.json"))}
-    assert there | set(BEFORE) == {a for p in EXPECTED.glob("shown-*.json") for a in Case.read(p.stem).archives}
+    assert there == {a for p in EXPECTED.glob("shown-*.json") for a in Case.read(p.stem).archives}
 
 
 def test_no_path_of_the_machine_and_no_key_is_in_what_is_checked_in():

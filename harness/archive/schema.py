@@ -39,7 +39,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
         "accepted": {"type": "array", "items": {"type": "string"}},
     },
     "blob": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "text": {"type": "string"}},
-    "footer": {"groups": {"type": "integer"}},
+    "footer": {"groups": {"type": "integer"}, "profiles": {"type": "array", "items": {"type": "object"}}},
     "comparison-footer": {"queries": {"type": "integer"}},
 }
 _REQUIRED = {

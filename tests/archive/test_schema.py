@@ -8,12 +8,12 @@ import pytest
 from harness.archive import schema_of, schemas
 from harness.core.errors import UsageError
 from tests.archive.comparing import a_filled_comparison
-from tests.archive.test_validation import V1, files_of
+from tests.archive.test_validation import WHOLE, files_of
 
 
 def test_every_line_of_a_run_has_a_schema_that_names_its_members():
     known = schemas()
-    for path in files_of(V1):
+    for path in files_of(WHOLE):
         for line in path.read_text().splitlines():
             told = json.loads(line)
             name = "ranking-header" if path.parent.name == "rankings" and told["kind"] == "header" else told["kind"]

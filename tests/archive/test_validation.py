@@ -15,15 +15,15 @@ from harness.core.clock import now
 from harness.pipeline.validation import Validation
 from tests.archive.making import lines_of
 
-V1 = Path(__file__).parents[1] / "data" / "runs" / "v1"
+(WHOLE,) = (Path(__file__).parents[1] / "data" / "golden" / "offline-arena").glob("2*")
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings")
 
 
 def copied(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
-    for path in V1.rglob("*"):
+    for path in WHOLE.rglob("*"):
         if path.is_file():
-            target = folder / path.relative_to(V1)
+            target = folder / path.relative_to(WHOLE)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
     return folder
@@ -41,16 +41,16 @@ def records(folder: Path) -> set[bytes]:
     return {line for path in files_of(folder) for line in lines_of(path)}
 
 
-def test_the_run_of_version_1_is_read_whole():
-    with RunReader(V1) as reader:
-        checked = pipeline.validate_run(V1, now)
+def test_a_checked_in_run_is_read_whole():
+    with RunReader(WHOLE) as reader:
+        checked = pipeline.validate_run(WHOLE, now)
         assert checked.findings == ()
         assert reader.info.schema_version == 1
         (query,) = reader.queries()
         group, ranking = reader.group(query), reader.ranking()
-        assert [r.index for r in group.rollouts] == [0, 1, 2]
+        assert [r.index for r in group.rollouts] == [0, 1, 2, 3]
         assert ranking.finished
-        assert sorted(r.rank for r in ranking.groups[0].rollouts if r.rank is not None) == [0, 1, 2]
+        assert sorted(r.rank for r in ranking.groups[0].rollouts if r.rank is not None) == [0, 1, 2, 3]
         assert all(reader.verdict(key) for m in ranking.groups[0].matches for key in m.verdicts)
 
 

@@ -149,6 +149,9 @@ def main(target: Path) -> None:
         cut = (*stopping, "-n", "4", "--concurrency", "1")
         make.keep("offline-interrupted", (cut, 143))
         make.keep("offline-resumed", (cut, 143), (("resume", "-q"), 0))
+        many = ("run", "--agent", "stopping.py:agent", "--queries", "many.jsonl", "--offline", "-n", "2", "-q")
+        for side in ("short", "long"):
+            make.keep(f"offline-{side}", ((*many, "--instructions", f"{side}.md", "--topology", "none"), 0))
         make.keep(
             "imported",
             (("import", "made.jsonl", "atif.json", "--first-is-anchor"), 0),

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.nursery import Nursery
-from tests.test_old_archives import BEFORE, EXPECTED, GOLDEN, Case, comparable, folder_of, id_of, played
+from tests.test_old_archives import EXPECTED, GOLDEN, Case, comparable, folder_of, id_of, played
 
 TOPOLOGIES = [f"--topology {t}" for t in ("arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic")]
-ESTIMATORS = [f"--estimator {e}" for e in ("tiers", "wins", "margins", "bt")]
+ESTIMATORS = [f"--estimator {e}" for e in ("tiers", "wins", "margins", "bt", "pooled")]
 
 IMPORTED = "--judge-model offline-features"
 RESCORED: dict[str, list[str]] = {
-    "v1": [""],
     "imported": [IMPORTED, f"{IMPORTED} --topology swiss --estimator margins"],
     "offline-arena": [
         *(f"{topology} {estimator}" for topology, estimator in zip(TOPOLOGIES, ESTIMATORS * 2, strict=False)),
@@ -78,7 +77,7 @@ def case(names: str, *commands: str, together: bool = False, before: Sequence[di
 
 def archives() -> list[str]:
     """Return the names of all archives."""
-    return sorted([*BEFORE, *(p.name for p in GOLDEN.iterdir() if any(p.glob("*/run.json")))])
+    return sorted(p.name for p in GOLDEN.iterdir() if any(p.glob("*/run.json")))
 
 
 def lines(archive: str, kind: str) -> list[dict[str, Any]]:
@@ -109,7 +108,7 @@ def shown() -> Made:
         if matches and matches[-1] > 1:
             commands += [f"show {of} --matches --json" if archive in ALL_MATCHES else f"show {of} --match 2 --json"]
         yield f"shown-{archive}", case(archive, *commands, together=True)
-    every = " ".join(a for a in archives() if a not in BEFORE)
+    every = " ".join(archives())
     looks = ("ls --json", f"show {id_of('online-jury')[:24]} --json", f"report {id_of('online-verified')}")
     yield "shown-all", case(every, *looks, together=True)
 
@@ -250,6 +249,17 @@ def alone() -> Made:
     yield "alone-other-runs", case("", *others, together=True)
 
 
+def compared() -> Made:
+    """Run against run: what `compare`, `gate` and `judges` conclude from the same verdicts."""
+    short, long = id_of("offline-short"), id_of("offline-long")
+    both = f"{short} {long} --allow-offline --json -q"
+    commands = [f"compare {both}", f"compare {both} --pairs 4 --cluster kind", f"gate {both} --margin 0.45 --looks 2"]
+    yield "compared-runs", case("offline-short offline-long", *commands, together=True)
+    after = ("show --json", "stats --json", "validate --json", "resume --json")
+    yield "compared-then-shown", case("offline-short offline-long", commands[0], *after)
+    yield "compared-judges", case("offline-arena", "rescore --json --judge ruler", "judges --json")
+
+
 def record(one: Case, nursery: Nursery) -> str:
     """Run the commands of a case, and return it with what they did, one on a line."""
     with tempfile.TemporaryDirectory() as folder:
@@ -267,7 +277,7 @@ def main(words: list[str]) -> None:
     """Record all cases, or those that are named."""
     EXPECTED.mkdir(exist_ok=True)
     with Nursery() as nursery:
-        for kind in (shown, rescored, replayed, resumed, damaged, refused, alone):
+        for kind in (shown, rescored, replayed, resumed, damaged, refused, alone, compared):
             for name, one in kind():
                 if not words or any(w in name for w in words):
                     (EXPECTED / f"{name}.json").write_text(record(one, nursery), "utf-8")
