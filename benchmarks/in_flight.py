@@ -34,8 +34,10 @@ from harness.archive import group_commit
 from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Reaction, Say, Seen, fair_judge

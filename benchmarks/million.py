@@ -24,12 +24,15 @@ import anyio
 import ray
 from looking_agent import AGENT
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
-from harness.endpoints import OPENAI_URL, Priced
-from harness.pipeline import Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.endpoints.credentials import OPENAI_URL
+from harness.endpoints.prices import Priced
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge

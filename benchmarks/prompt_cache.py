@@ -23,13 +23,18 @@ from typing import Any
 import anyio
 from pydantic import SecretStr
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
-from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
-from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge, Task, load_rubric
+from harness.endpoints.gate import Gate
+from harness.endpoints.prices import Priced
+from harness.judging.endpoint import EndpointAsk
+from harness.judging.judge_model import JudgeModel
+from harness.judging.pairwise import PairwiseJudge
 from harness.judging.places import Beginning, Places
-from harness.transcripts import Transcript
+from harness.judging.prompt import Task
+from harness.judging.rubric_files import load_rubric
+from harness.transcripts.transcript import Transcript
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge

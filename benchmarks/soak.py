@@ -35,13 +35,16 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.clock import now
 from harness.core.progress import Silent, Stage
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
-from harness.pipeline import Surroundings, prepare, run_queries, validate_run
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.validation import validate_run
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Cut, Reaction, Refuse, Say, Seen, fair_judge

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from looking_agent import AGENT
 from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, print_ratio, script
 
-from harness.api import rollout
-from harness.archive import RunStore
+from harness.api.groups import rollout
+from harness.archive.run_store import RunStore
 from harness.core.clock import now
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -8,7 +8,10 @@ from typing import Any
 from harness.api.arguments import door_at_once
 from harness.api.frame import frame_of
 from harness.api.handed_out import handed_out, ranking_handed_out
-from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
+from harness.archive.layout import find_run, list_runs
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile
 from harness.core.plurals import counted
@@ -17,27 +20,21 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
-from harness.pipeline import RunResult, Surroundings, answer_labels, with_meeting
-from harness.report import (
-    CurveTruth,
-    PairExplanation,
-    RankingChange,
-    change_against_earlier,
-    curve_json,
-    explain_pair,
-    find_pair,
-    judge_profiles,
-    judge_qualities,
-    judged_ranking,
-    judges_json,
-    judges_side_by_side,
-    judging_curve,
-    quality_json,
-    round_robin_of,
-    run_json,
-    summarize,
-    write_page,
-)
+from harness.pipeline.label_files import answer_labels
+from harness.pipeline.meeting import with_meeting
+from harness.pipeline.runs import RunResult
+from harness.pipeline.surroundings import Surroundings
+from harness.report.curve_records import curve_json
+from harness.report.html.run.page import write_page
+from harness.report.json import judges_json, quality_json, run_json
+from harness.report.judge_quality import judge_qualities
+from harness.report.learnt_judges import judge_profiles
+from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
+from harness.report.summary.judges import judges_side_by_side
+from harness.report.summary.ranking import summarize
+from harness.report.summary.ranking_change import RankingChange, change_against_earlier
+from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
+from harness.report.summary.why.pair_records import PairExplanation
 
 
 class Run:

@@ -13,7 +13,8 @@ from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.handed_out import handed_out
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
-from harness.archive import MemoryStore, Store
+from harness.archive.memory_store import MemoryStore
+from harness.archive.store import Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress
@@ -24,25 +25,23 @@ from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
-from harness.endpoints import Ceiling
-from harness.formats import queries_of
-from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
-from harness.pipeline import (
-    AgentSpec,
-    JudgingPlan,
-    Surroundings,
-    ceiling_of,
-    check_prices,
-    open_engine,
-    open_ranker,
-    prepare,
-    rank_alone,
-    redactor_of,
-    refuse_profile,
-    resolve_agent,
-)
-from harness.rollouts import Engine, LoadedAgent
-from harness.tournament import Ranker, TournamentRanker, rules_of
+from harness.endpoints.costs import Ceiling
+from harness.formats.queries import queries_of
+from harness.judging.judge import Judge
+from harness.judging.jury import PairJury
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.lent_profile import refuse_profile
+from harness.pipeline.plan import JudgingPlan, prepare
+from harness.pipeline.rank_groups import rank_alone
+from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.stages import open_engine, open_ranker
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.engine import Engine
+from harness.rollouts.loading import LoadedAgent
+from harness.tournament.group import rules_of
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.ranker import Ranker
 
 OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16

@@ -7,7 +7,8 @@ from typing import Unpack
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import ComparisonReader, find_archived, list_comparisons
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.layout import find_archived, list_comparisons
 from harness.core.clock import Clock, now
 from harness.core.compare_settings import OF_JUDGING
 from harness.core.comparisons import Comparison
@@ -16,19 +17,16 @@ from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.wording import call, option
-from harness.formats import Asked, queries_of
-from harness.pipeline import (
-    AnySide,
-    CompareOptions,
-    compare_sides,
-    comparison_of,
-    prepare,
-    queries_asked,
-    settings_of_side,
-    what_is_kept,
-)
-from harness.report import write_comparison_page
-from harness.rollouts import LoadedAgent
+from harness.formats.queries import Asked, queries_of
+from harness.pipeline.comparing.new_sides import compare_sides
+from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.roll_out_quote import AnySide
+from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.plan import prepare
+from harness.report.html.comparison.page import write_comparison_page
+from harness.rollouts.loading import LoadedAgent
 
 _MOST_PAIRS = 1000
 

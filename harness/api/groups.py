@@ -9,7 +9,8 @@ from typing import Any, Unpack
 from harness.api.arguments import door
 from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
-from harness.archive import MemoryStore, Store
+from harness.archive.memory_store import MemoryStore
+from harness.archive.store import Store
 from harness.core.errors import UsageError
 from harness.core.plurals import counted
 from harness.core.progress import Progress
@@ -19,23 +20,21 @@ from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.core.wording import as_spoken
-from harness.endpoints import Ceiling
-from harness.formats import queries_of
-from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
-from harness.pipeline import (
-    JudgingPlan,
-    Surroundings,
-    open_engine,
-    open_ranker,
-    rank_alone,
-    redactor_of,
-    refuse_profile,
-    resolve_agent,
-    resolve_judge,
-    rubric_of,
-    with_profile,
-)
-from harness.tournament import Ranker, TournamentRanker, rules_of
+from harness.endpoints.costs import Ceiling
+from harness.formats.queries import queries_of
+from harness.judging.judge import Judge
+from harness.judging.jury import PairJury
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.pipeline.lent_profile import refuse_profile, with_profile
+from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.rank_groups import rank_alone
+from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.rubrics import rubric_of
+from harness.pipeline.stages import open_engine, open_ranker
+from harness.pipeline.surroundings import Surroundings
+from harness.tournament.group import rules_of
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.ranker import Ranker
 
 
 @door

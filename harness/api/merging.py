@@ -6,11 +6,11 @@ from pathlib import Path
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door_at_once
 from harness.api.outside import surroundings_of
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
-from harness.pipeline import merge_runs
-from harness.report import write_page
+from harness.pipeline.merging.merge import merge_runs
+from harness.report.html.run.page import write_page
 
 
 @door_at_once

@@ -10,7 +10,8 @@ from harness.api.arguments import door
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
-from harness.archive import MemoryStore, Store, VerdictStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.store import Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Match, Ranked
@@ -18,21 +19,18 @@ from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
-from harness.endpoints import Ceiling
-from harness.formats import ImportedRun, read_messages
-from harness.judging import VerdictCache
-from harness.pipeline import (
-    JudgingPlan,
-    Surroundings,
-    ceiling_of,
-    check_prices,
-    open_ranker,
-    rank_part,
-    redactor_of,
-    resolve_judge,
-    with_profile,
-)
-from harness.ranking import NEED_ANCHOR
+from harness.endpoints.costs import Ceiling
+from harness.formats.imported import ImportedRun
+from harness.formats.messages import read_messages
+from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.lent_profile import with_profile
+from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.rank_groups import rank_part
+from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.stages import open_ranker
+from harness.pipeline.surroundings import Surroundings
+from harness.ranking.registry import NEED_ANCHOR
 
 _NO_ANCHOR = "there is no anchor: ranked without it"
 _USUAL = {"topology": "cyclic", "estimator": "margins"}

@@ -18,7 +18,7 @@ from harness.api.chats import (
     request_in,
     transcript_of,
 )
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record
@@ -27,21 +27,18 @@ from harness.core.settings_sources import environment, load
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
-from harness.endpoints import Credentials
-from harness.judging import (
-    CachedListJudge,
-    ListJury,
-    ListLedger,
-    ListRubric,
-    ListTask,
-    RulerJudge,
-    Task,
-    VerdictCache,
-    load_list_rubric,
-)
-from harness.pipeline import Surroundings, open_judge_models, resolve_judge
-from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.transcripts import Transcript
+from harness.endpoints.credentials import Credentials
+from harness.judging.juror import ListLedger
+from harness.judging.jury import ListJury
+from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
+from harness.judging.prompt import Task
+from harness.judging.ruler import RulerJudge
+from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.pipeline.resolve import resolve_judge
+from harness.pipeline.stages import open_judge_models
+from harness.pipeline.surroundings import Surroundings
+from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
+from harness.transcripts.transcript import Transcript
 
 
 class TrajectoryScore(Record):

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 
 import anyio
 
-from harness.archive import MemoryStore, RunStore, VerdictFolder, VerdictStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.run_store import RunStore
+from harness.archive.store import VerdictStore
+from harness.archive.verdict_folder import VerdictFolder
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import AnyVerdict
-from harness.endpoints import Ceiling
-from harness.pipeline import Surroundings
-from harness.report import open_reasons
+from harness.endpoints.costs import Ceiling
+from harness.pipeline.surroundings import Surroundings
+from harness.report.summary.notes import open_reasons
 
 
 def why_missing(ranking: GroupRanking, store: VerdictStore, surroundings: Surroundings, ceiling: Ceiling) -> str | None:

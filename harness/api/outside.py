@@ -14,10 +14,11 @@ from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
-from harness.endpoints import Credentials
-from harness.pipeline import Surroundings, rubric_of, rubric_of_run
-from harness.rollouts import LoadedAgent, from_object, load_agent
-from harness.tournament import METHODS, AnyRubric
+from harness.endpoints.credentials import Credentials
+from harness.pipeline.rubrics import rubric_of, rubric_of_run
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import LoadedAgent, from_object, load_agent
+from harness.tournament.ranker import METHODS, AnyRubric
 
 AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
 """An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""

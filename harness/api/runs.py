@@ -10,7 +10,10 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import RunReader, attestation_of, find_archived, last_unfinished
+from harness.archive.attestations import attestation_of
+from harness.archive.layout import find_archived
+from harness.archive.missing import last_unfinished
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -19,33 +22,24 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
-from harness.endpoints import CostBounds
-from harness.formats import Asked, Format, in_shard, queries_of
-from harness.pipeline import (
-    NamedAddresses,
-    Prepared,
-    Quote,
-    RescoreOptions,
-    RunResult,
-    Surroundings,
-    Validation,
-    agent_of_run,
-    import_trajectories,
-    prepare,
-    quote_rescoring,
-    refuse_idle_wait,
-    refuse_idle_wait_for,
-    replay_run,
-    rescore_run,
-    resume_run,
-    run_queries,
-    stay_until_judged,
-    validate_comparison,
-    validate_run,
-)
-from harness.report import write_page
-from harness.rollouts import LoadedAgent, Replayed
-from harness.transcripts import RENDERING
+from harness.endpoints.costs import CostBounds
+from harness.formats.queries import Asked, queries_of
+from harness.formats.sharded import in_shard
+from harness.formats.trajectory_files import Format
+from harness.pipeline.comparing.validation import validate_comparison
+from harness.pipeline.import_run import import_trajectories
+from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, prepare
+from harness.pipeline.quote import Quote, quote_rescoring
+from harness.pipeline.replaying import replay_run
+from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.trust import agent_of_run
+from harness.pipeline.validation import Validation, validate_run
+from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
+from harness.report.html.run.page import write_page
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.replay import Replayed
+from harness.transcripts.renderings import RENDERING
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api.outside import credentials_of, surroundings_of
-from harness.archive import VerdictFolder
+from harness.archive.verdict_folder import VerdictFolder
 from harness.core.settings import Settings
 from harness.core.wording import from_python
-from harness.endpoints import Ceiling
-from harness.pipeline import Surroundings, ceiling_of, check_prices, redactor_of, resolve_judge
+from harness.endpoints.costs import Ceiling
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.surroundings import Surroundings
 
 
 class OpenVerdicts:

@@ -3,7 +3,9 @@
 import shlex
 from collections.abc import Sequence
 
-from harness.archive import RankingFile, Remaining, RunReader
+from harness.archive.missing import Remaining
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.output import say
 from harness.cli.program import program
 from harness.core.addresses import with_placeholder

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingFile, RunReader, remaining_of
+from harness.archive.missing import remaining_of
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.console import stdout
 from harness.cli.next_commands import next_commands
 from harness.cli.output import say
@@ -14,8 +16,11 @@ from harness.cli.run_overview import print_run
 from harness.core.errors import ExitCode
 from harness.core.plurals import counted
 from harness.core.wording import command
-from harness.pipeline import RunResult, what_is_kept
-from harness.report import RankingChange, RankingSummary, change_against_earlier, change_lines, summarize
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.runs import RunResult
+from harness.report.summary.ranking import RankingSummary, summarize
+from harness.report.summary.ranking_change import RankingChange, change_against_earlier
+from harness.report.terminal.rankings import change_lines
 
 
 def deliver(

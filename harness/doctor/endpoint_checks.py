@@ -10,8 +10,9 @@ from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check, failed_check
 from harness.doctor.local_servers import LOOPBACK
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import AGENT_KEY, AGENT_URL, OPENAI_HOST, Endpoint, judge_endpoint, jurors
-from harness.pipeline import JudgeSpec, resolve_judge
+from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, judge_endpoint, jurors
+from harness.endpoints.credentials import AGENT_URL
+from harness.pipeline.resolve import JudgeSpec, resolve_judge
 
 
 def endpoint_check(request: DoctorRequest, endpoint: Endpoint | None) -> Check:

@@ -5,7 +5,7 @@ from agents.exceptions import UserError
 
 from harness.core.errors import HarnessError
 from harness.doctor.checks import Check, failed_check
-from harness.endpoints import failure_of, refusal_of
+from harness.endpoints.errors import failure_of, refusal_of
 
 
 def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, after_s: float) -> Check:

@@ -12,10 +12,11 @@ from harness.doctor.endpoint_checks import endpoint_check, judge_checks, key_che
 from harness.doctor.local_servers import server_checks
 from harness.doctor.machine_checks import machine_checks, tracing_check
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import agent_servers
-from harness.judging import Rubric, load_rubric
-from harness.pipeline import JudgeSpec
-from harness.rollouts import NoSuchAgent
+from harness.endpoints.address import agent_servers
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import load_rubric
+from harness.pipeline.resolve import JudgeSpec
+from harness.rollouts.loading import NoSuchAgent
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,20 @@
 
 import anyio
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.errors import HarnessError
 from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.checks import Check, failed_check
 from harness.doctor.failed_calls import late_reply, unreadable_reply
 from harness.doctor.model_probe import PATIENCE_S
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import Credentials
-from harness.judging import Rubric, Task
-from harness.pipeline import JudgeSpec, Surroundings, open_judge
-from harness.transcripts import Transcript
+from harness.endpoints.credentials import Credentials
+from harness.judging.prompt import Task
+from harness.judging.rubric import Rubric
+from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.stages import open_judge
+from harness.pipeline.surroundings import Surroundings
+from harness.transcripts.transcript import Transcript
 
 JUDGE_REPLY = "judge reply"
 _TASK = Task("doctor", "Which is older, Lisp or Python? One sentence.")

@@ -9,7 +9,7 @@ from harness.doctor.free_checks import Findings
 from harness.doctor.judge_call import JUDGE_REPLY, ask_judge
 from harness.doctor.model_calls import ask_model, count_model_calls
 from harness.doctor.request import DoctorRequest
-from harness.pipeline import JudgeSpec, member_keys
+from harness.pipeline.resolve import JudgeSpec, member_keys
 
 
 def count_live_calls(findings: Findings) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from harness.core.errors import UsageError
 from harness.doctor.checks import Check
-from harness.rollouts import check_tracing
+from harness.rollouts.capture import check_tracing
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 

@@ -12,7 +12,7 @@ from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check
 from harness.doctor.failed_calls import failed_call
 from harness.doctor.model_probe import ModelProbe, ProbeReply
-from harness.endpoints import Endpoint
+from harness.endpoints.address import Endpoint
 
 _WORD_TOKENS = 16
 """Enough for a word; the Responses API takes no lower limit."""

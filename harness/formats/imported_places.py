@@ -10,7 +10,8 @@ from harness.core.rankings import GroupRanking, ImportedLine, Ranked
 from harness.core.records import Rollout, basis_of
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.training_lines.origins import LineOrigin
-from harness.ranking import average_ranks, place
+from harness.ranking.ranks import average_ranks
+from harness.ranking.rewards import place
 
 BROUGHT = "imported"
 """What stands for the topology and the estimator of such a ranking."""

@@ -11,7 +11,9 @@ from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import text_lines
 from harness.formats.csv_table import csv_rows
 from harness.formats.preference_data import as_labelled, is_preference
-from harness.transcripts import Transcript, legible, plain_text
+from harness.transcripts.clean_text import legible
+from harness.transcripts.path_text import plain_text
+from harness.transcripts.transcript import Transcript
 
 Label = Literal["a", "b", "tie"]
 CONTROL = "control"

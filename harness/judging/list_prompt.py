@@ -13,7 +13,8 @@ from harness.judging.list_reply import list_schema
 from harness.judging.places import Beginning
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
-from harness.transcripts import RENDERING, Transcript, rendering_of
+from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.transcript import Transcript
 
 LIST_RUBRIC = "ruler"
 PAIRWISE_DEFAULT = "writing"

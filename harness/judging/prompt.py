@@ -15,7 +15,8 @@ from harness.judging.flags import RULES
 from harness.judging.places import Beginning
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
-from harness.transcripts import RENDERING, Transcript, rendering_of
+from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.transcript import Transcript
 
 
 @dataclass(frozen=True)

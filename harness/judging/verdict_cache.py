@@ -12,21 +12,22 @@ from typing import Protocol, TypeVar
 
 import anyio
 
-from harness.archive import FolderReader, VerdictStore
+from harness.archive.folder_reader import FolderReader
+from harness.archive.store import VerdictStore
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
-from harness.endpoints import Ceiling
+from harness.endpoints.costs import Ceiling
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, Judge
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
 from harness.judging.ruler import ListJudge
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
 OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost leaves no room")

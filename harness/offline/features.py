@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from harness.offline.tool import parse_passages
 from harness.offline.words import content_stems, first_year, keywords, split_sentences, split_words, stem
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
 _BAR = re.compile(r"^\| ?", re.MULTILINE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.offline.features import TranscriptParts, answer_features, path_features
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 _CONTRAST = 4.0
 """Marks that a whole feature's lead is worth on top: a pairwise judge marks each side in view of the other."""

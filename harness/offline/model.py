@@ -16,7 +16,7 @@ from openai.types.responses import (
 from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
-from harness.endpoints import completed
+from harness.endpoints.streams import completed
 from harness.offline.tool import parse_passages
 from harness.offline.writer import Chooser, SearchHistory, next_move, write_summary
 

@@ -6,9 +6,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from harness.archive import RankingHead, RunInfo, RunStore, new_run_id
+from harness.archive.layout import new_run_id
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.settings import Settings, as_written
-from harness.formats import Format, ImportedRun, read_trajectories
+from harness.formats.imported import ImportedRun
+from harness.formats.trajectory_files import Format, read_trajectories
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings

@@ -4,19 +4,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead, ReadStore, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.wording import call, command
-from harness.endpoints import OPENAI_URL, Credentials
-from harness.judging import VerdictCache
+from harness.endpoints.credentials import OPENAI_URL, Credentials
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan, changed_settings, recorded_judge
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.rubrics import rubric_as_begun
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
-from harness.report import MeetingOffer, PairExplanation
-from harness.transcripts import RENDERING
+from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
+from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""

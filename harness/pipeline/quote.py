@@ -7,10 +7,11 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import ReadStore, RunReader
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, UsageError, first_error
-from harness.endpoints import CostBounds
-from harness.judging import VerdictCache
+from harness.endpoints.costs import CostBounds
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import PLAIN_RESCORE, JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 
 import anyio.lowlevel
 
-from harness.archive import Extracts, RunReader
+from harness.archive.extracts import Extracts
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
-from harness.ranking import Comparisons, LearntJudge
-from harness.report import RankingSummary
-from harness.tournament import RankerAtHand, TournamentResult, told_by
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.pooled import LearntJudge
+from harness.report.summary.ranking import RankingSummary
+from harness.tournament.at_hand import RankerAtHand
+from harness.tournament.pooling import told_by
+from harness.tournament.result import TournamentResult
 
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""

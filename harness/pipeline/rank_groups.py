@@ -11,7 +11,9 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from harness.archive import RankingHead, RunReader, RunStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
 from harness.core.plurals import counted
@@ -19,15 +21,18 @@ from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
-from harness.judging import PairLedger, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import JudgeCalls, Size
-from harness.ranking import TOPOLOGIES
-from harness.report import judge_profiles
-from harness.tournament import EarlyVerdicts, Ranker, RankerAtHand
+from harness.ranking.registry import TOPOLOGIES
+from harness.report.learnt_judges import judge_profiles
+from harness.tournament.at_hand import RankerAtHand
+from harness.tournament.early import EarlyVerdicts
+from harness.tournament.ranker import Ranker
 
 
 class _Writer(Protocol):

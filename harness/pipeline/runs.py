@@ -13,23 +13,19 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import (
-    RankingHead,
-    Remaining,
-    RunInfo,
-    RunReader,
-    RunStore,
-    missing_of,
-    redacted_of,
-    remaining_of,
-)
+from harness.archive.missing import Remaining, missing_of, redacted_of, remaining_of
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.extracts import extract_of
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
-from harness.endpoints import AGENT_URL, Credentials
-from harness.judging import BatchRounds, VerdictCache
+from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.judging.batches.rounds import BatchRounds
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.batches import open_batches
 from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
@@ -49,15 +45,16 @@ from harness.pipeline.plan import (
 from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_at_hand import rank_at_hand
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.ray_engine import check_engine
+from harness.pipeline.ray_engine.availability import check_engine
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import Size, counted_stream
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
-from harness.report import RankingSummary
-from harness.rollouts import GroupWatch, LoadedAgent
+from harness.report.summary.ranking import RankingSummary
+from harness.rollouts.engine import GroupWatch
+from harness.rollouts.loading import LoadedAgent
 
 _MB = 1_000_000
 _UNJUDGED_AT_LEAST = 8

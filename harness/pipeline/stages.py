@@ -10,58 +10,42 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive import Store, VerdictStore
+from harness.archive.store import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import (
-    Ceiling,
-    Credentials,
-    Endpoint,
-    EndpointState,
-    Gate,
-    Gates,
-    Patience,
-    Priced,
-    RefusedSettings,
-    TokenRequests,
-    judge_endpoint,
-    price_list,
-)
-from harness.judging import (
-    FLEX_REPLY_S,
-    Ask,
-    BatchAsk,
-    BatchDesk,
-    EmbeddedAsk,
-    EndpointAsk,
-    Judge,
-    JudgeModel,
-    JudgePatience,
-    PairwiseJudge,
-    Rubric,
-    VerdictCache,
-)
-from harness.pipeline import ray_engine
+from harness.endpoints.address import Endpoint, judge_endpoint
+from harness.endpoints.costs import Ceiling
+from harness.endpoints.credentials import Credentials
+from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.prices import Priced, price_list
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.state import EndpointState
+from harness.endpoints.token_requests import TokenRequests
+from harness.judging.batches.ask import BatchAsk
+from harness.judging.batches.desk import BatchDesk
+from harness.judging.embedded import EmbeddedAsk
+from harness.judging.endpoint import EndpointAsk
+from harness.judging.judge import Ask, Judge
+from harness.judging.judge_model import JudgeModel, JudgePatience
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric import Rubric
+from harness.judging.tiers import FLEX_REPLY_S
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import (
-    Engine,
-    FirstCall,
-    LoopModels,
-    LoopWatch,
-    ModelSource,
-    RolloutMaker,
-    RolloutsHere,
-    RolloutsOnServers,
-    RunContext,
-    connect,
-    provider_for,
-    sdk_in_hand,
-    servers_to_connect,
-    tools_in_threads,
-)
-from harness.tournament import METHODS, Ranker, rules_of
+from harness.rollouts.attempt import ModelSource, RunContext
+from harness.rollouts.engine import Engine, sdk_in_hand
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.loop_watch import LoopWatch
+from harness.rollouts.maker import RolloutMaker, RolloutsHere
+from harness.rollouts.models import provider_for
+from harness.rollouts.nested import LoopModels
+from harness.rollouts.servers import RolloutsOnServers
+from harness.rollouts.tool_threads import tools_in_threads
+from harness.tournament.group import rules_of
+from harness.tournament.ranker import METHODS, Ranker
 
 _OWN_THREADS = 4
 """Threads for what is no tool, such as waiting for a slow disk."""
@@ -123,7 +107,9 @@ async def open_engine(
                 await connect(server, connections)
         maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if settings.engine == "ray":
-            on_ray = ray_engine.open_rollouts_on_ray(spec, run_context, surroundings)
+            from harness.pipeline.ray_engine.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
+
+            on_ray = open_rollouts_on_ray(spec, run_context, surroundings)
             maker = await connections.enter_async_context(on_ray)
         connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
         connections.enter_context(LoopWatch(surroundings.progress.note))

@@ -7,7 +7,7 @@ from functools import cached_property
 from harness.core.clock import Clock, now
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.progress import Progress, Silent, StopSign
-from harness.endpoints import Gates
+from harness.endpoints.gate import Gates
 
 
 @dataclass(frozen=True)

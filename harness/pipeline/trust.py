@@ -12,27 +12,21 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive import (
-    Attestation,
-    ComparisonInfo,
-    ComparisonStore,
-    FolderReader,
-    RunInfo,
-    RunReader,
-    RunStore,
-    attest,
-    attest_addresses,
-    attestation_of,
-    withdraw,
-)
+from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
 from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.core.wording import call, option, switch
-from harness.endpoints import Credentials
+from harness.endpoints.credentials import Credentials
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import LoadedAgent, is_plain_name, load_agent
+from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import anyio
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.wording import call, switch
 from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking import RankAgreement, Share, Tally
+from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.side_by_side import RankAgreement
+from harness.ranking.judge_stats.tally import Tally
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.batch_rounds import rounds_json
 from harness.report.summary.figure_record import figure_record

@@ -13,7 +13,9 @@ from agents import ModelSettings, RunConfig, Runner
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
-from harness.endpoints import EndpointState, Gate, RefusedSettings
+from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from

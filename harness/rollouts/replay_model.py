@@ -7,7 +7,7 @@ from typing import Any
 from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool
 from agents.tool import ToolOriginType, get_function_tool_origin
 
-from harness.endpoints import completed
+from harness.endpoints.streams import completed
 from harness.rollouts.approval_gate import gated
 from harness.rollouts.model_request import request_of
 from harness.rollouts.recorded_decisions import RecordedDecisions

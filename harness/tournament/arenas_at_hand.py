@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from harness.core.extracts import GroupExtract, OrderAsked, VerdictExtract
 from harness.core.rankings import Match
 from harness.core.records import record_of
-from harness.ranking import UNITS, Comparisons, Exact, ManyArenas, Standing, exact_mean, play_arenas
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.many_arenas import ManyArenas, play_arenas
+from harness.ranking.topology import UNITS, Exact, Standing, exact_mean
 from harness.tournament.group import Rules
 from harness.tournament.play import PlayedTournament
 

@@ -6,16 +6,12 @@ from typing import NamedTuple
 
 from harness.core.extracts import GroupExtract, RolloutExtract
 from harness.core.rankings import GroupRanking
-from harness.judging import Averaging, PairLedger
-from harness.ranking import (
-    Comparisons,
-    LearntJudge,
-    fit_by,
-    learnt_from_calls,
-    learnt_from_queries,
-    prior_of,
-    with_chances,
-)
+from harness.judging.juror import PairLedger
+from harness.judging.jury import Averaging
+from harness.ranking.comparisons import Comparisons, with_chances
+from harness.ranking.pooled import LearntJudge, fit_by
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import learnt_from_calls, learnt_from_queries
 from harness.tournament.arenas_at_hand import arenas_at_hand
 from harness.tournament.designs import topologies_of
 from harness.tournament.group import Lineup, Rules, classes_to_judge

@@ -7,8 +7,9 @@ from typing import NamedTuple, cast, final
 
 from harness.core.rankings import Match
 from harness.core.verdicts import PairJudgment, Unjudged
-from harness.judging import Averaging, average
-from harness.ranking import UNITS, Exact, JurorCall, Pairing, Played, exact_mean, in_units
+from harness.judging.jury import Averaging, average
+from harness.ranking.early_stop import JurorCall
+from harness.ranking.topology import UNITS, Exact, Pairing, Played, exact_mean, in_units
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""

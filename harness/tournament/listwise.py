@@ -8,20 +8,19 @@ from anyio.abc import TaskGroup
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
-from harness.judging import (
-    CachedListJudge,
-    JudgeModel,
-    ListJury,
-    ListLedger,
+from harness.judging.judge_model import JudgeModel
+from harness.judging.juror import ListLedger
+from harness.judging.jury import ListJury
+from harness.judging.list_prompt import (
     ListRubric,
     ListTask,
-    RulerJudge,
-    VerdictCache,
     is_packaged_list_rubric,
     load_list_rubric,
     parse_list_rubric,
 )
-from harness.ranking import place
+from harness.judging.ruler import RulerJudge
+from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.ranking.rewards import place
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Entrants, Rules, cut_answers, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list

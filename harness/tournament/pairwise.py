@@ -10,20 +10,14 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.turns import my_turn
-from harness.judging import (
-    CachedPairJudge,
-    JudgeModel,
-    PairJury,
-    PairLedger,
-    PairwiseJudge,
-    Rubric,
-    VerdictCache,
-    all_at_once,
-    load_rubric,
-    packaged_rubrics,
-    parse_rubric,
-)
-from harness.ranking import calls_bounds, describe_design
+from harness.judging.judge_model import JudgeModel
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury, all_at_once
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.ranking.registry import calls_bounds, describe_design
 from harness.tournament.at_hand import RankerAtHand
 from harness.tournament.designs import topologies_of
 from harness.tournament.early import EarlyVerdicts

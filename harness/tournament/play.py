@@ -10,8 +10,10 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.judging import Averaging
-from harness.ranking import Comparisons, EarlyStop, Fit, Pairing, Played, Standing, Topology, standings_in_units
+from harness.judging.jury import Averaging
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.topology import Pairing, Played, Standing, Topology, standings_in_units
 from harness.tournament.heard import (
     Counted,
     HeardOrFailed,

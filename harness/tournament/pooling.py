@@ -10,24 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from harness.core.rankings import GroupRanking
-from harness.ranking import (
-    Conclusion,
-    Fit,
-    LearntJudge,
-    RankedClass,
-    Rule,
-    ceiling_note,
-    conclude,
-    fit_by,
-    judge_behind,
-    prior_of,
-    ranked_classes,
-    second_opinion,
-    stack_classes,
-    standings_of,
-    with_second_opinion,
-    without_ceiling_note,
-)
+from harness.ranking.ceiling import ceiling_note, without_ceiling_note
+from harness.ranking.comparisons import Fit
+from harness.ranking.conclusions import Conclusion, Rule, conclude, with_second_opinion
+from harness.ranking.fit_versions import second_opinion
+from harness.ranking.pooled import LearntJudge, fit_by
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import RankedClass, judge_behind, ranked_classes
+from harness.ranking.reward_classes import stack_classes
+from harness.ranking.topology import standings_of
 from harness.tournament.group import Rules
 from harness.tournament.judge_noise import judge_noise
 

@@ -7,7 +7,8 @@ from anyio.abc import TaskGroup
 
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.judging import JudgeModel, VerdictCache
+from harness.judging.judge_model import JudgeModel
+from harness.judging.verdict_cache import VerdictCache
 from harness.tournament.at_hand import RankerAtHand
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Rules

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from harness.core.records import digest
-from harness.judging import Judge, Task
+from harness.judging.judge import Judge
+from harness.judging.prompt import Task
 from harness.tournament.group import Rules
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 _TASK = Task("", "")
 

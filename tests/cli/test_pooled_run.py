@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader
-from harness.report import explain_pair, find_pair, judge_profiles, pair_odds
+from harness.archive.reader import RunReader
+from harness.report.learnt_judges import judge_profiles
+from harness.report.summary.pair_odds import pair_odds
+from harness.report.summary.why.explanation import explain_pair, find_pair
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Done, Harness
 

@@ -20,7 +20,8 @@ from harness.formats.training.records import dpo_records, group_records, sft_rec
 from harness.formats.training.rules import ExportFormat, ExportRules
 from harness.formats.training.split import read_split, split_of
 from harness.formats.turns import Message, NoMessages, Turn
-from harness.ranking import probabilities_above, rank_scores
+from harness.ranking.pair_probability import probabilities_above
+from harness.ranking.score_table import rank_scores
 from tests.builders import a_group, a_rollout
 
 USER: Message = {"role": "user", "content": "Why?"}

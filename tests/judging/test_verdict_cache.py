@@ -10,12 +10,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from harness.archive import MemoryStore, RunReader, RunStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
-from harness.judging import CachedPairJudge, PairLedger, Task, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.prompt import Task
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.archive.making import an_info
 from tests.builders import ScriptedJudge, a_judged, a_transcript, an_unjudged

@@ -11,12 +11,14 @@ from typing import Any
 import anyio
 from agents import Agent, function_tool
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline import RunResult, Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import RunResult, run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint
 from tests.virtual_time import run_virtually

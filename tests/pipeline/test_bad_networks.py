@@ -11,8 +11,9 @@ import pytest
 
 import harness
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline import RunResult, Surroundings, resume_run
-from harness.rollouts import from_object
+from harness.pipeline.runs import RunResult, resume_run
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Seen
 from tests.pipeline.networks import (
     AGENT,

@@ -8,11 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import RunResult, Surroundings, prepare, rescore_run, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import RunResult, rescore_run, run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Seen
 from tests.pipeline.networks import AGENT, ENVIRON, good, places
 from tests.virtual_endpoint import VirtualEndpoint

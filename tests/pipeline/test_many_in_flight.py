@@ -9,9 +9,11 @@ import pytest
 
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import RunResult, Surroundings, prepare, rescore_run, run_queries
 from harness.pipeline.open_groups import OpenGroup, OpenGroups, size_of
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.runs import RunResult, rescore_run, run_queries
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 from tests.builders import a_group, a_rollout
 from tests.fake_endpoint import Reaction, Seen
 from tests.pipeline.networks import AGENT, ENVIRON, good, kinds

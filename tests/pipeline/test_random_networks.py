@@ -16,9 +16,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.archive import RunReader
-from harness.pipeline import RunResult, Surroundings, resume_run
-from harness.rollouts import from_object
+from harness.archive.reader import RunReader
+from harness.pipeline.runs import RunResult, resume_run
+from harness.pipeline.surroundings import Surroundings
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Seen
 from tests.pipeline.networks import (
     AGENT,

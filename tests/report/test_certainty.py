@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.report import probability
 from harness.report.summary.placed_rollouts import certainty, places_by_second_opinion, score_name
+from harness.report.text import probability
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])

@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from harness.archive import RankingFile, RunReader, RunStore
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.records import Effective
 from harness.report.html.run.page import render_page
 from harness.report.terminal.group import group_lines

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.core.wording import set_program
-from harness.pipeline import Surroundings, with_meeting
-from harness.report import explain_pair, find_pair, pair_page
+from harness.pipeline.meeting import with_meeting
+from harness.pipeline.surroundings import Surroundings
+from harness.report.html.pair.page import pair_page
 from harness.report.html.pair.word_diff import word_diff
+from harness.report.summary.why.explanation import explain_pair, find_pair
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 from tests.report.archives_by_hand import BuiltArchive, QuerySketch, RolloutSketch, build

@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 import harness
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Rollout
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials, agent_servers, judge_endpoint
+from harness.endpoints.address import agent_servers, judge_endpoint
+from harness.endpoints.credentials import Credentials
 from harness.rollouts.servers import ServerAtWork, fewest_outstanding
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Seen, searching_agent
 

@@ -10,19 +10,19 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout, to_json
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Task
-from harness.ranking import learnt_from_queries
-from harness.tournament import RankerAtHand
+from harness.judging.prompt import Task
+from harness.ranking.ranked_calls import learnt_from_queries
+from harness.tournament.at_hand import RankerAtHand
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.tournament.pooling import settled
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 from tests.builders import ScriptedJudge, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance

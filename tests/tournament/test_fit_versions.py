@@ -7,13 +7,18 @@ from fractions import Fraction
 import anyio
 import pytest
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
-from harness.judging import PairJury
+from harness.judging.jury import PairJury
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking import MARGINS, Cyclic, EarlyStop, Rule, comparisons_of, conclude, fit_alone, standings_of
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.conclusions import Rule, comparisons_of, conclude
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.fit_versions import MARGINS
+from harness.ranking.pooled import fit_alone
+from harness.ranking.topology import standings_of
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
-from harness.ranking import Cyclic, rank_many
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.many_tables import rank_many
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.tournament.pooling import settled

@@ -16,7 +16,7 @@ from harness.formats.training.rules import ExportRules
 from harness.formats.training.token_fields import NO_TOKENS, TokenCounts, token_fields
 from harness.formats.training.trl_rules import faults_of_chat, faults_of_completion, faults_of_pair
 from harness.formats.turns import Message, Turn
-from harness.ranking import advantages
+from harness.ranking.rewards import advantages
 
 
 @dataclass(frozen=True)

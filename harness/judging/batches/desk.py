@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from harness.archive import BatchLog, BatchOnRecord, RunStore
+from harness.archive.batch_log import BatchLog, BatchOnRecord
+from harness.archive.run_store import RunStore
 from harness.core.verdicts import Unjudged, Unscored
-from harness.endpoints import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
+from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
 from harness.judging.request_bodies import FORMS, Form
 
 TIER = "batch"

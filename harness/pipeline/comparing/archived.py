@@ -7,7 +7,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from harness.archive import ComparisonInfo, ComparisonReader, FolderReader, RunReader, list_comparisons, new_run_id
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.folder_reader import FolderReader
+from harness.archive.layout import list_comparisons, new_run_id
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade

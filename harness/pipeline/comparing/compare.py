@@ -10,9 +10,13 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive import ComparisonHead, ComparisonStore, ComparisonWriter, FolderReader, RunReader
+from harness.archive.comparison_records import ComparisonHead
+from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
+from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import RunReader
 from harness.core.progress import Progress
-from harness.judging import PairLedger, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.early_stop import looking_steps

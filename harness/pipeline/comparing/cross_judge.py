@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Group
-from harness.judging import CachedPairJudge, PairJury, PairLedger, PairwiseJudge, Rubric, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric import Rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.comparing.pairs import Draw, SharedQuery, takes_part
 from harness.pipeline.comparing.plan import ComparisonPlan
 from harness.pipeline.comparing.sides import compared_rollout
 from harness.pipeline.stages import open_judge_models
 from harness.pipeline.surroundings import Surroundings
-from harness.tournament import Rules, play_cross, rules_of, shared_task
+from harness.tournament.cross import play_cross, shared_task
+from harness.tournament.group import Rules, rules_of
 
 
 @dataclass(frozen=True)

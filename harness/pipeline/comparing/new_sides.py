@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.archive import ComparisonStore, RunStore, withdraw
+from harness.archive.attestations import withdraw
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.run_store import RunStore
 from harness.core.errors import HarnessError
 from harness.core.records import Query
 from harness.pipeline.comparing.archived import new_comparison_info
@@ -18,7 +20,7 @@ from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attested
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 
 async def quote_sides(

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedSide
 from harness.core.plurals import counted
 from harness.pipeline.comparing.sides import SIDE_LABELS

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive import FolderReader, ReadStore, RunReader
+from harness.archive.folder_reader import FolderReader
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, first_error
-from harness.endpoints import CostBounds
-from harness.judging import PairLedger, VerdictCache
+from harness.endpoints.costs import CostBounds
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import is_complete, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from harness.archive import RunReader
-from harness.comparison import check_libraries
+from harness.archive.reader import RunReader
+from harness.comparison.libraries import check_libraries
 from harness.core.errors import UsageError
 from harness.core.wording import option
-from harness.endpoints import CostBounds, total_bounds
+from harness.endpoints.costs import CostBounds, total_bounds
 from harness.pipeline.comparing.plan import CompareOptions, check_offline, judging_of
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.costs import judge_cost

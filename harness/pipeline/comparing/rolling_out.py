@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import MissingWork, RunReader, RunStore, attestation_of, missing_of
+from harness.archive.attestations import attestation_of
+from harness.archive.missing import MissingWork, missing_of
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.progress import PartOfWork
 from harness.core.records import Query
@@ -18,7 +21,7 @@ from harness.pipeline.run_info import new_run_info
 from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import agent_of_run, attested
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 Agents = Mapping[str, LoadedAgent]
 """The agents of runs, by the runs' ids, where they are loaded already."""

@@ -7,28 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness.archive import (
-    LABELS,
-    Attestation,
-    Blobs,
-    RunInfo,
-    RunReader,
-    attest,
-    attestation_of,
-    make_merged_run,
-    missing_of,
-    new_run_id,
-    refuse_damage,
-    segment_names,
-    write_file,
-)
+from harness.archive.attestations import Attestation, attest, attestation_of
+from harness.archive.blobs import Blobs
+from harness.archive.folder_store import segment_names
+from harness.archive.layout import LABELS, new_run_id
+from harness.archive.merging import make_merged_run, refuse_damage
+from harness.archive.missing import missing_of
+from harness.archive.reader import RunReader
+from harness.archive.run_files import write_file
+from harness.archive.run_info import RunInfo
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.shards import shard_in
 from harness.core.wording import call, option
 from harness.pipeline.merging.rankings import JoinedRanking, joined_rankings, write_rankings
 from harness.pipeline.merging.sources import Copying, refuse_unfit
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import parts
+from harness.rollouts.raw import parts
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 

@@ -13,10 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead, RunReader, recorded_settings, write_ranking
+from harness.archive.merging import write_ranking
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.rankings import GroupRanking
 from harness.pipeline.merging.likeness import counting
-from harness.tournament import METHODS, Rules, learnt_from_all, rules_of, told_by
+from harness.tournament.group import Rules, rules_of
+from harness.tournament.pooling import learnt_from_all, told_by
+from harness.tournament.ranker import METHODS
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.wording import option
-from harness.endpoints import AGENT_URL, GateLesson, Gates, SettingLesson
+from harness.endpoints.credentials import AGENT_URL
+from harness.endpoints.gate import GateLesson, Gates
+from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline.ray_engine.cluster import (
     end_actors,
     folder_shipped,
@@ -34,7 +36,10 @@ from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, T
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import BegunRollout, FirstCall, LoadedAgent, RolloutMaker, RunContext, record_lost
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 
 _CLOUDPICKLE: Any = cloudpickle
 _PARTING_S = 10.0

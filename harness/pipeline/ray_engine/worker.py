@@ -10,19 +10,24 @@ from typing import Any
 import anyio
 import ray
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Rollout
-from harness.endpoints import AGENT_KEY, AGENT_URL, Credentials, GateLesson, RefusedSettings, SettingLesson
+from harness.endpoints.address import AGENT_KEY
+from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.endpoints.gate import GateLesson
+from harness.endpoints.refused_settings import RefusedSettings, SettingLesson
 from harness.pipeline.ray_engine.orders import MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.stages import open_engine
 from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import BegunRollout, FirstCall, RolloutsHere, RunContext
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.maker import BegunRollout, RolloutsHere
 
 _RAY: Any = ray
 """Its own types are partly unknown."""

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import get_args
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
-from harness.ranking import Tally, TallySum
+from harness.ranking.judge_stats.stacked_tally import TallySum
+from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import (
     GroupSummary,

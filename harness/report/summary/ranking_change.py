@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
-from harness.ranking import average_ranks, tau_b
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.ranking.kendall import tau_b
+from harness.ranking.ranks import average_ranks
 from harness.report.summary.ranking_line import made_by
 
 _MOVES = 3

@@ -7,11 +7,12 @@ from itertools import chain
 
 from rich.text import Text
 
-from harness.archive import RunReader, with_provider
+from harness.archive.batch_log import with_provider
+from harness.archive.reader import RunReader
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
-from harness.ranking import judge_calls
+from harness.ranking.judge_stats.tally import judge_calls
 from harness.report.summary.figures import JudgeFigures, judge_figures
 from harness.report.summary.first_two import first_places
 from harness.report.summary.flags import rollout_flags

@@ -6,9 +6,11 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from harness.archive import RankingFile, RunInfo, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.plurals import counted
-from harness.ranking import mean_agreement
+from harness.ranking.juror_agreement import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.figures import AgentFigures, JudgeFigures

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
 
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 _CONTEXT = 3
 """Equal lines that are shown around a change."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness.archive import ComparisonInfo, ComparisonReader, write_file
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.run_files import write_file
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
 from harness.core.plurals import counted
 from harness.report.html.comparison.forest import forest

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive import PageFolder, RankingFile, RunReader, opened_pages, page_name
+from harness.archive.page_folder import PageFolder, opened_pages, page_name
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 from harness.report.html.facts import Fact, query_page_facts

@@ -3,7 +3,8 @@
 import hashlib
 from base64 import b64encode
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.report.html.facts import run_facts, summary_facts
 from harness.report.html.index.rows import index_filters, index_rows
 from harness.report.judge_quality import judge_qualities

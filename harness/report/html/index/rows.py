@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.archive import page_name
+from harness.archive.page_folder import page_name
 from harness.core.plurals import counted
 from harness.report.summary.group import QueryLine
 from harness.report.text import fixed

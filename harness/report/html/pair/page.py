@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Rollout
 from harness.report.html.excerpts import ExcerptText, PageRoom, excerpt

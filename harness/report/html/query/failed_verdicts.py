@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.verdicts import Unjudged, Unscored
-from harness.transcripts import TranscriptForm
+from harness.transcripts.transcript import TranscriptForm
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.extracts import extract_of
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
@@ -25,7 +26,7 @@ from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.placed_rollouts import score_name
 from harness.report.summary.ranking import group_of
-from harness.transcripts import TranscriptForm, recorded_form
+from harness.transcripts.transcript import TranscriptForm, recorded_form
 
 
 @dataclass(frozen=True)

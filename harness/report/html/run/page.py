@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.archive import RankingFile, RunReader, remove_pages, write_file
+from harness.archive.page_folder import remove_pages
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_files import write_file
 from harness.report.html.facts import run_facts, summary_facts
 from harness.report.html.index.pages import pages_folder, write_query_pages
 from harness.report.html.index.render import render_index

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
-from harness.ranking import pair_estimate, pair_of_fit
+from harness.ranking.pair_probability import pair_estimate, pair_of_fit
 from harness.report.summary.flags import rollout_flags
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, score_of
 from harness.report.summary.pair_table import JudgedPair, judged_pairs, sided_scores, win_cycles
