@@ -30,7 +30,7 @@ from typing import Any
 import anyio
 from agents import Agent, function_tool
 
-from harness.archive import group_commit
+from harness.archive import folder_store
 from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
@@ -176,7 +176,7 @@ def in_one_loop(folder: str, latency_s: float, turns: int, queries: int, options
         async with endpoint_for(log, latency_s, turns).serving() as endpoint:
             return await run(endpoint.base_url, folder, turns, queries, options)
 
-    group_commit.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
+    folder_store.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
     return anyio.run(work, backend_options={"loop_factory": CpuTimeLoop}), log
 
 

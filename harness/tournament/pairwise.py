@@ -8,12 +8,14 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group
+from harness.core.records import Group, digest
 from harness.core.turns import my_turn
+from harness.judging.judge import Judge
 from harness.judging.judge_model import JudgeModel
 from harness.judging.juror import PairLedger
 from harness.judging.jury import PairJury, all_at_once
 from harness.judging.pairwise import PairwiseJudge
+from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
@@ -26,7 +28,20 @@ from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
 from harness.tournament.pooling import settled
 from harness.tournament.result import TournamentResult, ranking_of
-from harness.tournament.way import way_of
+from harness.transcripts.transcript import Transcript
+
+_TASK = Task("", "")
+
+
+def way_of(judges: Sequence[Judge], rules: Rules) -> str:
+    """Return the name: under it, and over the same records, equal pairs of rollouts have equal keys of verdicts.
+
+    How tokens are counted is not in it, since a counter has no name here.
+    """
+    form = rules.form
+    probe = Transcript("path", "answer", rendering=form.rendering)
+    tokens = form.budget.tokens if form.budget else None
+    return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
 
 
 class PairwiseMethod:

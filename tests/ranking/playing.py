@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.arena import Arena
-from harness.ranking.single import Single
+from harness.ranking.registry import Single
 from harness.ranking.topology import Exact, Pairing, Played, Topology
 from tests import builders
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.ranking.arena import Arena, match_bounds
 from harness.ranking.bracket import seeded_order
-from harness.ranking.tiers import tiers
+from harness.ranking.estimators import tiers
 from harness.ranking.topology import Pairing
 from tests.ranking.playing import Field, arenas, bracket, play, played_key
 

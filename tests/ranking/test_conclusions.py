@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import FIT_VERSION, Match
-from harness.ranking.bt import fit_bt
 from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, comparisons_of, conclude
+from harness.ranking.estimators import fit_bt, win_shares
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.score_table import rank_scores
 from harness.ranking.topology import Standing
-from harness.ranking.wins import win_shares
 
 FITTED, COUNTED = ["margins", "bt"], ["tiers", "wins"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.ranking.arena import Arena
+from harness.ranking.estimators import tiers
 from harness.ranking.rewards import place
-from harness.ranking.tiers import tiers
 from harness.ranking.topology import Pairing, exact
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.ranking.cyclic import Cyclic
-from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, calls_bounds, make_topology
+from harness.ranking.estimators import tiers
+from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, RoundRobin, calls_bounds, make_topology
 from harness.ranking.rewards import place
-from harness.ranking.round_robin import RoundRobin
-from harness.ranking.tiers import tiers
 from harness.ranking.topology import Exact, Pairing, Topology, exact, in_units, standings_in_units
 from tests.ranking.playing import Field, InOrder, Table, arenas, play
 

@@ -31,9 +31,9 @@ from harness.core.records import (
 )
 from harness.core.verdicts import Judged, SideScores, Unjudged
 from harness.ranking.arena import Arena
+from harness.ranking.estimators import tiers
+from harness.ranking.registry import Single
 from harness.ranking.rewards import place
-from harness.ranking.single import Single
-from harness.ranking.tiers import tiers
 from harness.ranking.topology import Pairing, Played
 from harness.transcripts.renderings import RENDERING
 from harness.transcripts.transcript import transcribe

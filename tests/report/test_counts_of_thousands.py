@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from harness.cli.cost_lines import quote_line
-from harness.comparison.sentences import sentence
+from harness.comparison.conclusions import sentence
 from harness.pipeline.quote import Quote
 from harness.report.html.facts import summary_facts
 from harness.report.summary.figures import AgentFigures, JudgeFigures

@@ -18,7 +18,7 @@ from harness.report.rollout_words import ranking_words
 from harness.report.summary.figures import JudgeFigures
 from harness.report.summary.ranking import summarize
 from harness.report.summary.ranking_figures import ranking_figures
-from harness.report.terminal.group import group_table
+from harness.report.terminal.overview import group_table
 from harness.report.terminal.rollout import path_lines
 from tests.fuzz.attacks import Room
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
