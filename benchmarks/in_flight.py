@@ -35,8 +35,8 @@ from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -112,7 +112,7 @@ async def run(base_url: str, folder: str, turns: int, queries: int, options: dic
     settings = load({"base_url": base_url, "runs_dir": Path(folder), **options})
     prepared = await prepare(from_object(agent), settings, ENVIRON)
     began = anyio.current_time()
-    await run_queries(prepared, asked, Surroundings(ENVIRON))
+    await run_queries(prepared, asked, RunEnvironment(ENVIRON))
     return anyio.current_time() - began
 
 

@@ -30,8 +30,8 @@ from harness.core.settings_sources import load
 from harness.endpoints.credentials import OPENAI_URL
 from harness.endpoints.prices import Priced
 from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -96,7 +96,7 @@ def taken(base_url: str, queries: int, **more: Any) -> Taken:
         settings = load({"base_url": base_url, "runs_dir": Path(folder), "n": ROLLOUTS, "model": "m", **more})
         prepared = await prepare(from_object(AGENT), settings, ENVIRON)
         began_s = time.process_time()
-        result = await run_queries(prepared, asked, Surroundings(ENVIRON))
+        result = await run_queries(prepared, asked, RunEnvironment(ENVIRON))
         return result.path, time.process_time() - began_s
 
     with tempfile.TemporaryDirectory() as folder:

@@ -31,9 +31,9 @@ from harness.endpoints.prices import Priced
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
 from harness.judging.pairwise import PairwiseJudge
-from harness.judging.places import Beginning, Places
 from harness.judging.prompt import Task
 from harness.judging.rubric_files import load_rubric
+from harness.judging.slots import Beginning, Slots
 from harness.transcripts.transcript import Transcript
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -108,8 +108,8 @@ class Provider:
         return Say(reply.text, usage=(tokens, 200), cached=cached) if isinstance(reply, Say) else reply
 
 
-class FirstCome(Places):
-    """Places in the order of arrival."""
+class FirstCome(Slots):
+    """Slots in the order of arrival."""
 
     async def take(self, beginning: Beginning) -> None:
         """Forget how the prompt begins."""

@@ -41,8 +41,8 @@ from harness.core.progress import Silent, Stage
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.validation import validate_run
 from harness.rollouts.loading import from_object
 
@@ -186,7 +186,7 @@ def soaked(rollouts: int, at_once: int, folder: Path, shown: Callable[[str], Non
         agent = from_object(Agent(name="soaked", instructions="Answer.", model="m"))
         prepared = await prepare(agent, settings, ENVIRON)
         before = Held.now()
-        result = await run_queries(prepared, queries, Surroundings(ENVIRON, progress=watcher))
+        result = await run_queries(prepared, queries, RunEnvironment(ENVIRON, progress=watcher))
         await anyio.sleep(0.1)  # connections that were closed are gone
         return result.path, before, Held.now()
 

@@ -23,8 +23,8 @@ from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
 from harness.pipeline.label_files import answer_labels
 from harness.pipeline.meeting import with_meeting
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
-from harness.pipeline.surroundings import Surroundings
 from harness.report.curve_records import curve_json
 from harness.report.html.run.page import write_page
 from harness.report.json import judges_json, quality_json, run_json
@@ -187,7 +187,7 @@ class Run:
     def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
         """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
 
-        Places are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
+        Slots are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
@@ -251,7 +251,7 @@ class Run:
         """
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
-        around = Surroundings(environment())
+        around = RunEnvironment(environment())
         return in_step(with_meeting)(self._reader, chosen, explanation, str(self.path), around)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:

@@ -57,7 +57,7 @@ async def compare(
     nothing could be compared.
     """
     check_names(settings, CompareSettings.__annotations__)
-    runs_dir, surroundings = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
+    runs_dir, run_env = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
         runs_dir,
@@ -71,9 +71,9 @@ async def compare(
     )
     if all(isinstance(side, Path) for side in named):
         _refuse_idle(settings, queries)
-    prepared = [await _prepared(side, settings, options, surroundings.environ) for side in named]
+    prepared = [await _prepared(side, settings, options, run_env.environ) for side in named]
     asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
-    result = await compare_sides(prepared, asked, surroundings, options, Path.cwd())
+    result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")

@@ -30,11 +30,11 @@ def merge(
     Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
     ArchiveDamaged, CannotWrite.
     """
-    parent, surroundings = parent_of(runs_dir), surroundings_of(progress, clock)
+    parent, run_env = parent_of(runs_dir), surroundings_of(progress, clock)
     folders = [folder_of(run, runs_dir) for run in runs]
-    merged = merge_runs(folders, None if output is None else str(output), parent, surroundings)
+    merged = merge_runs(folders, None if output is None else str(output), parent, run_env)
     for note in merged.notes:
-        surroundings.progress.note(note)
+        run_env.progress.note(note)
     made = Run(merged.path)
     if merged.rankings:
         with RunReader(merged.path) as reader:

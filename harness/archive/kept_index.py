@@ -1,6 +1,6 @@
 """The index of a large run as a file in the user's cache folder: written whole, and read as far as it fits the run.
 
-Places outside of the run's files raise DoesNotFit, too: whoever asked makes the index anew.
+Slots outside of the run's files raise DoesNotFit, too: whoever asked makes the index anew.
 """
 
 import sqlite3

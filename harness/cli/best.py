@@ -82,8 +82,8 @@ def best(
         from harness.cli.prepared_run import prepare_run
         from harness.cli.progress_bars import ProgressBars
         from harness.core.deadline import NO_DEADLINE, Deadline
+        from harness.pipeline.run_environment import RunEnvironment
         from harness.pipeline.runs import run_queries
-        from harness.pipeline.surroundings import Surroundings
 
         process.silence_logs(verbose=verbose)
         settings = _settings(values, n, sure, hurried=deadline is not None)
@@ -97,7 +97,7 @@ def best(
     announce.announce(console, prepared, 1, environ)
     with ProgressBars(console, quiet=quiet) as bars:
         ends = Deadline.after(deadline, began) if deadline else NO_DEADLINE  # asyncio's clock is the monotonic one
-        around = Surroundings(environ, progress=bars, deadline=ends)
+        around = RunEnvironment(environ, progress=bars, deadline=ends)
         work = partial(run_queries, replace(prepared, judge_may_fail=True), queries, around)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     late = around.lateness if time.monotonic() >= ends.at else None

@@ -22,7 +22,7 @@ from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.cut_short import what_is_kept
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.comparison.page import write_comparison_page
 from harness.report.terminal.comparison import comparison_lines
 
@@ -30,7 +30,7 @@ from harness.report.terminal.comparison import comparison_lines
 def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
     with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         work = partial(compare_sides, asked.sides, asked.queries, around, asked.options, Path.cwd())
         return process.run_interruptible(work, bars, around.stop, asked.settings.grace)
 

@@ -55,13 +55,13 @@ def import_(
     from harness.core.settings_sources import load, merge_sources
     from harness.formats.trajectory_files import FORMATS
     from harness.pipeline.import_run import import_trajectories
-    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.run_environment import RunEnvironment
 
     if format_ is not None and format_ not in FORMATS:
         raise UsageError(
             f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
         )
-    settings, around = load(merge_sources(flags, environ, None)), Surroundings(environ)
+    settings, around = load(merge_sources(flags, environ, None)), RunEnvironment(environ)
     folder, imported = import_trajectories(
         files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
     )

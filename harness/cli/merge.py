@@ -42,12 +42,12 @@ def merge(
     from harness.cli.program import program
     from harness.core.plurals import counted
     from harness.pipeline.merging.merge import merge_runs
-    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.run_environment import RunEnvironment
     from harness.report.summary.ranking import summarize
 
     quiet = flags["quiet"]
     folder = runs_folder(runs_dir, environ)
-    merged = merge_runs([find_run(word, folder) for word in runs], output, folder, Surroundings(environ))
+    merged = merge_runs([find_run(word, folder) for word in runs], output, folder, RunEnvironment(environ))
     for note in () if quiet else merged.notes:
         say(f"note: {note}", err=True)
     if flags["as_json"]:

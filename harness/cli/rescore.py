@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from harness.core.settings import Settings
     from harness.pipeline.plan import RescoreOptions
     from harness.pipeline.quote import Quote
+    from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
-    from harness.pipeline.surroundings import Surroundings
 
 
 @click.command()
@@ -98,12 +98,12 @@ def rescore(
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
     from harness.pipeline.plan import RescoreOptions
-    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.waiting import refuse_idle_wait_for
 
     process.silence_logs(verbose=verbose)
-    lenders = [find_run(word, parent) for word in reuse]
-    how = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
+    reuse_sources = [find_run(word, parent) for word in reuse]
+    how = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     job = _Job(merge_sources(flags, {}, config), environ, how)
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
@@ -123,7 +123,7 @@ def rescore(
     codes: list[ExitCode] = []
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
-            around = Surroundings(environ, progress=bars)
+            around = RunEnvironment(environ, progress=bars)
             work = partial(_rescored, folder, job, around, wait=wait)
             result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
@@ -131,7 +131,7 @@ def rescore(
     return max(codes)
 
 
-async def _rescored(folder: Path, job: _Job, around: Surroundings, *, wait: bool) -> RunResult:
+async def _rescored(folder: Path, job: _Job, around: RunEnvironment, *, wait: bool) -> RunResult:
     """Judge a run again; with `wait` stay until its batches are over."""
     from harness.pipeline.runs import rescore_run
     from harness.pipeline.waiting import stay_until_judged
@@ -172,10 +172,10 @@ def _quote(console: Console, folder: Path, job: _Job) -> Quote:
     from harness.cli import process
     from harness.cli.progress_bars import ProgressBars
     from harness.pipeline.quote import quote_rescoring
-    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(console, quiet=True) as bars:
-        around = Surroundings(job.environ)
+        around = RunEnvironment(job.environ)
         work = partial(quote_rescoring, folder, job.changes, around, job.options)
         return process.run_interruptible(work, bars)
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from harness.archive.reader import RunReader
     from harness.archive.run_info import RunInfo
     from harness.archive.typed_records import RankingHead
+    from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
-    from harness.pipeline.surroundings import Surroundings
     from harness.rollouts.loading import LoadedAgent
 
 
@@ -125,8 +125,8 @@ def resume(
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
     from harness.pipeline.plan import NamedAddresses
+    from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import resume_run
-    from harness.pipeline.surroundings import Surroundings
     from harness.pipeline.waiting import refuse_idle_wait_for
 
     process.silence_logs(verbose=verbose)
@@ -134,7 +134,7 @@ def resume(
         refuse_idle_wait_for(folder, flags, resuming=True)
     _say_what_is_missing(console := stderr(quiet=quiet), reader, missing)
     with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         loaded = partial(_load_agent, reader, agent, environ)
         resumed = resume_run(
             folder,
@@ -155,7 +155,7 @@ def resume(
 
 
 async def _work(
-    resumed: Awaitable[RunResult | None], loaded: Callable[[], LoadedAgent], around: Surroundings, *, wait: bool
+    resumed: Awaitable[RunResult | None], loaded: Callable[[], LoadedAgent], around: RunEnvironment, *, wait: bool
 ) -> RunResult | None:
     """Resume a run; with `wait` stay until its batches are over."""
     from harness.pipeline.waiting import stay_until_judged

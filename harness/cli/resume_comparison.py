@@ -17,7 +17,7 @@ from harness.core.settings import ADDRESSES
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
 from harness.pipeline.plan import NamedAddresses
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.loading import LoadedAgent, load_agent
 
 
@@ -38,7 +38,7 @@ def resume_compared(
         return _already_finished(reader, as_json=as_json)
     console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
     with ProgressBars(console, quiet=quiet) as bars:
-        around = Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         work = partial(
             resume_comparison,
             reader.folder,

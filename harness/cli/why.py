@@ -107,9 +107,9 @@ def _with_meeting(
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.pipeline.meeting import with_meeting
-    from harness.pipeline.surroundings import Surroundings
+    from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(stderr(quiet=True), quiet=True) as bars:
-        around = Surroundings(environ)
+        around = RunEnvironment(environ)
         work = partial(with_meeting, reader, ranking, explanation, reader.typed_name, around)
         return process.run_interruptible(work, bars)

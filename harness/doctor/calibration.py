@@ -18,8 +18,8 @@ from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge
-from harness.pipeline.surroundings import Surroundings
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
@@ -239,12 +239,12 @@ async def calibrate(
 
     The verdicts are kept in memory alone. Raises Refused where the first call is refused.
     """
-    store, surroundings = MemoryStore(), Surroundings(request.environ, request.clock, progress)
+    store, run_env = MemoryStore(), RunEnvironment(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
     calls = count_calibration_calls(calibration.pairs)
     progress.total("judging", calls, calls)
     try:
-        async with open_judge(spec, rubric, request.settings, request.credentials, store, surroundings) as judge:
+        async with open_judge(spec, rubric, request.settings, request.credentials, store, run_env) as judge:
             cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
             calibration.judge = judge.identity
 

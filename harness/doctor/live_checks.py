@@ -26,8 +26,8 @@ from harness.endpoints.errors import failure_of, refusal_of
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec, member_keys
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge
-from harness.pipeline.surroundings import Surroundings
 from harness.transcripts.transcript import Transcript
 
 
@@ -214,8 +214,8 @@ async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, cre
 async def _verdict(
     spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials
 ) -> Judged | Unjudged:
-    surroundings = Surroundings(credentials.environ, request.clock)
-    async with open_judge(spec, rubric, request.settings, credentials, MemoryStore(), surroundings) as judge:
+    run_env = RunEnvironment(credentials.environ, request.clock)
+    async with open_judge(spec, rubric, request.settings, credentials, MemoryStore(), run_env) as judge:
         return await judge(_TASK, _RIGHT, _WRONG)
 
 

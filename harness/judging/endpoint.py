@@ -26,8 +26,8 @@ from harness.endpoints.retries import judge_retries
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 from harness.endpoints.usage import usage_of
 from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.places import Places
 from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
+from harness.judging.slots import Slots
 from harness.judging.tiers import TierChoice, tier_refusal
 
 _SAMPLING = {"temperature": 0.0}
@@ -59,7 +59,7 @@ class EndpointAsk:
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear, rank=rank)
-        self._places = Places(limit)
+        self._places = Slots(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0

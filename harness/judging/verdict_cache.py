@@ -43,7 +43,7 @@ class VerdictCache:
 
     store: VerdictStore
     progress: Progress = field(default_factory=Silent)
-    lenders: Sequence[FolderReader] = ()
+    reuse_sources: Sequence[FolderReader] = ()
     """Other runs and comparisons to look in."""
     ceiling: Ceiling = field(default_factory=Ceiling)
     free: bool = False
@@ -172,7 +172,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
     def _borrow(self, key: str) -> Ok | None:
         """Copy a verdict of another run, raw replies too, so that this run stays whole without that one."""
         store = self._cache.store
-        for lender in self._cache.lenders:
+        for lender in self._cache.reuse_sources:
             if kept := self._find(lender, key):
                 replies = tuple(store.put_blob(lender.blobs.get(name)) for name in kept.raw_replies)
                 copy = kept.model_copy(update={"source": kept.source or lender.id, "raw_replies": replies})

@@ -14,8 +14,8 @@ from harness.endpoints.batch_files import BatchFiles
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.batches.rounds import BatchRounds
 from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints
-from harness.pipeline.surroundings import Surroundings
 from harness.ranking.registry import Entry, make_topology
 
 _DRAWS = 20
@@ -24,7 +24,7 @@ _DRAWS = 20
 
 @asynccontextmanager
 async def open_batches(
-    plan: JudgingPlan, store: RunStore, surroundings: Surroundings, *, free: bool = False
+    plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
     """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
 
@@ -48,7 +48,7 @@ async def open_batches(
         log = BatchLog(store.folder)
         desk = BatchDesk(store, log, files.keys())
         connections.callback(desk.close)
-        rounds = BatchRounds(store, log, desk, files, surroundings.clock, surroundings.progress)
+        rounds = BatchRounds(store, log, desk, files, run_env.clock, run_env.progress)
         await rounds.check()
         await rounds.collect()
         yield rounds

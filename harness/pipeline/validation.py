@@ -27,7 +27,7 @@ from harness.ranking.fit_versions import MARGINS
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
-from harness.tournament.pooling import learnt_from_all, told_by
+from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 from harness.transcripts.renderings import is_rendering
 from harness.transcripts.tokens import ESTIMATE, is_at_hand
@@ -118,7 +118,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         jury = recorded_jury(verdicts, settings, _seats(stored, reader))
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
-            (again,) = told_by(judge, [again], rules)
+            (again,) = refit(judge, [again], rules)
         if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
             line = ranking.line_of(stored.query)
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)

@@ -51,7 +51,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         "status": ranking.status,
         "signal": ranking.signal,
         "provisional": ranking.provisional,
-        "second_opinion": ranking.second_opinion,
+        "secondary_fit": ranking.secondary_fit,
         "judged": ranking.judged,
         "reused": ranking.reused,
         "reward_from": ranking.reward_from,

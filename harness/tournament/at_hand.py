@@ -25,7 +25,7 @@ from harness.ranking.ranked_calls import learnt_from_calls, learnt_from_queries
 from harness.ranking.topology import UNITS, Exact, Standing, exact_mean
 from harness.tournament.designs import topologies_of
 from harness.tournament.group import Lineup, Rules, classes_to_judge
-from harness.tournament.heard import Heard
+from harness.tournament.heard import VerdictScore
 from harness.tournament.play import PlayedTournament, play_at_hand
 from harness.tournament.result import LearntFits, TournamentResult, ranking_of
 
@@ -191,7 +191,7 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class RankerAtHand:
+class CachedRanker:
     """Ranks groups by tournaments of a single judge whose verdicts are kept in their extracts."""
 
     rules: Rules
@@ -215,7 +215,7 @@ class RankerAtHand:
             return None
         return TournamentResult(lineup, classes, played, taken=len(verdicts.taken))
 
-    def taught_by(self, queries: Sequence[str]) -> list[str]:
+    def training_queries(self, queries: Sequence[str]) -> list[str]:
         """Return the queries whose groups teach the judge."""
         return learnt_from_queries(queries, self.rules.fit_version)
 
@@ -252,18 +252,18 @@ class _KeptVerdicts:
         shown = [rollout.shown for rollout in extract.rollouts if rollout.shown]
         self._all_differ = len({*shown}) == len(shown) and not any(rollout.cut for rollout in extract.rollouts)
 
-    def at_hand(self, first: int, second: int, repeat: int) -> tuple[Heard] | None:
+    def at_hand(self, first: int, second: int, repeat: int) -> tuple[VerdictScore] | None:
         """Return the judge's verdict, or None."""
         verdicts = self._extract.verdicts.get((first, second, repeat))
         if not verdicts:
             return None
         verdict = verdicts[0]
         self.taken.add(verdict.key)
-        of_twins = cut = False
+        identical = cut = False
         if not self._all_differ:
             (text, text_cut), (other, other_cut) = self._shown[first], self._shown[second]
-            of_twins, cut = text == other, text_cut or other_cut
-        return (Heard(verdict.key, verdict.score_first, verdict.score_second, of_twins, cut),)
+            identical, cut = text == other, text_cut or other_cut
+        return (VerdictScore(verdict.key, verdict.score_first, verdict.score_second, identical, cut),)
 
 
 def _result_of(extract: GroupExtract, arena: PlayedTournament, rules: Rules) -> TournamentResult:

@@ -38,7 +38,7 @@ class EarlyVerdicts:
     _asked: set[_Call] = field(default_factory=set[_Call])
     _error: Refused | JudgeFailed | None = None
 
-    def hear(self, group: Group, pending: Collection[int]) -> None:
+    def prefetch(self, group: Group, pending: Collection[int]) -> None:
         """Ask for what is sure now that these rollouts of the group have ended; the `pending` ones are under way."""
         if not pending or self._error or not _is_brief_sure(group, pending, self.rules):
             return

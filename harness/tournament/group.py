@@ -17,7 +17,7 @@ from harness.judging.jury import Averaging
 from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
 from harness.ranking.equal_rewards import classes_of
-from harness.ranking.fit_versions import second_opinion
+from harness.ranking.fit_versions import secondary_fit
 from harness.transcripts.renderings import RENDERING
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript, TranscriptForm
@@ -56,7 +56,7 @@ class Rules:
     @property
     def by_pooled(self) -> bool:
         """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
-        return "pooled" in {self.estimator, second_opinion(self.estimator, self.fit_version)}
+        return "pooled" in {self.estimator, secondary_fit(self.estimator, self.fit_version)}
 
     @property
     def provisional(self) -> bool:

@@ -76,7 +76,7 @@ class PlayedTournament:
     """Keys of the failed verdicts that left a match open."""
     absent_verdicts: tuple[str, ...] = ()
     """Keys of jurors' failed verdicts where the other jurors' stand."""
-    spared: int = 0
+    saved_calls: int = 0
     """Planned calls that were not made because they could not change who is best."""
     last_fit: Fit | None = None
     """The fit that ended the judging, if one did."""
@@ -199,7 +199,7 @@ class _Playing:
             standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
-            spared=stopped.spared if stopped else 0,
+            saved_calls=stopped.saved_calls if stopped else 0,
             last_fit=stopped and stopped.last_fit,
         )
 

@@ -22,7 +22,7 @@ from harness.judging.list_prompt import (
 from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.rewards import place
-from harness.tournament.at_hand import RankerAtHand
+from harness.tournament.at_hand import CachedRanker
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Entrants, Rules, cut_answers, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
@@ -85,7 +85,7 @@ class ListwiseRanker:
         low, high = ListwiseMethod().call_bounds(self.rules, n)
         return low * len(self.jury), high * len(self.jury)
 
-    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+    def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
         """Yield the rankings as they are: each counts as soon as its group is in."""
         return map(provisional, queries)
 
@@ -193,7 +193,7 @@ class Ranker(Protocol):
 
     @property
     def provisional(self) -> bool:
-        """Whether its rankings count only once `settled` has told them anew."""
+        """Whether its rankings count only once `finalize` has told them anew."""
         ...
 
     @property
@@ -207,7 +207,7 @@ class Ranker(Protocol):
         ...
 
     @property
-    def at_hand(self) -> RankerAtHand | None:
+    def at_hand(self) -> CachedRanker | None:
         """What ranks groups by what is kept of them; None where that does not suffice."""
         ...
 
@@ -226,7 +226,7 @@ class Ranker(Protocol):
         """
         ...
 
-    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+    def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
         """Yield the rankings of the queries that count, once all groups are in; `provisional` has those of before."""
         ...
 

@@ -80,7 +80,7 @@ def ranking_of(
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
         reused=len(ledger.reused) + result.taken,
-        spared=sum(p.spared for p in played),
+        saved_calls=sum(p.saved_calls for p in played),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
         notes=(
@@ -94,7 +94,7 @@ def ranking_of(
         absent_verdicts=absent,
         agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
-        second_opinion=rules.rule.second_opinion,
+        secondary_fit=rules.rule.secondary_fit,
         **judge_noise(conclusion)._asdict(),
     )
 

@@ -218,7 +218,7 @@ def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_co
     judge, store, ledger = fair(), MemoryStore(), PairLedger()
     reply = MemoryStore().put_blob("the reply")
     known = a_judged(judge.key(TASK, ONE, TWO), 3.0, 9.0, raw_replies=(reply,), price_usd=0.5)
-    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), ledger)
+    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, known)])), ledger)
     assert found == known.model_copy(update={"source": "run-1"})
     assert (judge.calls, ledger.bought, list(ledger.reused)) == ([], {}, [known.key])
     assert (store.verdicts, store.blobs) == ([found], {reply: "the reply"})
@@ -227,14 +227,14 @@ def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_co
 def test_a_verdict_lent_on_keeps_the_run_that_it_was_bought_in(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     known = a_judged(judge.key(TASK, ONE, TWO), source="run-0")
-    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), PairLedger())
+    buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, known)])), PairLedger())
     assert [v.source for v in store.verdicts] == ["run-0"]
 
 
 def test_what_another_run_failed_to_get_is_bought(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     failed = an_unjudged(judge.key(TASK, ONE, TWO))
-    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, failed)])), PairLedger())
+    buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, failed)])), PairLedger())
     assert [(v.status, v.source) for v in store.verdicts] == [("ok", None)]
 
 

@@ -10,8 +10,8 @@ import anyio
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint
 
@@ -35,7 +35,7 @@ def a_run_at(
 
     async def go() -> Path:
         prepared = await prepare(load_agent(agent, folder), load(at | settings), environ)
-        return (await run_queries(prepared, [query_from("Why?")], Surroundings(environ))).path
+        return (await run_queries(prepared, [query_from("Why?")], RunEnvironment(environ))).path
 
     return anyio.run(go)
 

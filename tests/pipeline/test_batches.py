@@ -18,8 +18,8 @@ from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
 from harness.pipeline.batches import describe_batches
 from harness.pipeline.plan import RescoreOptions, prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import load_agent
 from tests.batch_server import BatchEndpoint, FakeBatch, Lines
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge, list_judge
@@ -91,8 +91,8 @@ class Shop:
             run = self.resume(run) or run
         raise AssertionError(f"still waiting: {run.waiting}")
 
-    def _around(self) -> Surroundings:
-        return Surroundings(self.environ, progress=self.notes)
+    def _around(self) -> RunEnvironment:
+        return RunEnvironment(self.environ, progress=self.notes)
 
 
 @pytest.fixture

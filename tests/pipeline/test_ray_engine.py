@@ -22,8 +22,8 @@ from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.replaying import replay_run
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.nursery import Nursery
@@ -102,11 +102,11 @@ def environ_of(tmp_path: Path) -> dict[str, str]:
 
 
 async def made(
-    agent: Path, server: FakeEndpoint, environ: dict[str, str], around: Surroundings | None = None, **more: Any
+    agent: Path, server: FakeEndpoint, environ: dict[str, str], around: RunEnvironment | None = None, **more: Any
 ) -> Path:
     at = {"base_url": server.base_url, "n": N, "topology": "anchor", "runs_dir": agent.parent / "runs"}
     prepared = await prepare(load_agent(str(agent), agent.parent), load(at | more), environ)
-    return (await run_queries(prepared, QUERIES, around or Surroundings(environ))).path
+    return (await run_queries(prepared, QUERIES, around or RunEnvironment(environ))).path
 
 
 def without_times(value: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight
     server = Deterministic(kills_at_ten)
     environ = environ_of(tmp_path)
     with server.serving():
-        around = Surroundings(environ, progress=Notes())
+        around = RunEnvironment(environ, progress=Notes())
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray", concurrency=at_once))
     with RunReader(run) as reader:
         places = [p for of_query in reader.index.rollouts.values() for p in of_query.values()]
@@ -187,7 +187,7 @@ def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing
             places.add(place)
 
     server, environ = Deterministic(busy), environ_of(tmp_path)
-    around = Surroundings(environ, progress=Waits())
+    around = RunEnvironment(environ, progress=Waits())
     with server.serving():
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
     with RunReader(run) as reader:
@@ -210,7 +210,7 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
 
     environ = environ_of(tmp_path)
     with Deterministic(picky).serving() as server:
-        around = Surroundings(environ, progress=Notes())
+        around = RunEnvironment(environ, progress=Notes())
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
     assert len(list((tmp_path / "pids").iterdir())) == 2, "both workers made rollouts"
     assert sorted(asked) == ["seed", "temperature"]

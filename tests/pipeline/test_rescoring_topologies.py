@@ -14,8 +14,8 @@ from harness.core.settings import EstimatorName, TopologyName
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import RescoreOptions, prepare
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.report.summary.ranking import summarize
 from harness.rollouts.loading import load_agent
 
@@ -42,7 +42,7 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def go() -> Path:
         loaded = load_agent("search", Path.cwd())
         prepared = await prepare(loaded, settings, environment())
-        return (await run_queries(prepared, [query_from(loaded.examples[0])], Surroundings(environment()))).path
+        return (await run_queries(prepared, [query_from(loaded.examples[0])], RunEnvironment(environment()))).path
 
     return anyio.run(go)
 
@@ -71,7 +71,7 @@ def test_rescoring_for_free_ranks_as_rescoring_that_may_buy_and_sums_up_what_the
 ) -> None:
     async def rescored(changes: Mapping[str, Any], *, free: bool) -> RunResult:
         options = RescoreOptions(free=free)
-        return await rescore_run(everyone, changes, Surroundings(environment()), options)
+        return await rescore_run(everyone, changes, RunEnvironment(environment()), options)
 
     async def go() -> None:
         for topology in get_args(TopologyName):

@@ -15,8 +15,8 @@ from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import RUNS_OWN, NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.quote import quote_rescoring
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run, resume_run, run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, KEYS, a_run_at, edited, machine, moved
@@ -50,13 +50,13 @@ def stopped(run: Path) -> Path:
 
 
 def rescored(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
-    around = Surroundings(environ)
+    around = RunEnvironment(environ)
     return anyio.run(lambda: rescore_run(run, changes, around, RescoreOptions(**options)))
 
 
 def resumed(run: Path, environ: dict[str, str], named: NamedAddresses = RUNS_OWN, **options: Any) -> Any:
     agent = load_agent("search", Path.cwd())
-    around = Surroundings(environ)
+    around = RunEnvironment(environ)
     return anyio.run(lambda: resume_run(run, agent, around, named=named, **options))
 
 
@@ -67,7 +67,7 @@ def cut_short(run: Path) -> None:
 
 
 def quoted(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
-    around = Surroundings(environ)
+    around = RunEnvironment(environ)
     return anyio.run(lambda: quote_rescoring(run, changes, around, RescoreOptions(**options)))
 
 
@@ -234,7 +234,7 @@ def test_a_record_that_cannot_be_written_is_a_note_and_no_failed_run(endpoint: F
     async def go() -> Path:
         settings = load({"base_url": endpoint.base_url, "n": 2, "runs_dir": tmp_path / "runs"})
         prepared = await prepare(load_agent("mine.py", tmp_path), settings, environ)
-        around = Surroundings(environ, progress=notes)
+        around = RunEnvironment(environ, progress=notes)
         return (await run_queries(prepared, [query_from("Why?")], around)).path
 
     assert RunReader(anyio.run(go)).newest_ranking()

@@ -86,7 +86,7 @@ def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
 
 @pytest.mark.parametrize("estimator", [*COUNTED, *FITTED])
 @pytest.mark.parametrize("version", [2, FIT_VERSION])
-def test_every_ranking_holds_a_second_opinion_of_the_same_calls(estimator: Any, version: int) -> None:
+def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any, version: int) -> None:
     found = concluded(3, *CHAIN, rule=Rule(estimator, fit_version=version))
     margins, bt, pooled = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
     beside = pooled if estimator in COUNTED and version == FIT_VERSION else margins

@@ -13,7 +13,7 @@ from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.core.wording import set_program
 from harness.pipeline.meeting import with_meeting
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.pair.page import pair_page
 from harness.report.html.pair.word_diff import word_diff
 from harness.report.summary.why.explanation import explain_pair, find_pair
@@ -126,7 +126,7 @@ def test_the_command_on_the_page_has_no_way_to_the_harness_of_this_machine(tmp_p
         with RunReader(next(room.runs.iterdir())) as reader:
             ranking = reader.ranking()
             pair = find_pair(reader, ranking, next(reader.queries()), 1, 2)
-            around = Surroundings({})
+            around = RunEnvironment({})
             why = in_step(with_meeting)(reader, ranking, explain_pair(reader, ranking, pair), "/opt/secret/run", around)
             assert why.meet
             assert why.meet.command.startswith("/opt/secret/python -m harness rescore /opt/secret/run ")

@@ -16,8 +16,8 @@ from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.replaying import _chosen, replay_run
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.loading import load_agent
 from harness.rollouts.replay import Replayed
 from tests.agents_config.exchanges import marked, tools_in
@@ -33,7 +33,7 @@ async def archived(agent: str, query: str, script: Script, runs: Path, api: str 
     with FakeEndpoint(agent=script, judge=fair_judge()).serving() as endpoint:
         at = {"base_url": endpoint.base_url, "api": api, "model": "m", "judge_api": "chat", "n": 2, "runs_dir": runs}
         prepared = await prepare(load_agent(agent, Path.cwd()), load(at | more), environment())
-        return (await run_queries(prepared, [query_from(query)], Surroundings(environment()))).path
+        return (await run_queries(prepared, [query_from(query)], RunEnvironment(environment()))).path
 
 
 async def replayed(run: Path, agent: str | None = None, **more: Any) -> list[Replayed]:
@@ -147,7 +147,7 @@ async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_p
     loaded = load_agent(name, Path.cwd())
     settings = load({"offline": True, "n": 2, "runs_dir": tmp_path})
     prepared = await prepare(loaded, settings, environment())
-    around = Surroundings(environment())
+    around = RunEnvironment(environment())
     ran = await run_queries(prepared, [query_from(loaded.examples[0])], around)
     await identical(ran.path)
 
@@ -339,7 +339,7 @@ async def test_a_guardrail_that_asks_a_model_is_replayed_and_asks_none(tmp_path:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
         settings = load({"model": "m", "n": 2, "runs_dir": tmp_path / "runs"})
         prepared = await prepare(load_agent(agent, tmp_path), settings, environment())
-        around = Surroundings(environment())
+        around = RunEnvironment(environment())
         run = (await run_queries(prepared, [query_from("Q")], around)).path
         asked = len(endpoint.requests)
         await identical(run, agent)

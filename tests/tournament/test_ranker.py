@@ -19,8 +19,8 @@ from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.rubrics import rubric_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.surroundings import Surroundings
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import METHODS, ListwiseRanker, Ranker
@@ -111,7 +111,7 @@ async def test_a_further_way_of_judging_needs_a_class_and_a_line_in_the_registry
     settings = load({"judge": "ruler", "exclude": ["3"]})
     plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), rubric_of(settings), settings, Credentials({}))
     assert call_bounds(settings, 4, plan.judge) == (0, 0)
-    async with open_ranker(plan, VerdictCache(MemoryStore()), Surroundings({})) as ranker:
+    async with open_ranker(plan, VerdictCache(MemoryStore()), RunEnvironment({})) as ranker:
         ranking = await rank_part(ranker, GROUP, settings)
     assert ranking.topology == "first"
     assert [r.rank for r in ranking.rollouts] == [0, 1, 2, None]

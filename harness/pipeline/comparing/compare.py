@@ -35,8 +35,8 @@ from harness.pipeline.cut_short import one_error
 from harness.pipeline.plan import recorded_judge
 from harness.pipeline.quote import lending_fault
 from harness.pipeline.resolve import JudgeSpec, redactor_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attest_judge, attested
 
 _FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}
@@ -134,49 +134,47 @@ class ComparisonResult:
     """Whether a judge's account has nothing left."""
 
 
-async def compare_runs(
-    folders: Sequence[Path], surroundings: Surroundings, options: CompareOptions
-) -> ComparisonResult:
+async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
     """Compare archived runs on the queries that they share, buying only the verdicts that are not there.
 
     The runs are read, never written to. A comparison of the same runs, judged in the same way, is gone on with; with
     nothing missing of it nothing is written. Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     with open_sides(folders) as readers:
-        plan = plan_comparison(readers, surroundings.environ, options)
-        return await compare_planned(plan, readers, surroundings)
+        plan = plan_comparison(readers, run_env.environ, options)
+        return await compare_planned(plan, readers, run_env)
 
 
 async def compare_planned(
-    plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonResult:
     """Do what is planned, in the comparison that is there already or in a new one. Raises as `compare_runs`."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), surroundings.environ)
-    info = new_comparison_info(plan, surroundings.clock, redact)
-    folder = comparison_like(info, plan.options.runs_dir, surroundings)
+    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
+    info = new_comparison_info(plan, run_env.clock, redact)
+    folder = comparison_like(info, plan.options.runs_dir, run_env)
     if folder and is_done(folder, plan.sides):
         return ComparisonResult(folder, was_complete=True)
-    with open_lending(plan, readers, surroundings) as lenders:
-        plan = await _payable(plan, readers, lenders, surroundings)
-        attest_judge(plan.trust, surroundings, [member.base_url for member in plan.judging.judge.members])
+    with open_lending(plan, readers, run_env) as reuse_sources:
+        plan = await _payable(plan, readers, reuse_sources, run_env)
+        attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
         if folder:
-            at, versions = surroundings.clock(), package_versions()
+            at, versions = run_env.clock(), package_versions()
             with ComparisonStore(folder, at, versions=versions, redact=redact) as store:
-                return await judge_into(store, plan, readers, lenders, surroundings, new=False)
+                return await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
         with (
             ComparisonStore.create(plan.options.runs_dir, info, redact=redact) as store,
-            attested(store, surroundings),
+            attested(store, run_env),
         ):
-            return await judge_into(store, plan, readers, lenders, surroundings, new=True)
+            return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
 
 
 async def _payable(
-    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonPlan:
     """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
     if not lending_fault(plan.judging):
         return plan
-    await quote_plan(plan, readers, lenders, surroundings)  # raises if anything is to be bought
+    await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
     return without_calls(plan)
 
 
@@ -213,23 +211,23 @@ async def judge_into(
     store: ComparisonStore,
     plan: ComparisonPlan,
     readers: Sequence[RunReader],
-    lenders: Sequence[FolderReader],
-    surroundings: Surroundings,
+    reuse_sources: Sequence[FolderReader],
+    run_env: RunEnvironment,
     *,
     new: bool,
 ) -> ComparisonResult:
     """Judge all shared queries into a file of the comparison, which is finished if nothing stops the work."""
-    surroundings.progress.opened(store.folder)
-    judging, tally = plan.judging, _Tally(surroundings.progress, len(plan.matched.queries))
+    run_env.progress.opened(store.folder)
+    judging, tally = plan.judging, _Tally(run_env.progress, len(plan.matched.queries))
     steps = looking_steps(plan, readers[0])
     ceiling = ceiling_of(judging.settings, judging.judge)
-    others = [lender for lender in lenders if lender.folder != store.folder]
-    cache = VerdictCache(store, surroundings.progress, others, ceiling, stop=surroundings.stop)
+    others = [lender for lender in reuse_sources if lender.folder != store.folder]
+    cache = VerdictCache(store, run_env.progress, others, ceiling, stop=run_env.stop)
     with one_error(store, new=new):
-        async with open_cross_judge(plan, cache, surroundings) as judge:
+        async with open_cross_judge(plan, cache, run_env) as judge:
             tally.most = judge.calls((plan.options.pairs + 1) * comb(len(readers), 2))
             tally.tell()
-            with _file(store, plan, readers, surroundings) as writer:
+            with _file(store, plan, readers, run_env) as writer:
 
                 async def work(query: SharedQuery) -> None:
                     await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
@@ -242,10 +240,10 @@ async def judge_into(
 
                 for part in steps.parts():
                     await for_each(part, work, max(_QUERIES_AT_LEAST, judging.settings.judge_concurrency))
-                    if ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked:
+                    if ceiling.stopped or run_env.gates.given_up or run_env.stop.asked:
                         break
-                given_up = surroundings.gates.given_up
-                if not (ceiling.stopped or given_up or surroundings.stop.asked):
+                given_up = run_env.gates.given_up
+                if not (ceiling.stopped or given_up or run_env.stop.asked):
                     writer.finish()
     return ComparisonResult(
         store.folder,
@@ -261,10 +259,10 @@ async def judge_into(
 
 @contextmanager
 def _file(
-    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> Generator[ComparisonWriter]:
     """Open a file of the comparison, which is on disk with its first verdict or query."""
-    at, newest = surroundings.clock(), store.reader.newest()
+    at, newest = run_env.clock(), store.reader.newest()
     if newest:  # the newest counts, also if the clock has jumped back
         at = max(at, newest.head.created_at + timedelta(microseconds=1))
     judge, rubric = plan.judging.judge, plan.judging.rubric.label

@@ -14,8 +14,8 @@ from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.comparing.pairs import Draw, SharedQuery, takes_part
 from harness.pipeline.comparing.plan import ComparisonPlan
 from harness.pipeline.comparing.sides import compared_rollout
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
-from harness.pipeline.surroundings import Surroundings
 from harness.tournament.cross import play_cross, shared_task
 from harness.tournament.group import Rules, rules_of
 
@@ -63,12 +63,12 @@ class CrossJudge:
 
 @asynccontextmanager
 async def open_cross_judge(
-    plan: ComparisonPlan, cache: VerdictCache, surroundings: Surroundings
+    plan: ComparisonPlan, cache: VerdictCache, run_env: RunEnvironment
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging = plan.judging
     rules = rules_of(judging.settings, judging.judge.counter, judging.rendering)
-    opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, surroundings)
+    opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env)
     async with opening as models:
         rubric = judging.rubric
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker

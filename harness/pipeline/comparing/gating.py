@@ -46,7 +46,7 @@ class GateRules:
         return LookRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
 
 
-def foretell_gate(
+def power_check(
     sides: Sequence[AnySide],
     queries: Sequence[Query],
     environ: Mapping[str, str],

@@ -31,10 +31,10 @@ from harness.core.shards import shard_in
 from harness.core.wording import call, option
 from harness.pipeline.merging.likeness import counting
 from harness.pipeline.merging.sources import Copying, refuse_unfit
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import Rules, rules_of
-from harness.tournament.pooling import learnt_from_all, told_by
+from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 
 
@@ -65,7 +65,7 @@ class JoinedRanking:
             return as_they_are
         of_query = {query: file for file in self.files for query in file.queries}
         judge = learnt_from_all(self.queries, lambda query: of_query[query].stored(query), rules)
-        return told_by(judge, as_they_are, rules)
+        return refit(judge, as_they_are, rules)
 
     def place_of(self, number: int) -> str:
         """Return the place, file and line, of the group that stands so far down, from 0."""
@@ -140,14 +140,14 @@ class Merged:
     """What the run lacks that one of the runs had, or might be expected to have."""
 
 
-def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surroundings: Surroundings) -> Merged:
+def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env: RunEnvironment) -> Merged:
     """Make one run of several, and name it `to`: a name in `runs_dir`, or a path; None: a new id, as for any run.
 
     The runs are read and not changed. Raises UsageError for runs that differ in agent, judge, rubric or settings or
     have a query in common, and for a name that cannot be used or is taken; ArchiveLocked for a run that is being
     written to; ArchiveDamaged naming file, line and reason; CannotWrite.
     """
-    at = surroundings.clock()
+    at = run_env.clock()
     if not folders:
         raise UsageError("there is no run to merge: name one at least")
     target = None if to is None else _checked_target(to, runs_dir)
@@ -158,7 +158,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, surround
     info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
     filling = _Filling(folders, at, target.parent)
     make_merged_run(target, info, filling.fill)
-    notes = [*filling.notes, *_missing_shards(infos), *_attest(folders, target, surroundings)]
+    notes = [*filling.notes, *_missing_shards(infos), *_attest(folders, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:
         if not missing_of(reader).nothing:
@@ -256,9 +256,9 @@ def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:
     return [f"{is_missing} not among the merged runs (a shard without a query has no run)"] if missing else []
 
 
-def _attest(folders: Sequence[Path], target: Path, surroundings: Surroundings) -> list[str]:
+def _attest(folders: Sequence[Path], target: Path, run_env: RunEnvironment) -> list[str]:
     """Write down that the run was made here, if all of its parts were. Return a note where not."""
-    environ = surroundings.environ
+    environ = run_env.environ
     records: list[Attestation | None] = []
     for folder in folders:
         with RunReader(folder) as reader:

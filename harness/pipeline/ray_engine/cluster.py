@@ -38,9 +38,9 @@ from harness.pipeline.ray_engine.traffic import (
     WorkerNote,
 )
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.stages import open_engine
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.first_call import FirstCall
 from harness.rollouts.maker import BegunRollout, RolloutsHere
@@ -145,11 +145,11 @@ class RolloutWorker:
     async def _serve(self, opened: asyncio.Future[RunContext]) -> None:
         """Hold agent and connections open for as long as the process lives."""
         try:
-            spec, surroundings = await self._resolved(), self._surroundings
-            surroundings.gates.pass_on(self._line.post)
+            spec, run_env = await self._resolved(), self._surroundings
+            run_env.gates.pass_on(self._line.post)
             settings = self._job.settings
-            store = MemoryStore(redactor_of(spec.loaded, settings, surroundings.environ))
-            async with open_engine(spec, settings, store, surroundings, run_id=self._job.run_id) as engine:
+            store = MemoryStore(redactor_of(spec.loaded, settings, run_env.environ))
+            async with open_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
                 refused = engine.run_context.models.state.refused
                 refused.tell = self._line.post
                 opened.set_result(engine.run_context)
@@ -165,8 +165,8 @@ class RolloutWorker:
             refused.hear(news)
 
     @cached_property
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(self._environ(), progress=_PassedOn(self._line))
+    def _surroundings(self) -> RunEnvironment:
+        return RunEnvironment(self._environ(), progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
         """Return the agent, and its endpoint with the key of this process's environment. Raises UsageError."""

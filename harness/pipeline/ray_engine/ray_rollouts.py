@@ -34,8 +34,8 @@ from harness.pipeline.ray_engine.cluster import (
 from harness.pipeline.ray_engine.orders import AgentPlace, MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
 from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.first_call import FirstCall
 from harness.rollouts.loading import LoadedAgent
@@ -48,26 +48,26 @@ _PARTING_S = 10.0
 
 @asynccontextmanager
 async def open_rollouts_on_ray(
-    spec: AgentSpec, run_context: RunContext, surroundings: Surroundings
+    spec: AgentSpec, run_context: RunContext, run_env: RunEnvironment
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
-    address = run_context.settings.ray_address or surroundings.environ.get("RAY_ADDRESS") or None
+    address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
     job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_at_hand())
     with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
         workers = start_workers(job, name)
         line = TrafficLine(traffic, "driver", everything=True)
-        relay = _Relay(run_context.progress, surroundings.gates)
+        relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.hear))
-        surroundings.gates.pass_on(line.post)
+        run_env.gates.pass_on(line.post)
         try:
             first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
         finally:
-            surroundings.gates.pass_on(lambda _: None)
+            run_env.gates.pass_on(lambda _: None)
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening

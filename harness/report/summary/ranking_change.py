@@ -17,7 +17,7 @@ _MOVES = 3
 
 @dataclass(frozen=True)
 class PlaceMove:
-    """A rollout whose place is another now. Places count from 1; those who tie share the average."""
+    """A rollout whose place is another now. Slots count from 1; those who tie share the average."""
 
     query: str
     rollout: int
@@ -45,7 +45,7 @@ class RankingChange:
     tau: float | None
     """Kendall's tau-b of the places in a query, mean over the queries in which neither ranking ties all."""
     shift: float
-    """Places by which a rollout moved, mean over all rollouts."""
+    """Slots by which a rollout moved, mean over all rollouts."""
     moves: tuple[PlaceMove, ...]
     """The largest ones."""
 

@@ -30,7 +30,7 @@ from harness.report.summary.placed_rollouts import (
     certainty,
     place_of,
     placed_rollouts,
-    places_by_second_opinion,
+    places_by_secondary_fit,
     rollout_label,
     score_name,
 )
@@ -59,8 +59,8 @@ def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Itera
     """Yield a query, and a table of its rollouts, best first."""
     yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
     placed = placed_rollouts(group, ranking)
-    beside = places_by_second_opinion((p.ranked for p in placed), ranking.matches if ranking else ())
-    names = {"score": score_name(ranking), "second opinion": f"by {ranking.second_opinion if ranking else 'margins'}"}
+    beside = places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
+    names = {"score": score_name(ranking), "second opinion": f"by {ranking.secondary_fit if ranking else 'margins'}"}
     columns = [replace(c, name=names.get(c.name, c.name)) for c in _COLUMNS]
     rows = (TableRow(_cells(p, placed, beside), "bold" if p.ranked.rank == 0 else "") for p in placed)
     yield from table_lines(columns, rows, width)

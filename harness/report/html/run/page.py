@@ -23,7 +23,7 @@ from harness.report.summary.group import QueryLine
 from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize
 from harness.report.text import fixed
 
-_OF_ONE_RANKING = {"judged", "reused", "judge_usage", "judge_usd", "spared"}
+_OF_ONE_RANKING = {"judged", "reused", "judge_usage", "judge_usd", "saved_calls"}
 """What a ranking says of a group that no page shows: it differs between rankings that are otherwise the same."""
 
 

@@ -27,7 +27,7 @@ class PooledFit:
 
 def is_by_pooled(ranked: GroupRanking) -> bool:
     """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
-    by_pooled = "pooled" in {ranked.estimator, ranked.second_opinion}
+    by_pooled = "pooled" in {ranked.estimator, ranked.secondary_fit}
     return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
 
 

@@ -11,7 +11,7 @@ from harness.endpoints.gate import Gates
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunEnvironment:
     """Environment variables, the clock, the watcher, and when work must be over.
 
     The variables hold keys, so they are not in the repr.
