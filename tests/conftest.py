@@ -5,8 +5,8 @@ PROCESS_FIXTURES by itself, on others by hand. A test without the marker that st
 
 The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
 
-The marker `nightly` stands on tests that take seconds for a fact that seldom breaks: soaks, kills at random, cuts at every
-byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/nightly` does.
+The marker `nightly` stands on tests that take seconds for a fact that seldom breaks: soaks, kills at random, cuts at
+every byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/nightly` does.
 """
 
 import os
