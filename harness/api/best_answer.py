@@ -10,7 +10,7 @@ from harness.core.errors import NothingRankable
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout, Usage
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.core.wording import as_spoken
 
 _NEARLY = 0.99

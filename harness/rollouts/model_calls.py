@@ -9,8 +9,8 @@ from typing import Any
 from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
+from harness.core.rounded import sum_if_known
 from harness.core.sampled_tokens import SampledTokens
-from harness.core.sums import sum_if_known
 from harness.endpoints.call_settings import seed_of
 from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.usage import usage_of_sdk, usage_of_span
