@@ -12,6 +12,9 @@ from typing import Any, cast
 
 from harness.core.settings import SETTINGS
 
+PLACE_IN_LINE: ContextVar[int] = ContextVar("PLACE_IN_LINE", default=0)
+"""The number of the group that the current task, and whatever tasks it starts, work for; 0 where there is no line."""
+
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number of things: `1 run`, `2,000 runs`."""
