@@ -99,7 +99,7 @@ def install(context: click.Context, _parameter: click.Parameter, shell: str | No
 def _installed(app: click.Command, shell: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Write what `shell` needs; yield what was done, a line each."""
     from harness.cli.new_files import add_line, write_new
-    from harness.core.user_folders import home_folder, state_folder
+    from harness.core.user_files import home_folder, state_folder
 
     script, home = _script(app, shell), home_folder(environ)
     if shell == "fish":
