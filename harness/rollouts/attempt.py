@@ -14,8 +14,7 @@ from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive.store import Store
-from harness.core.clock import Clock
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Clock, Deadline
 from harness.core.errors import Refused
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
