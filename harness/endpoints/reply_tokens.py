@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.endpoints.reply_form import items_of, members_of
 from harness.endpoints.token_arrays import ID_LIMIT, TokenIds
 

@@ -7,7 +7,7 @@ import openai
 from agents import ModelSettings
 
 from harness.core.errors import Refused
-from harness.core.sampled_tokens import SampledTokens, TokenPolicy
+from harness.core.turns import SampledTokens, TokenPolicy
 from harness.core.wording import option
 from harness.endpoints.call_settings import with_body
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from harness.archive.store import Store
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.rollouts.raw import RawCall, pack
 from harness.rollouts.token_blob import pack_tokens
 

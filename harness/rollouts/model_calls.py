@@ -10,7 +10,7 @@ from agents.tracing import Span
 
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.rounded import sum_if_known
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.endpoints.call_settings import seed_of
 from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.usage import usage_of_sdk, usage_of_span

@@ -23,7 +23,7 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.endpoints.address import Endpoint
 from harness.endpoints.call_settings import with_seed
 from harness.endpoints.client import openai_client

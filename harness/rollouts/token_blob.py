@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 
 from harness.archive.typed_records import checked
 from harness.core.records import Record
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 
 _MOST_IDS = 1 << 26
 """Of a rollout, all prompts together: `kept` lets a short text speak of many."""
