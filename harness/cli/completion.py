@@ -21,7 +21,7 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
     """Complete the name of an agent. No agent is loaded for that."""
     from importlib.metadata import entry_points
 
-    from harness.rollouts.agent_folders import agent_files
+    from harness.rollouts.loading import agent_files
 
     names = [path.stem for path in agent_files(Path.cwd())]
     names += [entry.name for entry in entry_points(group="harness.agents")]
