@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 
-from harness.rollouts.process_guard import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard
 
 _KINDS: tuple[type[MCPServer], ...] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
 

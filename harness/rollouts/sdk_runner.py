@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
-from harness.rollouts.process_guard import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard
 
 Options = dict[str, Any]
 """The keyword arguments of a run."""
