@@ -36,10 +36,9 @@ from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.engine import Engine, sdk_in_hand
-from harness.rollouts.first_call import FirstCall
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.loop_watch import LoopWatch
-from harness.rollouts.maker import RolloutMaker, RolloutsHere
+from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
 from harness.rollouts.servers import RolloutsOnServers

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def first_calls_go_alone_for_as_long_as_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a first call may take longer than the others wait for it, and then each is refused."""
-    for module in ("harness.rollouts.first_call", "harness.endpoints.refused_settings"):
+    for module in ("harness.rollouts.maker", "harness.endpoints.refused_settings"):
         monkeypatch.setattr(f"{module}.OPENS_AFTER_S", 600.0)
 
 
