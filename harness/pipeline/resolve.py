@@ -22,10 +22,10 @@ from harness.endpoints.secrets import secrets_in
 from harness.pipeline.instructions import with_instructions
 from harness.rollouts.approvals import ChosenApprover, check_approvals
 from harness.rollouts.environment import AgentEnv
-from harness.rollouts.hosted_tools import check_tools
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model
 from harness.rollouts.raw import RawCall
+from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 
