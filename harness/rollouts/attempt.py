@@ -32,11 +32,10 @@ from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
-from harness.rollouts.kept_calls import keep_calls
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.mcp_errors import mcp_errors
-from harness.rollouts.model_calls import CallTotals, total_calls
+from harness.rollouts.model_calls import CallTotals, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder
