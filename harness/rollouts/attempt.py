@@ -28,14 +28,13 @@ from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
 from harness.rollouts.approvals import waits_for
 from harness.rollouts.capture import span_log
-from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.mcp_errors import mcp_errors
-from harness.rollouts.model_calls import CallTotals, keep_calls, total_calls
+from harness.rollouts.model_calls import CallTotals, gaps_of, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder
