@@ -33,13 +33,12 @@ from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.mcp_errors import mcp_errors
 from harness.rollouts.model_calls import CallTotals, gaps_of, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
-from harness.rollouts.sdk_runner import runs_taken_over
+from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import steps_of
 from harness.rollouts.tool_threads import on_no_thread
 from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls
