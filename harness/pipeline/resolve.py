@@ -20,7 +20,7 @@ from harness.endpoints.credentials import Credentials
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.secrets import secrets_in
 from harness.pipeline.instructions import with_instructions
-from harness.rollouts.approvals import ChosenApprover, check_approvals
+from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model

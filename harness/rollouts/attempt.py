@@ -26,7 +26,7 @@ from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList, price_list
 from harness.endpoints.retries import agent_retries
 from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
-from harness.rollouts.approvals import waits_for
+from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import span_log
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
