@@ -37,12 +37,11 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.engine import Engine, sdk_in_hand
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loop_watch import LoopWatch
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
 from harness.rollouts.servers import RolloutsOnServers
-from harness.rollouts.tool_threads import tools_in_threads
+from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 
