@@ -16,10 +16,9 @@ from harness.endpoints.call_settings import seed_of
 from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.usage import usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
-from harness.rollouts.raw import RawCall, pack
+from harness.rollouts.raw import RawCall, pack, pack_tokens
 from harness.rollouts.recorder import RecordedCall
 from harness.rollouts.steps import agent_around, function_around
-from harness.rollouts.token_blob import pack_tokens
 from harness.rollouts.witnessed_calls import WitnessedCall
 
 

@@ -16,7 +16,7 @@ from harness.core.progress import Silent
 from harness.core.records import Rollout, to_json
 from harness.core.redaction import Redactor
 from harness.core.turns import SampledTokens
-from harness.rollouts.token_blob import pack_tokens, unpack_tokens
+from harness.rollouts.raw import pack_tokens, unpack_tokens
 from harness.transcripts.transcript import transcribe
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen
 from tests.token_server import Kind, TokenServer, ids, logprob, rendered

@@ -20,8 +20,7 @@ from harness.report.summary.notes import provisional_words
 from harness.report.summary.pair_odds import pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
 from harness.report.summary.ranking_line import design_of
-from harness.rollouts.raw import unpack
-from harness.rollouts.token_blob import unpack_tokens
+from harness.rollouts.raw import unpack, unpack_tokens
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
