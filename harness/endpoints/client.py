@@ -16,8 +16,8 @@ from openai._models import FinalRequestOptions
 
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
+from harness.endpoints.credentials import only_to_origin_of
 from harness.endpoints.pooled_client import PooledClient
-from harness.endpoints.redirects import only_to_origin_of
 from harness.endpoints.reply_tokens import ReplyTokens
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
