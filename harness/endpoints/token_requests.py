@@ -9,7 +9,7 @@ from agents import ModelSettings
 from harness.core.errors import Refused
 from harness.core.turns import SampledTokens, TokenPolicy
 from harness.core.wording import option
-from harness.endpoints.call_settings import with_body
+from harness.endpoints.usage import with_body
 
 ASKED: Mapping[str, bool] = {
     "logprobs": True,

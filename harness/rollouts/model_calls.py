@@ -12,9 +12,8 @@ from harness.archive.store import Store
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.turns import SampledTokens
-from harness.endpoints.call_settings import seed_of
 from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
-from harness.endpoints.usage import usage_of_sdk, usage_of_span
+from harness.endpoints.usage import seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall, pack, pack_tokens
 from harness.rollouts.recorder import RecordedCall
