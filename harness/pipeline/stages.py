@@ -19,8 +19,8 @@ from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.prices import Priced, price_list
 from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.reply_tokens import TokenRequests
 from harness.endpoints.state import EndpointState
-from harness.endpoints.token_requests import TokenRequests
 from harness.judging.batches.ask import BatchAsk
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.embedded import EmbeddedAsk
