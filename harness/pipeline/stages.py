@@ -14,10 +14,9 @@ from harness.archive.store import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints.address import Endpoint, judge_endpoint
-from harness.endpoints.costs import Ceiling
+from harness.endpoints.costs import Ceiling, Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Gate, Gates, Patience
-from harness.endpoints.prices import Priced, price_list
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.endpoints.state import EndpointState

@@ -21,8 +21,7 @@ from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajec
 from harness.core.settings import Settings
 from harness.core.wording import option
 from harness.endpoints.address import Endpoint
-from harness.endpoints.costs import Ceiling
-from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList, price_list
+from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
 from harness.endpoints.retries import agent_retries
 from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel

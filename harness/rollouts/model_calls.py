@@ -12,7 +12,7 @@ from harness.archive.store import Store
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.turns import SampledTokens
-from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
+from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.usage import seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall, pack, pack_tokens

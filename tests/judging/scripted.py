@@ -9,7 +9,7 @@ import anyio
 from harness.archive.memory_store import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 from harness.judging.judge import Judge, ModelReply, Question
 from harness.judging.judge_model import JudgeModel
