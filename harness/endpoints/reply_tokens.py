@@ -22,7 +22,7 @@ from pydantic_core import from_json
 from harness.core.errors import Refused
 from harness.core.turns import SampledTokens, TokenPolicy
 from harness.core.wording import option
-from harness.endpoints.reply_form import items_of, members_of
+from harness.endpoints.reply_body import items_of, members_of
 from harness.endpoints.usage import with_body
 
 ASKED: Mapping[str, bool] = {

@@ -14,8 +14,7 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from harness.endpoints.client import PooledClient
-from harness.endpoints.reply_body import checked_reply, model_reply
-from harness.endpoints.reply_form import for_sdk
+from harness.endpoints.reply_body import checked_reply, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens, read_body
 
 _OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
