@@ -12,7 +12,7 @@ from harness.endpoints.breaker import stays
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.endpoints.usage import names_set, without
 
 _Reply = TypeVar("_Reply")

@@ -12,7 +12,7 @@ from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
 from harness.endpoints.errors import refusal_of
 from harness.endpoints.refused_settings import OPENS_AFTER_S
-from harness.endpoints.time_limit import TimeLimit
+from harness.endpoints.retries import TimeLimit
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.recorder import Recorder
