@@ -19,7 +19,7 @@ from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import FAILURES, Breaker, EndpointDown
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.pace import duration_s, room_left
-from harness.endpoints.time_limit import TimeLimit
+from harness.endpoints.retries import TimeLimit
 from tests.virtual_time import run_virtually
 
 REQUEST = httpx2.Request("POST", "http://host/v1")
