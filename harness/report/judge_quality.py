@@ -1,5 +1,7 @@
 """How far to believe the judge: honesty figures and what each means, in plain words."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -10,15 +12,18 @@ from harness.archive.folder_reader import FolderReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.plurals import counted
+from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.tally import Tally
-from harness.report.summary.figures import Tallies, add_tallies
+from harness.ranking.judge_stats.tally import Tally, judge_calls, tally
+from harness.report.summary.group import QualityFigure, Tallies, add_tallies
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
 
-if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels
-    from harness.report.summary.label_agreement import LabelAgreement
+if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels and no comparison
+    from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+    from harness.core.comparisons import ComparedQuery, CrossMatch
+    from harness.report.summary.labels import LabelAgreement
 
 _ALWAYS_FROM = 3
 """Pairs that have to flip, all of them, before it is said that position alone decides."""
@@ -26,16 +31,6 @@ _LINKED = 0.5
 """A rank correlation from here on is worth a warning."""
 _CHANCE_CYCLES = 0.25
 """Share of cyclic triples that coin tosses give."""
-
-
-@dataclass(frozen=True)
-class QualityFigure:
-    """A figure of a judge, and what the figure means in one line."""
-
-    name: str
-    label: str
-    value: str
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ def share_words(s: Share, of: str) -> str:
     return f"{100 * s.value:.0f} % of {counted(s.whole, of)} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
-def agreement_words(agreement: "LabelAgreement") -> Iterator[str]:
+def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
     """Yield how often the judge agrees with people's labels, and how often with itself."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pair')}{kappa}"
@@ -302,3 +297,58 @@ def _advice(t: Tally) -> str:
 def _bars(t: Tally) -> tuple[tuple[int, int, float], ...]:
     most = max(t.marks.values(), default=1)
     return tuple((mark, t.marks.get(mark, 0), round(t.marks.get(mark, 0) / most, 3)) for mark in range(11))
+
+
+_Place = tuple[int, int]
+
+
+def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[JudgeQuality]:
+    """Return what is to be said of every judge of a comparison. Raises ArchiveDamaged."""
+    open_keys: set[str] = set()
+    parts: list[Tallies] = []
+    for query in file.queries:
+        parts.append(_tallies(reader, query))
+        open_keys.update(query.failed_verdicts)
+    sums = add_tallies([*parts, failures(reader, open_keys)])
+    return [judge_quality(judge, reader.info.rubric, sums[judge], "both") for judge in sums]
+
+
+def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
+    places = [(side, rollout.index) for side, listed in enumerate(query.rollouts) for rollout in listed]
+    numbers = {place: number for number, place in enumerate(places)}
+    matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
+    judged = (verdict for match in matches for key in match.verdicts if (verdict := reader.verdict(key)))
+    calls = judge_calls(_as_ranking(query, matches), judged, dict(_answer_words(reader, query, numbers)))
+    return {judge: tally(of_judge) for judge, of_judge in calls.items()}
+
+
+def _as_ranking(query: ComparedQuery, matches: tuple[Match, ...]) -> GroupRanking:
+    """Return a query's cross matches as the group that the figures of judges are made of."""
+    return GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
+
+
+def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
+    first, second = numbers[match.sides[0], match.first], numbers[match.sides[1], match.second]
+    shown = [side == "first" for side in match.shown_first]
+    return Match(
+        round=0,
+        a=first,
+        b=second,
+        verdicts=match.verdicts,
+        shown_first=tuple(first if is_first else second for is_first in shown),
+        score_a=match.score_first or 0.0,
+        score_b=match.score_second or 0.0,
+        winner={"first": first, "second": second}.get(match.winner or ""),
+        flipped=match.flipped,
+        inconsistent=match.inconsistent,
+        scores=tuple((a, b) if is_first else (b, a) for is_first, (a, b) in zip(shown, match.scores, strict=True)),
+    )
+
+
+def _answer_words(
+    reader: ComparisonReader, query: ComparedQuery, numbers: dict[_Place, int]
+) -> Iterator[tuple[int, int]]:
+    for side, listed in enumerate(query.rollouts):
+        for rollout in listed:
+            if rollout.answer_blob:
+                yield numbers[side, rollout.index], len(reader.blobs.get(rollout.answer_blob).split())

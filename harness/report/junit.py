@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from harness.core.comparisons import ComparedQuery
 from harness.core.gates import GateResult
 from harness.core.unicode import visible
-from harness.report.summary.losses import MetQuery, met_queries
+from harness.report.summary.comparison import MetQuery, met_queries
 
 _SUITE = "harness gate"
 _TEXT = 300

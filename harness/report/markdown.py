@@ -11,8 +11,15 @@ from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, In
 from harness.core.gates import GateLook, GateResult
 from harness.core.plurals import counted
 from harness.core.unicode import visible
-from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
-from harness.report.summary.losses import MetQuery, losses, places_of
+from harness.report.summary.comparison import (
+    MetQuery,
+    losses,
+    pairing_cells,
+    places_of,
+    rate,
+    result_figures,
+    sides_rows,
+)
 from harness.report.text import count, signed
 
 _LOSSES = 10

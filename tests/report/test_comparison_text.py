@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from harness.core.comparisons import Interval, SideFigures
-from harness.report.comparison_csv import matches_csv
+from harness.report.csv import matches_csv
 from harness.report.markdown import comparison_markdown
 from harness.report.summary.comparison import sides_rows
 from harness.report.terminal.comparison import comparison_lines

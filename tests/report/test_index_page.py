@@ -10,7 +10,7 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
 from harness.core.records import Query
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from harness.report.summary.ranking import summarize
 from harness.report.text import dollars, fixed, seconds
 from tests.report.archives_by_hand import EVIL, START, QuerySketch, RolloutSketch, a_rollout, build, crowd

@@ -7,8 +7,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
-from harness.report.summary.figures import AgentFigures, JudgeFigures
-from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
+from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, ModelNames, TimeSpan
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 

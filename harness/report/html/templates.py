@@ -37,7 +37,7 @@ def sources_digest() -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("harness.report.html", ""),
+        loader=PackageLoader("harness.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_cleaned,

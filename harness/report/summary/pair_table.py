@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import VerdictLookup, judged_orders
-from harness.report.summary.placed_rollouts import placed_rollouts
+from harness.report.summary.rollouts import placed_rollouts
 
 Cycle = tuple[int, ...]
 """Rollouts of which each beats the next, and the last the first; the smallest number comes first."""

@@ -23,9 +23,10 @@ from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
 from harness.ranking.judge_stats.stacked_tally import TallySum
 from harness.ranking.judge_stats.tally import Tally
-from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import (
+    AgentFigures,
     GroupSummary,
+    JudgeFigures,
     ModelNames,
     QueryLine,
     TimeSpan,

@@ -12,15 +12,16 @@ from harness.core.plurals import counted
 from harness.core.unicode import visible_name
 from harness.core.wording import call
 from harness.report.summary.comparison import (
+    MetQuery,
+    losses,
     pairing_cells,
+    places_of,
     probability_of_chance,
     rate,
     result_figures,
     sides_rows,
 )
-from harness.report.summary.losses import MetQuery, losses, places_of
-from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.terminal.table import Column, TableRow, line_of_text, on_one_line, table_lines, visible_text
 from harness.report.text import count, signed
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3

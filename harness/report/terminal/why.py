@@ -7,8 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.report.summary.pair_table import cycles_sentence
-from harness.report.summary.why.pair_records import Meeting, PairExplanation, PairSide
-from harness.report.summary.why.sentences import (
+from harness.report.summary.why_records import (
+    Meeting,
+    PairExplanation,
+    PairSide,
     call_words,
     lead_sentence,
     matches_sentence,
@@ -17,8 +19,16 @@ from harness.report.summary.why.sentences import (
     side_name,
     standing_sentence,
 )
-from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
-from harness.report.terminal.table import SHORTEST, Column, TableRow, cut_to, table_lines
+from harness.report.terminal.table import (
+    SHORTEST,
+    Column,
+    TableRow,
+    cut_to,
+    line_of_text,
+    on_one_line,
+    table_lines,
+    visible_text,
+)
 from harness.report.text import as_sentence, fixed, readable_name, signed
 
 _SIDES = (
