@@ -67,7 +67,9 @@ def _cells(query: ComparedQuery, match: CrossMatch, labels: list[str]) -> Iterat
             "second_query_id": query.ids[second_side],
             "outcome": match.outcome,
             "margin": _margin(match),
-            "orders": _orders(match),
+            "orders": json.dumps(
+                [[shown, *scores] for shown, scores in zip(match.shown_first, match.scores, strict=True)]
+            ),
             "verdicts": " ".join(match.verdicts),
             "text": query.text,
             "metadata": json.dumps(dict(query.metadata), ensure_ascii=False, sort_keys=True),
@@ -94,21 +96,16 @@ def _margin(match: CrossMatch) -> float | None:
     return round(match.score_second - match.score_first, 6)  # decimals of scores, without the noise of floats
 
 
-def _orders(match: CrossMatch) -> str:
-    return json.dumps([[shown, *scores] for shown, scores in zip(match.shown_first, match.scores, strict=True)])
-
-
 def _line(cells: Iterable[Any]) -> str:
     """Return a line of CSV; texts are guarded, numbers are not, so that a negative one stays a number."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(
-        [_guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+        [
+            valid_unicode(f"'{cell}" if cell.startswith(_FORMULA) else cell) if isinstance(cell, str) else cell
+            for cell in cells
+        ]
     )
     return line.getvalue()
-
-
-def _guarded(text: str) -> str:
-    return valid_unicode(f"'{text}" if text.startswith(_FORMULA) else text)
 
 
 _CURVE_COLUMNS = (

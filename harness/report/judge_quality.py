@@ -55,13 +55,14 @@ def judge_qualities(reader: RunReader, ranking: RankingFile, summary: RankingSum
 
 def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQuality:
     """Return what is to be said of a judge that was asked in `order` (both, balanced, single)."""
+    most = max(tally.marks.values(), default=1)
     return JudgeQuality(
         judge=judge,
         rubric=rubric,
         tally=tally,
         warnings=tuple(warnings(tally, order)),
         figures=tuple(quality_figures(tally, order)),
-        bars=_bars(tally),
+        bars=tuple((mark, tally.marks.get(mark, 0), round(tally.marks.get(mark, 0) / most, 3)) for mark in range(11)),
     )
 
 
@@ -114,17 +115,42 @@ def position_decides(t: Tally) -> bool:
 def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
     """Return every figure with a line on what it means."""
     decided = share_words(t.first_wins, "decided verdict")
+    value, answers = t.length_correlation, t.length.answers
     return [
-        QualityFigure("flips", "Flips", share_words(t.flips, "pair"), _flips(t)),
+        QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t)),
         QualityFigure("first_wins", "First shown wins", decided, first_wins_meaning(t)),
-        QualityFigure("first_side", "First-side effect", _effect(t), _bias(t, order)),
+        QualityFigure("first_side", "Position bias", _effect(t), _bias(t, order)),
         QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), _ties(t)),
         QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t)),
-        QualityFigure("length", "Score and length", _length(t), _length_meaning(t)),
-        QualityFigure("marks", "Scores", _histogram(t), _marks(t)),
+        QualityFigure(
+            "length",
+            "Score and length",
+            ("cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"),
+            _length_meaning(t),
+        ),
+        QualityFigure(
+            "marks",
+            "Scores",
+            (", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items()) or "none"),
+            _marks(t),
+        ),
         QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), _claims(t)),
-        QualityFigure("self_noise", "Own noise", _noise(t), _noise_meaning(t)),
-        QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
+        QualityFigure(
+            "self_noise",
+            "Own noise",
+            ("not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"),
+            _noise_meaning(t),
+        ),
+        QualityFigure(
+            "repaired",
+            "Repaired replies",
+            f"{count(t.repaired)} of {count(t.verdicts)}",
+            (
+                "replies that could be used only when asked again"
+                if t.repaired
+                else "every reply could be used as it came"
+            ),
+        ),
         QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
         QualityFigure("one_order", "One order or two", _ratio(t), _advice(t)),
     ]
@@ -211,11 +237,6 @@ def _cycles(t: Tally) -> str:
     return "coin tosses give 25 %: the preferences hardly make a ranking"
 
 
-def _length(t: Tally) -> str:
-    value, answers = t.length_correlation, t.length.answers
-    return "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
-
-
 def _length_meaning(t: Tally) -> str:
     value = t.length_correlation
     if value is None:
@@ -223,10 +244,6 @@ def _length_meaning(t: Tally) -> str:
     if abs(value) < _LINKED:
         return "no strong link between an answer's length and its score"
     return f"{'longer' if value > 0 else 'shorter'} answers score higher: see whether they are better, or just that"
-
-
-def _histogram(t: Tally) -> str:
-    return ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items()) or "none"
 
 
 def _marks(t: Tally) -> str:
@@ -245,19 +262,11 @@ def _claims(t: Tally) -> str:
     return f"its sums are not those of its scores{winners}; the scores count"
 
 
-def _noise(t: Tally) -> str:
-    return "not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"
-
-
 def _noise_meaning(t: Tally) -> str:
     if t.self_noise is None:
         return "--judge-repeats 2 asks everything twice and measures it"
     again = t.disagreements
     return f"asked the very same again, it named another winner {count(again.part)} of {counted(again.whole, 'time')}"
-
-
-def _repaired(t: Tally) -> str:
-    return "replies that could be used only when asked again" if t.repaired else "every reply could be used as it came"
 
 
 def _failed(t: Tally) -> str:
@@ -294,11 +303,6 @@ def _advice(t: Tally) -> str:
     return f"keep both orders{rough}: the position's effect differs from pair to pair (ratio 1.3 or more)"
 
 
-def _bars(t: Tally) -> tuple[tuple[int, int, float], ...]:
-    most = max(t.marks.values(), default=1)
-    return tuple((mark, t.marks.get(mark, 0), round(t.marks.get(mark, 0) / most, 3)) for mark in range(11))
-
-
 _Place = tuple[int, int]
 
 
@@ -318,13 +322,12 @@ def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]
     numbers = {place: number for number, place in enumerate(places)}
     matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
     judged = (verdict for match in matches for key in match.verdicts if (verdict := reader.verdict(key)))
-    calls = judge_calls(_as_ranking(query, matches), judged, dict(_answer_words(reader, query, numbers)))
+    calls = judge_calls(
+        GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches),
+        judged,
+        dict(_answer_words(reader, query, numbers)),
+    )
     return {judge: tally(of_judge) for judge, of_judge in calls.items()}
-
-
-def _as_ranking(query: ComparedQuery, matches: tuple[Match, ...]) -> GroupRanking:
-    """Return a query's cross matches as the group that the figures of judges are made of."""
-    return GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
 
 
 def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:

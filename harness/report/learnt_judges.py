@@ -34,10 +34,10 @@ class VoicesOfJurors:
 
 
 def voices_of_jurors(reader: RunReader, ranking: RankingFile) -> VoicesOfJurors | None:
-    """Return how much each juror of a ranking says; None where a single judge judged, or jurors were not told apart."""
-    told = [group for group in ranking.groups if is_by_pooled(group)]
+    """Return how much each juror of a ranking says; None of a single judge, or where the fit separates no jurors."""
+    pooled = [group for group in ranking.groups if is_by_pooled(group)]
     seats = {
-        seat: key for group in told for m in group.matches for key, seat in zip(m.verdicts, m.jurors, strict=False)
+        seat: key for group in pooled for m in group.matches for key, seat in zip(m.verdicts, m.jurors, strict=False)
     }
     jury = learnt_judge(ranking).jury if seats else None
     if not jury:
@@ -140,7 +140,7 @@ def _sd(log_variance: float) -> str:
 
 
 def profile_json(profile: JudgeProfile) -> dict[str, Any]:
-    """Return a profile as JSON: its figures, its words, and the whole record as it may be lent."""
+    """Return a profile as JSON: its figures, its words, and the whole record as another ranking may take it."""
     at = profile.parameters
     return {
         "single_call_right": {"share": single_call_right(at), "sd": single_call_right_sd(profile)},

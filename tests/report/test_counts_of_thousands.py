@@ -56,7 +56,7 @@ def test_what_a_large_run_prints_has_separators(built: BuiltArchive) -> None:
 
 
 def test_signals_are_listed_in_one_order(built: BuiltArchive) -> None:
-    assert "signal ok 1,300, weak 1,055, none 1,204" in printed(built)
+    assert "signal clear 1,300, unclear 1,055, no difference 1,204" in printed(built)
     assert list(by_signal(Counter(none=1, ok=2)).items()) == [("ok", 2), ("none", 1)]
 
 

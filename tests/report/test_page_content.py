@@ -43,7 +43,7 @@ def test_page_and_terminal_say_in_the_same_words_how_the_first_two_stand(met, tm
 
 def test_flips_are_marked_and_counted(tmp_path):
     page = page_of(build(tmp_path, crowd(2, shift=lambda _entrant, _opponent, first: 3 if first else -3)))
-    assert "Flips 1 of 1" in page.text("q1")
+    assert "Changed with order 1 of 1" in page.text("q1")
     assert "First shown wins 100 %" in page.text("q1")
     assert "the two orders name opposite winners" in page.text("q1-m1")
 

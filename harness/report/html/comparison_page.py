@@ -17,7 +17,6 @@ from harness.report.html.facts import Fact
 from harness.report.html.lost_queries import LostQuery, lost_queries
 from harness.report.summary.comparison import (
     MetQuery,
-    ResultFigure,
     losses,
     met_queries,
     method_words,
@@ -75,15 +74,14 @@ class _Diff:
                 if tag == "equal":
                     yield from (_whole_of_instruction_diff("same", line) for line in self._before[low:high])
                 else:
-                    yield from self._changed(self._before[low:high], self._after[after_low:after_high])
+                    pairs = [
+                        self._by_words(old, young)
+                        for old, young in zip_longest(self._before[low:high], self._after[after_low:after_high])
+                    ]
+                    yield from (line for line, _ in pairs if line)
+                    yield from (line for _, line in pairs if line)
                 end = high
         yield from _skipped(len(self._before) - end)
-
-    def _changed(self, gone: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-        """Yield the lines that went, then those that came; the n-th of both are compared word by word."""
-        pairs = [self._by_words(old, young) for old, young in zip_longest(gone, new)]
-        yield from (line for line, _ in pairs if line)
-        yield from (line for _, line in pairs if line)
 
     def _by_words(self, gone: str | None, new: str | None) -> tuple[DiffLine | None, DiffLine | None]:
         if gone is None or new is None:
@@ -181,12 +179,12 @@ def _slices(comparison: Comparison) -> Iterator[ForestLine]:
         if part.win_rate:
             p = "" if part.p is None else probability_of_chance(part.p)
             yield ForestLine(
-                f"{part.key}: {part.value}", _queries(part.queries), part.win_rate, p, doubted=(part.p or 0.0) > ALPHA
+                f"{part.key}: {part.value}",
+                counted(part.queries, "query", "queries"),
+                part.win_rate,
+                p,
+                doubted=(part.p or 0.0) > ALPHA,
             )
-
-
-def _queries(count: int) -> str:
-    return counted(count, "query", "queries")
 
 
 _DETAILED = 40
@@ -250,10 +248,17 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         info=reader.info,
         comparison=comparison,
         forest=forest(comparison),
-        figures=[(result, _figures(result, plotted=not several)) for result in comparison.results],
+        figures=[
+            (result, [figure for figure in result_figures(result) if not ((not several) and figure.is_rate)])
+            for result in comparison.results
+        ],
         rows=sides_rows(comparison.figures),
         labels=[side.label for side in comparison.figures],
-        instructions=_instructions(comparison.sides),
+        instructions=[
+            InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))
+            for first, second in pairwise(comparison.sides)
+            if first.instructions is not None and second.instructions is not None
+        ],
         losses=[_losses(reader, comparison, result, queries) for result in comparison.results],
         listed=_LISTED,
         about=_about(reader.info, comparison, _task_shown(reader.info, queries)),
@@ -268,20 +273,6 @@ def _losses(
     most = max(1, _DETAILED // len(comparison.results))
     shown = lost_queries(lost[:most], places, result.sides, reader.verdict, reader.blobs.get)
     return LossSection(result=result, lost=len(lost), shown=shown, met=met_queries(queries, places))
-
-
-def _figures(result: SideResult, *, plotted: bool) -> list[ResultFigure]:
-    """Return the figures of a result, without the rates that a forest plot shows already."""
-    return [figure for figure in result_figures(result) if not (plotted and figure.is_rate)]
-
-
-def _instructions(sides: Sequence[ComparedSide]) -> list[InstructionSection]:
-    """Return the instructions of each side against those of the side before it."""
-    return [
-        InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))
-        for first, second in pairwise(sides)
-        if first.instructions is not None and second.instructions is not None
-    ]
 
 
 _TASKS = {

@@ -78,7 +78,9 @@ def curve_svg(curve: JudgingCurve) -> str:
     points = curve.curve.points
     best = frontier(points)
     across = _Scale.around(0, max(point.calls for point in points), _LEFT, _RIGHT)
-    up = _Scale.around(*_range_of(points, best), _BOTTOM, _TOP)
+    lows = [point.tau.value for point in points] + [p.tau.low for p in best if p.tau.low is not None]
+    highs = [point.tau.value for point in points] + [p.tau.high for p in best if p.tau.high is not None]
+    up = _Scale.around(*(min(0.0, *lows), max(highs)), _BOTTOM, _TOP)
     topologies = list(dict.fromkeys(point.design.topology for point in sorted(points, key=lambda p: p.design.topology)))
     estimators = list(dict.fromkeys(point.estimator for point in points))
     chosen = curve.curve.chosen
@@ -95,12 +97,6 @@ def curve_svg(curve: JudgingCurve) -> str:
         topologies=topologies,
         estimators=sorted(estimators),
     )
-
-
-def _range_of(points: Sequence[CurvePoint], best: Sequence[CurvePoint]) -> tuple[float, float]:
-    lows = [point.tau.value for point in points] + [p.tau.low for p in best if p.tau.low is not None]
-    highs = [point.tau.value for point in points] + [p.tau.high for p in best if p.tau.high is not None]
-    return min(0.0, *lows), max(highs)
 
 
 def _mark(point: CurvePoint, across: _Scale, up: _Scale, topologies: Sequence[str]) -> _Mark:

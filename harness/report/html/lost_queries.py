@@ -98,12 +98,10 @@ def lost_queries(
 def _matches(query: ComparedQuery, sides: tuple[int, int]) -> list[CrossMatch]:
     """Return the pairs of samples, the second side's worst first, then the anchors' pair."""
     samples = query.pairs(sides)
-    open_last = sorted(samples, key=lambda m: (m.outcome is None, m.outcome or 0.0, _margin(m)))
+    open_last = sorted(
+        samples, key=lambda m: (m.outcome is None, m.outcome or 0.0, ((m.score_second or 0.0) - (m.score_first or 0.0)))
+    )
     return [*open_last, *query.pairs(sides, "anchor")]
-
-
-def _margin(match: CrossMatch) -> float:
-    return (match.score_second or 0.0) - (match.score_first or 0.0)
 
 
 def _pair(

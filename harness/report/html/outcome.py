@@ -1,6 +1,6 @@
 """What a query's ranking came to, in the words and figures of the first screen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,16 @@ from harness.report.summary.rollouts import (
     score_name,
     with_a_rank,
 )
-from harness.report.text import as_sentence, dollars, enumeration, fixed, probability, readable_name, signed
+from harness.report.text import (
+    SIGNAL_WORDS,
+    as_sentence,
+    dollars,
+    enumeration,
+    fixed,
+    probability,
+    readable_name,
+    signed,
+)
 
 _ANSWER = 1_400
 """Characters of an answer on the first screen; the whole stands with the rollout."""
@@ -57,16 +66,21 @@ class QuerySpending:
 def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent: QuerySpending) -> Outcome:
     """Return what a ranking came to."""
     places = first_places(group, ranking, verdicts)
-    placed = with_a_rank(group, ranking)
+    kind, title = _kind_and_title(places)
     sentence, because = headline(places)
     sure = certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
+    meaning = SIGNAL[ranking.signal] if ranking.status == "complete" else UNFINISHED
     return Outcome(
-        kind=_kind(places),
-        title=_title(places),
+        kind=kind,
+        title=title,
         sentences=tuple(filter(None, (sentence, because, sure and as_sentence(sure)))),
         answers=tuple((r, answer_excerpt(r.trajectory, _ANSWER // len(shown))) for r in shown),
-        figures=(*_score_figures(placed, places, ranking), *_spent_figures(spent)),
+        figures=(
+            *_winner_figures(with_a_rank(group, ranking), places, ranking),
+            Fact("Signal", SIGNAL_WORDS[ranking.signal], meaning),
+            *_spent_figures(spent),
+        ),
     )
 
 
@@ -77,68 +91,49 @@ def headline(places: FirstPlaces) -> tuple[str, str]:
         return "No rollout has a place.", ""
     if len(best) == 1:
         return as_sentence(f"{rollout_label(best[0])} stands alone"), ""
+    if len(leaders) == len(best):
+        return f"All {len(best)} rollouts share one rank.", "The judging shows no difference."
     if len(leaders) > 1:
-        return _tie(leaders, len(best))
-    if places.match is None and best[1].status == "failed":
-        return f"#1 {rollout_label(best[0])}.", "All others failed."
+        return f"Rollouts {enumeration([str(r.index) for r in leaders])} share first place.", ""
     if places.match is None:
-        return as_sentence(places.comparison), ""
-    reasons = "; ".join(places.match.reasons(_lead)) or "level on every dimension"
-    return as_sentence(places.comparison), as_sentence(reasons)
+        others_failed = best[1].status == "failed"
+        first = f"#1 {rollout_label(best[0])}." if others_failed else as_sentence(places.comparison)
+        return first, "All others failed." if others_failed else ""
+    reasons = places.match.reasons(lambda dimension, marks: f"{readable_name(dimension)} {signed(marks, 1)}")
+    return as_sentence(places.comparison), as_sentence("; ".join(reasons) or "level on every dimension")
 
 
-def _tie(leaders: Sequence[Rollout], ranked: int) -> tuple[str, str]:
-    if len(leaders) == ranked:
-        return f"All {ranked} rollouts share one rank.", "Nothing in the judging tells them apart."
-    return f"Rollouts {enumeration([str(r.index) for r in leaders])} share first place.", ""
-
-
-def _lead(dimension: str, marks: float) -> str:
-    return f"{readable_name(dimension)} {signed(marks, 1)}"
-
-
-def _kind(places: FirstPlaces) -> Literal["won", "seeded", "tie", "none"]:
+def _kind_and_title(places: FirstPlaces) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
+    if not places.leaders:
+        return "none", "No winner"
+    first, match = places.leaders[0], places.match
     if len(places.leaders) > 1:
-        return "tie"
-    if not places.leaders or places.leaders[0].status != "ok":
-        return "none"
-    match = places.match
-    return "seeded" if match is not None and match.score_first == match.score_second else "won"
-
-
-def _title(places: FirstPlaces) -> str:
-    first = next(iter(places.leaders), None)
-    if first is None:
-        return "No winner"
-    if len(places.leaders) > 1:
-        return "A tie" if len(places.leaders) == len(places.ranked) else "A tie for first place"
+        return "tie", "A tie" if len(places.leaders) == len(places.ranked) else "A tie for first place"
     if first.status != "ok":
-        return "All rollouts failed"
-    return f"Rollout {first.index} {'is first after a tie' if _kind(places) == 'seeded' else 'won'}"
+        return "none", "All rollouts failed"
+    if match is not None and match.score_first == match.score_second:
+        return "seeded", f"Rollout {first.index} is first after a tie"
+    return "won", f"Rollout {first.index} won"
 
 
-def _score_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking: GroupRanking) -> list[Fact]:
-    figures: list[Fact] = []
-    won = len(places.leaders) == 1
+def _winner_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking: GroupRanking) -> Iterator[Fact]:
+    """Yield the score of the one winner, and how sure its place is; nothing where several share it."""
+    if len(places.leaders) != 1:
+        return
     scores = [(p.rollout.index, p.ranked.score) for p in placed[:2] if p.ranked.score is not None]
-    if scores and won:
+    if scores:
         note = score_name(ranking)
         if len(scores) > 1:
             note += f"; {signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
-        figures.append(Fact("Score", fixed(scores[0][1]), note))
-    if won and len(placed) > 1 and placed[0].ranked.p_best is not None:
-        figures.append(Fact("Probably the best", probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}"))
-    meaning = SIGNAL[ranking.signal] if ranking.status == "complete" else UNFINISHED
-    figures.append(Fact("Signal", ranking.signal, meaning))
-    return figures
+        yield Fact("Score", fixed(scores[0][1]), note)
+    if len(placed) > 1 and placed[0].ranked.p_best is not None:
+        yield Fact("Probably the best", probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}")
 
 
-def _spent_figures(spent: QuerySpending) -> list[Fact]:
+def _spent_figures(spent: QuerySpending) -> Iterator[Fact]:
     agents, failed = spent.agents, spent.agents.failed.total()
     parts = f"agent {dollars(agents.usd)}, verdicts {dollars(spent.verdicts_usd)}"
+    yield Fact("Cost", dollars(sum_if_known((agents.usd, spent.verdicts_usd))), parts)
     what_failed = [counted(failed, "rollout")] if failed else []
     what_failed += [counted(spent.failed_verdicts, "verdict")] if spent.failed_verdicts else []
-    return [
-        Fact("Cost", dollars(sum_if_known((agents.usd, spent.verdicts_usd))), parts),
-        Fact("Failed", enumeration(what_failed) if what_failed else "nothing", failed_words(agents) if failed else ""),
-    ]
+    yield Fact("Failed", enumeration(what_failed) if what_failed else "nothing", failed_words(agents) if failed else "")

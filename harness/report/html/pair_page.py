@@ -62,11 +62,10 @@ def _by_step(excerpt: Excerpt) -> list[tuple[ExcerptStep, ...]]:
 
 def _without_doubles(a: Sequence[ExcerptStep], b: Sequence[ExcerptStep]) -> tuple[ExcerptStep, ...]:
     there = {text for step in a for text in step.texts if text.folded}
-    return tuple(replace(step, texts=tuple(_once(text, there) for text in step.texts)) for step in b)
-
-
-def _once(text: ExcerptText, there: set[ExcerptText]) -> ExcerptText:
-    return ExcerptText(text.label, _SAME) if text in there else text
+    return tuple(
+        replace(step, texts=tuple((ExcerptText(text.label, _SAME) if text in there else text) for text in step.texts))
+        for step in b
+    )
 
 
 _ROOM = PageRoom(together=120_000, least=1_000, most=60_000)
@@ -105,6 +104,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
     both = rollouts[pair.a], rollouts[pair.b]
     shown = excerpt(both[0].trajectory, _ROOM.each(2)), excerpt(both[1].trajectory, _ROOM.each(2))
     pieces = word_diff(shown[0].answer.shown, shown[1].answer.shown)
+    greatest = max((abs(lead.difference) for lead in why.dimensions), default=0.0) or 1.0
     return page_template("pair_page.html.j2").render(
         why=why,
         title=as_sentence(standing_sentence(why)),
@@ -113,7 +113,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
         compared=pieces is not None,
         answers_equal=pieces is not None and not any(own for side in pieces for _, own in side),
         matches=_matches(reader, pair),
-        bars=_bars(why),
+        bars=[LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions],
         cycles=as_sentence(cycles_sentence(why.cycles)) if why.cycles else "",
         parting=as_sentence(parting_sentence(why)),
         rows=step_rows(both, shown),
@@ -148,11 +148,6 @@ def _turned(match: Match) -> Match:
     return match.model_copy(update=sides)
 
 
-def _bars(why: PairExplanation) -> list[LeadBar]:
-    greatest = max((abs(lead.difference) for lead in why.dimensions), default=0.0) or 1.0
-    return [LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions]
-
-
 def _provenance(
     reader: RunReader, ranking: RankingFile, ranked: GroupRanking, both: tuple[Rollout, Rollout]
 ) -> list[Fact]:
@@ -161,7 +156,7 @@ def _provenance(
     return [
         Fact("Run", reader.info.id, date(reader.info.created_at)),
         Fact("Ranking", head.id, date(head.created_at)),
-        Fact("Models", ", ".join(models) or "not told"),
+        Fact("Models", ", ".join(models) or "not reported"),
         Fact("Judge", judge_of(head)),
         Fact("Rubric", head.rubric.partition(" ")[0]),
         Fact("Tournament", f"{ranked.topology}, ranked by {ranked.estimator}"),

@@ -106,22 +106,17 @@ def failed_verdicts(
     """Return the verdicts that a group had to do without; `form` is how its transcripts were made."""
     if not ranking.failed_verdicts:
         return []
-    labels = _labels_by_hash(group, form)
-    return [
-        FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
-        for key in ranking.failed_verdicts
-    ]
-
-
-def _labels_by_hash(group: Group, form: TranscriptForm) -> dict[str, str]:
-    """Return what to call the rollouts behind each transcript's hash."""
     indexes: dict[str, list[str]] = {}
     for rollout in group.rollouts:
         whole = form(rollout.trajectory)
         parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
         for transcript in {part.hash for part in parts}:
             indexes.setdefault(transcript, []).append(str(rollout.index))
-    return {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
+    labels = {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
+    return [
+        FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
+        for key in ranking.failed_verdicts
+    ]
 
 
 def _subject(verdict: Unjudged | Unscored | None, labels: Mapping[str, str]) -> str:

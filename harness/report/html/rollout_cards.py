@@ -19,8 +19,8 @@ class StandingsLine:
     row: PlacedRollout
     place: str
     """From 1, `=` where several share it."""
-    beside: str | None
-    """The place that the second opinion would give; None without one."""
+    second_fit: str | None
+    """The place that the second fit would give; None without one."""
     temperature: str
     effective: str | None
     """The temperature that was in force, where it is not the one asked for."""
@@ -32,13 +32,13 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = placed_rollouts(group, ranking)
     judged = ranking.status == "complete" or ranking.matches
-    beside = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
+    second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
     return [
         StandingsLine(
             row=p,
             place=place_of(p, placed),
-            beside=beside.get(p.rollout.index),
+            second_fit=second_fit.get(p.rollout.index),
             temperature=temperature_words(p.rollout.requested.temperature),
             effective=_effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),

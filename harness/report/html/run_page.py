@@ -4,7 +4,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
 from harness.report.html.facts import Fact, query_page_facts, run_facts, summary_facts
-from harness.report.html.query_section import QuerySection, SectionMaker
+from harness.report.html.query_section import SectionMaker
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.group import QueryLine
 from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize
@@ -78,7 +78,12 @@ class _Drawing:
         common = [sources_digest(), index, offline, [[f.label, f.value, f.note] for f in about], most]
         return cls(
             reader=reader,
-            maker=SectionMaker(reader, ranking, _with_failures(ranking, summary), most),
+            maker=SectionMaker(
+                reader,
+                ranking,
+                ((group for group in ranking.groups if group.failed_verdicts) if summary.failed_verdicts else ()),
+                most,
+            ),
             names=[page_name(line.id) for line in summary.lines],
             index=index,
             offline=offline,
@@ -89,7 +94,11 @@ class _Drawing:
     def write(self, pages: PageFolder, at: int, query: Query, ranked: GroupRanking) -> None:
         """Write the page of the query at a place in the index, unless it is there."""
         around = (self.names[at - 1] if at else None, self.names[at + 1] if at + 1 < len(self.names) else None)
-        made_of = self._made_of(query, ranked, around)
+        index = self.reader.index
+        places = [index.queries[query.id], *(r.place for _, r in sorted(index.rollouts.get(query.id, {}).items()))]
+        stand = [[place.path.name, place.offset] for place in places]
+        shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
+        made_of = _hashed([self.common, stand, shown, around, self.maker.failures_of(ranked)])
         if pages.keeps(self.names[at], made_of):
             return
         from harness.report.html.templates import page_template  # noqa: PLC0415 - as above
@@ -104,19 +113,6 @@ class _Drawing:
             about=self.about,
         )
         pages.write(self.names[at], made_of, text)
-
-    def _made_of(self, query: Query, ranked: GroupRanking, around: tuple[str | None, str | None]) -> str:
-        """Name all that a page is made of: records are never changed, so where they stand is enough."""
-        index = self.reader.index
-        places = [index.queries[query.id], *(r.place for _, r in sorted(index.rollouts.get(query.id, {}).items()))]
-        stand = [[place.path.name, place.offset] for place in places]
-        shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
-        return _hashed([self.common, stand, shown, around, self.maker.failures_of(ranked)])
-
-
-def _with_failures(ranking: RankingFile, summary: RankingSummary) -> Iterable[GroupRanking]:
-    """Return the groups that wait for verdicts: those of a large run are read again only if there are any."""
-    return (group for group in ranking.groups if group.failed_verdicts) if summary.failed_verdicts else ()
 
 
 def _hashed(value: object) -> str:
@@ -280,12 +276,15 @@ def render_page(
     summary = _whole(reader, ranking, summary)
     if len(summary.lines) > _INDEX_ABOVE:
         return render_index(reader, ranking, summary, folder)
+    queries = list(ranked_queries(reader, ranking, owed=True))
+    runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
+    maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)
     return page_template("run_page.html.j2").render(
         info=reader.info,
         offline=is_offline(reader, ranking),
         finished=ranking.finished,
         about=run_facts(reader, ranking, summary),
-        groups=_sections(reader, ranking),
+        groups=[maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)],
         queries=summary.lines,
         figures=summary_facts(summary, earlier_rounds(reader, ranking)),
         rollouts=summary.agents.runs,
@@ -298,10 +297,3 @@ def _whole(reader: RunReader, ranking: RankingFile, summary: RankingSummary | No
     if summary is None or (not ranking.finished and len(summary.lines) < len(reader.index.queries)):
         return summarize(reader, ranking, owed=True)
     return summary
-
-
-def _sections(reader: RunReader, ranking: RankingFile) -> list[QuerySection]:
-    queries = list(ranked_queries(reader, ranking, owed=True))
-    runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
-    maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)
-    return [maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)]

@@ -54,6 +54,7 @@ def _environment() -> Environment:
         readable=text.readable_name,
         seconds=text.seconds,
         signed=text.signed,
+        signal_words=text.SIGNAL_WORDS.get,
     )
     more: dict[str, Any] = {"counted": counted}
     environment.filters.update(more)

@@ -56,13 +56,12 @@ def _without_moved(pieces: Iterable[tuple[str, bool]], other: str) -> Iterator[t
     """Yield pieces in which a sentence that stands in the other text too, at another place, is not marked."""
     for text, marked in pieces:
         sentences = _SENTENCES.findall(text) if marked else [text]
-        own = [marked and not (sentence.isspace() or _is_in(sentence, other)) for sentence in sentences]
+        own = [
+            marked and not (sentence.isspace() or (len(sentence.split()) >= _LEAST_MOVED and sentence.strip() in other))
+            for sentence in sentences
+        ]
         for is_own, several in groupby(zip(own, sentences, strict=True), key=lambda pair: pair[0]):
             yield "".join(sentence for _, sentence in several), is_own
-
-
-def _is_in(sentence: str, other: str) -> bool:
-    return len(sentence.split()) >= _LEAST_MOVED and sentence.strip() in other
 
 
 def _words(text: str) -> Iterator[str]:

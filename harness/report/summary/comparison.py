@@ -123,7 +123,7 @@ def _rates(r: SideResult) -> Iterator[ResultFigure]:
         of = f"of {counted(r.pairs, 'pair')}; {method_words(r)}"
         yield ResultFigure("win rate", rate(win_rate(r)), of, is_rate=True)
     if r.margin:
-        yield ResultFigure("mean margin", _points(r.margin), f"score points by which {second} leads {first}")
+        yield ResultFigure("mean margin", _bracketed(r.margin, signed), f"score points by which {second} leads {first}")
     if r.length_controlled:
         yield ResultFigure(
             "at equal length", rate(r.length_controlled), "if the answers were equally long", is_rate=True
@@ -153,7 +153,7 @@ def _doubts(r: SideResult) -> Iterator[ResultFigure]:
         yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
     if r.both_orders:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"
-        yield ResultFigure("flips", flips, "pairs where the order shown decided")
+        yield ResultFigure("changed with order", flips, "pairs where the order shown decided")
     if r.unjudged:
         low, high = (f"{whole_percent(bound)} %" for bound in r.bounds)
         yield ResultFigure("open pairs", count(r.unjudged), f"all lost, the win rate is {low}; all won, {high}")
@@ -184,7 +184,7 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     """Return the figures of the sides beside each other; a figure that no side has is left out."""
     values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
         ("rollouts", lambda side: count(side.rollouts)),
-        ("failed", lambda side: _rated(side.failed)),
+        ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
         ("cost a rollout", lambda side: _dollars(side.usd)),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
@@ -196,19 +196,11 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     return [SidesRow(label, tuple(v or _UNKNOWN for v in cells)) for label, cells in rows if any(cells)]
 
 
-def _rated(interval: Interval | None) -> str:
-    return _with(interval, lambda share: str(percent_half_up(share)), "{} %")
-
-
 def _dollars(interval: Interval | None) -> str:
     if interval is None:
         return ""
     decimals = 2 if interval.value == 0 or interval.value >= 0.1 else 4
     return _with(interval, lambda usd: fixed(usd, decimals), "${}")
-
-
-def _points(interval: Interval) -> str:
-    return _bracketed(interval, signed)
 
 
 def _with(interval: Interval | None, number: Callable[[float], str], unit: str = "{}") -> str:

@@ -86,7 +86,12 @@ def judging_curve(
 
     Raises UsageError for a truth that there is not; NothingRankable without a query that takes part.
     """
-    _check(ranking, truth, against)
+    if against is None and truth == "ranking":
+        raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
+    if against and truth not in (None, "ranking"):
+        raise UsageError(f"{option('against', against.head.id)} does not go with {option('truth', truth)}")
+    if against and against.head.id == ranking.head.id:
+        raise UsageError(f"{option('against', against.head.id)} is the round robin itself: name another ranking")
     both_orders = ranking.head.settings.get("order") == "both"
     groups = list(_judged_groups(reader, ranking, against, Truths(labels), both_orders=both_orders))
     if not groups:
@@ -115,16 +120,6 @@ def judging_curve(
         silent=len(groups) - queries,
         seed=seed,
     )
-
-
-def _check(ranking: RankingFile, truth: CurveTruth | None, against: RankingFile | None) -> None:
-    """Raise UsageError for a truth and another ranking that do not go together."""
-    if against is None and truth == "ranking":
-        raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
-    if against and truth not in (None, "ranking"):
-        raise UsageError(f"{option('against', against.head.id)} does not go with {option('truth', truth)}")
-    if against and against.head.id == ranking.head.id:
-        raise UsageError(f"{option('against', against.head.id)} is the round robin itself: name another ranking")
 
 
 _TRUTHS: dict[CurveTruth, str] = {

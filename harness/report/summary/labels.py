@@ -149,11 +149,12 @@ def _difference(ranked: GroupRanking, i: int, j: int) -> float | None:
         above, below = ranks.get(j), ranks.get(i)
         return None if above is None or below is None else above - below
     matches = [match for match in ranked.matches if {match.a, match.b} == {i, j}]
-    return None if not matches else _lead(matches[0]) * (1 if matches[0].a == i else -1)
-
-
-def _lead(match: Match) -> int:
-    return 0 if match.winner is None else 1 if match.winner == match.a else -1
+    return (
+        None
+        if not matches
+        else (0 if matches[0].winner is None else 1 if matches[0].winner == matches[0].a else -1)
+        * (1 if matches[0].a == i else -1)
+    )
 
 
 def _by_order(match: Match) -> tuple[_Label, _Label] | None:

@@ -127,7 +127,13 @@ def _tree(places: _Places, played: _Numbered) -> BracketDrawing | None:
         level = len(rounds) + 1
         cells = [_cell(places[i], places[i + 1], level, seed, played) for i in range(0, len(places), 2)]
         used += sum(cell.kind == "match" for cell in cells)
-        rounds.append(Round(level, _title(level, len(cells)), tuple(cells)))
+        rounds.append(
+            Round(
+                level,
+                {1: "Final", 2: "Semi-finals", 4: "Quarter-finals"}.get(len(cells), f"Round {level}"),
+                tuple(cells),
+            )
+        )
         places = [next((s.index for s in cell.slots if s.won), None) for cell in cells]
     return BracketDrawing(tuple(rounds), places[0], tree=True) if used == len(played) else None
 
@@ -157,10 +163,6 @@ def _by_round(played: _Numbered) -> BracketDrawing:
         rounds.setdefault(match.round, []).append(cell)
     drawn = tuple(Round(number, f"Round {number}", tuple(rounds[number])) for number in sorted(rounds))
     return BracketDrawing(drawn, champion=None, tree=False)
-
-
-def _title(level: int, cells: int) -> str:
-    return {1: "Final", 2: "Semi-finals", 4: "Quarter-finals"}.get(cells, f"Round {level}")
 
 
 Marks = tuple[float | None, float | None]

@@ -16,7 +16,7 @@ ScoresLookup = Callable[[str], PairJudgment | None]
 
 MATCH_FLAGS = {
     "tie": "level scores; in the bracket the better seed goes on",
-    "flipped": "the two orders name opposite winners",
+    "changed with order": "the two orders name opposite winners",
     "inconsistent": "one order names a winner, the other a tie",
     "met before": "the pair had met; its scores were used again",
     "answer cut": "an answer was too long for --judge-budget: the judge saw it without its middle",

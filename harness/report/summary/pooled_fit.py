@@ -8,7 +8,6 @@ from harness.archive.rankings import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Fit
-from harness.ranking.judge_prior import Prior
 from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
 from harness.ranking.pooled import LearntJudge, fit_by, without_level
 from harness.ranking.profile import prior_of
@@ -39,7 +38,15 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
     A profile that was lent to the ranking is the prior, as it was then.
     """
     by_reward, version = is_by_reward(ranking), ranking.head.fit_version
-    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=by_reward, fit_version=version)
+    text = ranking.head.settings.get("judge_profile")
+    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
+    return judge_behind(
+        ranking.queries,
+        ranking.stored,
+        prior_of(profile, ranking.head.fit_version),
+        by_reward=by_reward,
+        fit_version=version,
+    )
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
@@ -55,12 +62,6 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> Po
             if _gives(fit, ranked, of_class.entrants):
                 return PooledFit(fit, by_differences, of_class.entrants)
     return None
-
-
-def _prior(ranking: RankingFile) -> Prior:
-    text = ranking.head.settings.get("judge_profile")
-    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    return prior_of(profile, ranking.head.fit_version)
 
 
 def is_by_reward(ranking: RankingFile) -> bool:

@@ -11,7 +11,6 @@ from harness.archive.reader import RunReader
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
-from harness.core.verdicts import Judged
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import length_figure
 from harness.ranking.judge_stats.tally import Tally
@@ -118,7 +117,10 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
         sums.above_anchor.append((above, samples))
     for key in verdict_keys(ranked.matches):
         if verdict := verdict_of(key):
-            _add_signs(sums, verdict)
+            names = tuple(name for name in verdict.a.dimensions if name in verdict.b.dimensions)
+            sums.names.update(dict.fromkeys(names))
+            signs = tuple(_sign(verdict.a.dimensions[name] - verdict.b.dimensions[name]) for name in names)
+            sums.signs[names, signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
     for judge, tally in tallies(group, ranked, verdict_of).items():
         sums.tallies.setdefault(judge, []).append(tally)
 
@@ -145,13 +147,6 @@ def _why_flat_of_ranking_figures(ranked: GroupRanking, ended_well: int, answers:
     if not advantages:
         return "verdicts are missing"
     return "all answers are the same" if answers == 1 else "the scores are level"
-
-
-def _add_signs(sums: _Sums, verdict: Judged) -> None:
-    names = tuple(name for name in verdict.a.dimensions if name in verdict.b.dimensions)
-    sums.names.update(dict.fromkeys(names))
-    signs = tuple(_sign(verdict.a.dimensions[name] - verdict.b.dimensions[name]) for name in names)
-    sums.signs[names, signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
 
 
 def _dimensions(sums: _Sums) -> Iterator[DimensionFigure]:
@@ -188,17 +183,38 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
     if figures.answers and figures.ended_well and figures.tools:
         of = f" of {number_interval(figures.ended_well, 1)}"
         yield QualityFigure("answers", "Different answers", number_interval(figures.answers, 1) + of, _answers(figures))
-        yield QualityFigure("tools", "Different tool calls", number_interval(figures.tools, 1) + of, _tools())
-    yield QualityFigure("flat", "Advantages all zero", _flat(figures), _why_flat(figures))
+        yield QualityFigure(
+            "tools",
+            "Different tool calls",
+            number_interval(figures.tools, 1) + of,
+            "sequences of tools a query, whatever their inputs were",
+        )
+    yield QualityFigure(
+        "flat",
+        "Advantages all zero",
+        f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}",
+        _why_flat(figures),
+    )
     if figures.above_anchor:
         above = figures.above_anchor
         yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
     if figures.dimensions:
-        yield QualityFigure("dimensions", "Dimension that decides", _strongest(figures), _parting(figures))
+        yield QualityFigure(
+            "dimensions",
+            "Dimension that decides",
+            (_by_share(figures)[0] if _decided(figures) else "none"),
+            _parting(figures),
+        )
     for name, figure in figures.length.items():
         by = f", {name}" if len(figures.length) > 1 else ""
         yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
-    yield QualityFigure("rollouts", "Rollouts took", _took(agents.tokens, agents.usd), _failed(agents))
+    ran, failed = counted(agents.runs, "rollout"), agents.failed.total()
+    yield QualityFigure(
+        "rollouts",
+        "Rollouts took",
+        _took(agents.tokens, agents.usd),
+        (f"{ran}, {count(failed)} of them failed" if failed else ran),
+    )
     bought = f"{counted(judge.calls, 'call')} {'was' if judge.calls == 1 else 'were'} bought for this ranking"
     yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
     if judge.cached:
@@ -215,14 +231,6 @@ def _answers(figures: RankingFigures) -> str:
     return "; ".join(parts if len(parts) > 1 else [*parts, "texts are compared as the judge sees them"])
 
 
-def _tools() -> str:
-    return "sequences of tools a query, whatever their inputs were"
-
-
-def _flat(figures: RankingFigures) -> str:
-    return f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}"
-
-
 def _why_flat(figures: RankingFigures) -> str:
     if not figures.flat:
         return "queries: every group gives a trainer something to learn from"
@@ -237,10 +245,6 @@ def _sampling(above: QueryFigure) -> str:
     if above.high < _HALF:
         return "most samples are level with the anchor or below it"
     return "whether most samples are above the anchor is not sure"
-
-
-def _strongest(figures: RankingFigures) -> str:
-    return _by_share(figures)[0] if _decided(figures) else "none"
 
 
 def _parting(figures: RankingFigures) -> str:
@@ -283,8 +287,3 @@ def _length(figure: QueryFigure) -> str:
 def _took(tokens: int | None, usd: float | None) -> str:
     used = "unknown tokens" if tokens is None else counted(tokens, "token")
     return f"{used}, {'cost unknown' if usd is None else dollars(usd)}"
-
-
-def _failed(agents: AgentFigures) -> str:
-    ran, failed = counted(agents.runs, "rollout"), agents.failed.total()
-    return f"{ran}, {count(failed)} of them failed" if failed else ran

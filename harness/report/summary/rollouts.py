@@ -1,6 +1,6 @@
 """Who came first in a group, and how the first two places compare."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Match, Ranked
@@ -69,7 +69,10 @@ def places_by_secondary_fit(ranked: Iterable[Ranked], matches: Sequence[Match]) 
     Where the verifiable reward ranks first, a margin counts inside its class of equal reward only.
     """
     judged = {r.index: r for r in ranked if r.margin is not None}
-    level = _reward_levels(judged, matches)
+    classes = classes_of({index: r.verified for index, r in judged.items()})
+    levels = {index: level for level, members in enumerate(classes) for index in members}
+    across = any(levels[m.a] != levels[m.b] for m in matches if m.a in levels and m.b in levels)
+    level = dict.fromkeys(judged, 0) if across else levels
     keys = {index: (-level[index], r.margin or 0.0) for index, r in judged.items()}
     ordered = list(keys.values())
     return {
@@ -78,16 +81,8 @@ def places_by_secondary_fit(ranked: Iterable[Ranked], matches: Sequence[Match]) 
     }
 
 
-def _reward_levels(judged: Mapping[int, Ranked], matches: Sequence[Match]) -> dict[int, int]:
-    """Return the class of each rollout, 0 the best; one class for all where rollouts of several rewards met."""
-    classes = classes_of({index: r.verified for index, r in judged.items()})
-    levels = {index: level for level, members in enumerate(classes) for index in members}
-    across = any(levels[m.a] != levels[m.b] for m in matches if m.a in levels and m.b in levels)
-    return dict.fromkeys(judged, 0) if across else levels
-
-
 def certainty(group: Group, ranking: GroupRanking) -> str | None:
-    """Return how sure first place is, and where the second opinion differs; None without such figures."""
+    """Return how sure first place is, and where the second fit differs; None without such figures."""
     best = [p for p in with_a_rank(group, ranking) if p.ranked.p_best is not None]
     if len(best) < 2 or ranking.signal == "none":
         return None
@@ -95,8 +90,8 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     likeliest = max(best, key=_p_best)
     if _p_best(likeliest) > _p_best(best[0]):
         clauses.append(f"rollout {likeliest.rollout.index} with {probability(_p_best(likeliest))}")
-    beside = places_by_secondary_fit((p.ranked for p in best), ranking.matches)
-    differ = sum(place_of(p, best) != beside[p.rollout.index] for p in best)
+    second_fit = places_by_secondary_fit((p.ranked for p in best), ranking.matches)
+    differ = sum(place_of(p, best) != second_fit[p.rollout.index] for p in best)
     if differ:
         clauses.append(f"{ranking.estimator} and {ranking.secondary_fit} differ on {differ} of {len(best)} places")
     return "; ".join(clauses)
@@ -182,17 +177,13 @@ class FirstPlaces:
 def first_places(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> FirstPlaces:
     """Return who came first in a group, and the match of the first two places."""
     best = with_a_rank(group, ranking)
+    scores = [p.ranked.score for p in best[:2] if p.ranked.score is not None]
     return FirstPlaces(
         ranked=tuple(p.rollout for p in best),
         leaders=tuple(sharing_first_place(best)),
         match=_deciding_match(best, ranking, verdicts),
-        list_scores=_list_scores(best) if ranking.verdicts else None,
+        list_scores=((scores[0], scores[1]) if len(scores) == 2 else None) if ranking.verdicts else None,
     )
-
-
-def _list_scores(best: Sequence[PlacedRollout]) -> tuple[float, float] | None:
-    scores = [p.ranked.score for p in best[:2] if p.ranked.score is not None]
-    return (scores[0], scores[1]) if len(scores) == 2 else None
 
 
 def last_meeting(ranking: GroupRanking, first: int, second: int) -> Match | None:

@@ -177,7 +177,9 @@ def _to_judge(ranking: RankingFile) -> dict[str, str]:
 def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> PairExplanation:
     """Return why one of two rollouts is above the other, without what would make them meet if they never did."""
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
-    a, b = _sides(pair)
+    placed = placed_rollouts(pair.group, pair.ranking)
+    by_index = {p.rollout.index: _side(p, placed) for p in placed}
+    a, b = by_index[pair.a], by_index[pair.b]
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
     pooled = pooled_fit(ranking, ranked, pair.a, pair.b)
     difference, sd, p_above = _difference(pooled, pair, a, b)
@@ -205,15 +207,16 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         first_parting=first_parting(paths[pair.a], paths[pair.b]),
         judge=_sentences(pair, pairs, verdicts),
         flags=tuple(flag for flag in rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}),
-        common=() if met else tuple(_common(pair, pairs)),
+        common=()
+        if met
+        else tuple(
+            [
+                CommonOpponent(index, _means(pair, pair.a, index, pairs), _means(pair, pair.b, index, pairs))
+                for index in _shared(pair, pairs)
+            ]
+        ),
         cycles=tuple(cycle for cycle in win_cycles(pairs.values()) if {pair.a, pair.b} <= set(cycle)),
     )
-
-
-def _sides(pair: ChosenPair) -> tuple[PairSide, PairSide]:
-    placed = placed_rollouts(pair.group, pair.ranking)
-    by_index = {p.rollout.index: _side(p, placed) for p in placed}
-    return by_index[pair.a], by_index[pair.b]
 
 
 def _side(placed: PlacedRollout, group: Sequence[PlacedRollout]) -> PairSide:
@@ -295,13 +298,6 @@ def _shared(pair: ChosenPair, pairs: dict[tuple[int, int], JudgedPair]) -> list[
 
 def _of(pairs: dict[tuple[int, int], JudgedPair], a: int, b: int) -> JudgedPair | None:
     return pairs.get((min(a, b), max(a, b)))
-
-
-def _common(pair: ChosenPair, pairs: dict[tuple[int, int], JudgedPair]) -> list[CommonOpponent]:
-    return [
-        CommonOpponent(index, _means(pair, pair.a, index, pairs), _means(pair, pair.b, index, pairs))
-        for index in _shared(pair, pairs)
-    ]
 
 
 def _means(pair: ChosenPair, side: int, opponent: int, pairs: dict[tuple[int, int], JudgedPair]) -> tuple[float, float]:

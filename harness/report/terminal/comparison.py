@@ -64,26 +64,23 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
     if comparison.status == "incomplete":
         again = call("resume", comparison.path)
         yield visible_text(f"incomplete: some pairs are not judged yet; {again} judges them", style="bold")
-    yield from _sides(comparison, width)
+    columns = _SIDES
+    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
+    filled = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    yield line_of_text("")
+    yield from table_lines(
+        [columns[at] for at in filled], (TableRow([row[at] for at in filled]) for row in rows), width
+    )
     if len(comparison.results) == 1:
         yield from _result(comparison.results[0], width)
     else:
         yield from _results(comparison, width)
     yield from _figures(comparison.figures, width)
     yield from _slices(comparison.slices, width)
-    yield from _losses(comparison, list(queries), width)
+    yield from chain.from_iterable(_lost(comparison, result, list(queries), width) for result in comparison.results)
     if comparison.notes:
         yield line_of_text("")
     yield from (visible_text(f"note: {note}") for note in comparison.notes)
-
-
-def _sides(comparison: Comparison, width: int) -> Iterator[Text]:
-    """Yield a table of the sides; a column that says nothing of any side is left out."""
-    columns = _SIDES
-    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
-    told = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    yield line_of_text("")
-    yield from table_lines([columns[at] for at in told], (TableRow([row[at] for at in told]) for row in rows), width)
 
 
 def _side(side: ComparedSide) -> tuple[str, ...]:
@@ -105,16 +102,16 @@ def _result(result: SideResult, width: int) -> Iterator[Text]:
         yield line_of_text("nothing was judged")
         return
     label = max(cell_len(f.label) for f in figures) + 2
-    beside = label + max(cell_len(f.value) for f in figures) + 2
+    start = label + max(cell_len(f.value) for f in figures) + 2
     for f in figures:
         head = f"{f.label:{label}}{f.value}"
-        if width - beside < _MEANING:
+        if width - start < _MEANING:
             yield line_of_text(head)
             yield from (line_of_text(f"  {line}", "dim") for line in wrap(f.meaning, max(_MEANING, width - 2)))
             continue
-        first_line, *others = wrap(f.meaning, width - beside)
-        yield visible_text(f"{head:{beside}}", (first_line, "dim"))
-        yield from (line_of_text(" " * beside + line, "dim") for line in others)
+        first_line, *others = wrap(f.meaning, width - start)
+        yield visible_text(f"{head:{start}}", (first_line, "dim"))
+        yield from (line_of_text(" " * start + line, "dim") for line in others)
 
 
 def _results(comparison: Comparison, width: int) -> Iterator[Text]:
@@ -167,10 +164,6 @@ def _slice(part: Slice) -> TableRow:
     p = "" if part.p is None else probability_of_chance(part.p)
     name = on_one_line(f"{part.key}: {part.value}")
     return TableRow((name, count(part.queries), rate(part.win_rate) if part.win_rate else "", p))
-
-
-def _losses(comparison: Comparison, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
-    return chain.from_iterable(_lost(comparison, result, queries, width) for result in comparison.results)
 
 
 def _lost(comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:

@@ -54,7 +54,7 @@ _FLIPPED = "*"
 def pair_table_lines(table: PairTable, width: int) -> RenderableType:
     """Return the table `width` characters wide: by how much each row leads each column, in mean score points.
 
-    Where there is room, both orders stand beside the mean.
+    Where there is room, both orders stand with the mean.
     """
     return Lines(*_lines(table, width))
 
@@ -67,7 +67,9 @@ def _lines(table: PairTable, width: int) -> Iterator[Text]:
     columns = [Column("", 1, right=True)]
     columns += [Column(str(r.index), at, right=True) for at, r in enumerate(table.rollouts, 2)]
     yield from table_lines(columns, (TableRow(row) for row in rows), width)
-    yield visible_text(_legend(table, both_orders=fits))
+    orders = "; in brackets the row shown first, then the column" if fits else ""
+    flips = f"; {_FLIPPED} the swap changed the winner, in {table.flipped}" if table.flipped else ""
+    yield visible_text(f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}.")
     if circles := cycles_sentence(table.cycles):
         yield visible_text(as_sentence(circles))
 
@@ -91,12 +93,6 @@ def _cell(pair: JudgedPair | None, *, both_orders: bool) -> str:
 def _widest(rows: Sequence[Sequence[str]]) -> int:
     columns = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     return sum(columns) + _GAP * (len(columns) - 1)
-
-
-def _legend(table: PairTable, *, both_orders: bool) -> str:
-    orders = "; in brackets the row shown first, then the column" if both_orders else ""
-    flips = f"; {_FLIPPED} the swap changed the winner, in {table.flipped}" if table.flipped else ""
-    return f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}."
 
 
 _COLUMNS = (
@@ -199,16 +195,12 @@ def _judgements(details: MatchDetails) -> Iterator[Text]:
         winner = "a tie" if order.winner is None else f"rollout {order.winner}"
         yield visible_text(f"\nrollout {order.first} shown first: {winner}, says {order.verdict.judge}", style="bold")
         for title, pair in order.remarks:
-            yield from _remarks(title, details, pair)
+            for side, remark in zip(details.sides, pair, strict=True):
+                if remark:
+                    yield visible_text(f"{title} of {side.rollout.index}: {remark}")
         for flag in order.flags:
             lowered = f" ({flag.lowered})" if flag.lowered else ""
             yield visible_text(f"flag on rollout {flag.rollout}: {flag.words}{lowered}")
-
-
-def _remarks(title: str, details: MatchDetails, pair: Sequence[str]) -> Iterator[Text]:
-    for side, remark in zip(details.sides, pair, strict=True):
-        if remark:
-            yield visible_text(f"{title} of {side.rollout.index}: {remark}")
 
 
 def _transcripts(details: MatchDetails, form: TranscriptForm) -> Iterator[Text]:

@@ -22,7 +22,7 @@ from harness.report.summary.curve import (
     truth_words,
 )
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import JudgesSideBySide, RankedBy, choice_sentence, side_notes
+from harness.report.summary.judges import JudgesSideBySide, choice_sentence, side_notes
 from harness.report.terminal.table import Column, TableRow, line_of_text, table_lines, visible_text
 from harness.report.text import as_sentence, dollars_interval, fixed, number_interval, percent_interval
 
@@ -43,15 +43,10 @@ def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]
     if sum(widest) + 2 * (len(widest) - 1) <= width:
         yield from table_lines(_FIGURE_COLUMNS, map(TableRow, rows), width)
     else:
-        yield from _entries(rows, width)
-
-
-def _entries(rows: Sequence[Sequence[str]], width: int) -> Iterator[Text]:
-    """Yield each figure in a line of its own, and what it says indented below it."""
-    for label, value, meaning in rows:
-        yield visible_text((label, "bold"), f": {value}")
-        for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
-            yield line_of_text(f"    {line}")
+        for label, value, meaning in rows:
+            yield visible_text((label, "bold"), f": {value}")
+            for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
+                yield line_of_text(f"    {line}")
 
 
 _NOTHING = "\N{EN DASH}"
@@ -65,7 +60,7 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
         yield visible_text((f"{at}", "bold"), f"  {ranking.name}: {queries}, ranking {ranking.ranking}")
     yield visible_text("")
     rows = [[visible(cell) for cell in row] for row in _figure_rows(side)]
-    for columns in _beside(rows, width):
+    for columns in _columns_that_fit(rows, width):
         names = [Column("", 1), *(Column(str(at), 1) for at in columns)]
         yield from table_lines(names, [TableRow([row[0], *(row[at] for at in columns)]) for row in rows], width)
         yield visible_text("")
@@ -84,15 +79,18 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
         yield ["labels right", *(_share(ranking.figures.right.get("labels")) for ranking in rankings)]
     if any("reward" in ranking.figures.right for ranking in rankings):
         yield ["reward() right", *(_share(ranking.figures.right.get("reward")) for ranking in rankings)]
-    yield ["flips", *(_share(ranking.figures.flips) for ranking in rankings)]
+    yield ["changed with order", *(_share(ranking.figures.flips) for ranking in rankings)]
     yield ["own noise", *(_number(ranking.figures.self_noise) for ranking in rankings)]
     yield ["score and length", *(_number(ranking.figures.length) for ranking in rankings)]
     yield ["calls a query", *(_number(ranking.figures.calls, 0) for ranking in rankings)]
-    yield ["cost a query", *(_cost(ranking) for ranking in rankings)]
+    yield [
+        "cost a query",
+        *((dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown") for ranking in rankings),
+    ]
 
 
-def _beside(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
-    """Yield the columns that fit beside each other, table after table."""
+def _columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+    """Yield the columns that fit side by side, table after table."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     columns, room = list[int](), width - widths[0]
     for at in range(1, len(widths)):
@@ -110,10 +108,6 @@ def _share(figure: QueryFigure | None) -> str:
 
 def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
     return number_interval(figure, decimals) if figure else _NOTHING
-
-
-def _cost(ranking: RankedBy) -> str:
-    return dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown"
 
 
 def _agreement_words(agreement: RankAgreement) -> str:

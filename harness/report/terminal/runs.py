@@ -104,7 +104,7 @@ class RunLine:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has beside the run's own record."""
+        """What `--json` has besides the run's own record."""
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
         return figures | {"best": list(self.best), "cost_usd": self.usd}
 
@@ -127,7 +127,7 @@ class RunLine:
         )
 
     @property
-    def beside(self) -> tuple[str, str]:
+    def sometimes(self) -> tuple[str, str]:
         """What stands in the columns that are there only where they say something: kind, instructions."""
         return "", str(self.info.settings.get("instructions") or "")
 
@@ -145,7 +145,7 @@ class ComparisonRow:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has beside the comparison's own record."""
+        """What `--json` has besides the comparison's own record."""
         return {"kind": "comparison", "state": self.state, "compared": self.queries, "cost_usd": self.usd}
 
     @property
@@ -157,7 +157,7 @@ class ComparisonRow:
         return *names, "", count(self.queries), "", "", self.state, "", usd, judge
 
     @property
-    def beside(self) -> tuple[str, str]:
+    def sometimes(self) -> tuple[str, str]:
         """What stands in the columns that are there only where they say something: kind, instructions."""
         return "comparison", ""
 
@@ -181,10 +181,10 @@ _SOMETIMES = (Column("kind", 3), Column("instructions", 12, wish=12))
 
 def runs_table(lines: Iterable[RunLine | ComparisonRow], width: int) -> Iterator[Text]:
     """Yield a table of runs and comparisons in the order given."""
-    rows = [(line.cells, line.beside) for line in lines]
-    shown = [at for at in range(len(_SOMETIMES)) if any(beside[at] for _, beside in rows)]
+    rows = [(line.cells, line.sometimes) for line in lines]
+    shown = [at for at in range(len(_SOMETIMES)) if any(others[at] for _, others in rows)]
     columns = (*_COLUMNS, *(_SOMETIMES[at] for at in shown))
-    cells = ([*cells, *(beside[at] for at in shown)] for cells, beside in rows)
+    cells = ([*cells, *(others[at] for at in shown)] for cells, others in rows)
     return table_lines(columns, (TableRow([visible_name(str(cell)) for cell in row]) for row in cells), width)
 
 

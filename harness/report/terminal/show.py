@@ -1,9 +1,12 @@
-"""What a run prints: up to three queries, a table and lines for each; above three, the figures of all together."""
+"""What `show` prints of a ranking, and every run at its end. Each table's columns stand with what their cells hold.
+
+Up to three queries: for each its leaderboard (`group_table`), and lines below it (`group_lines`). Above three: a row a
+query (`query_lines`), and the figures of all together.
+"""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -48,7 +51,17 @@ from harness.report.terminal.table import (
     table_lines,
     visible_text,
 )
-from harness.report.text import EMPTY_ANSWER, dollars, enumeration, fixed, money, percent, probability, seconds
+from harness.report.text import (
+    EMPTY_ANSWER,
+    SIGNAL_WORDS,
+    dollars,
+    enumeration,
+    fixed,
+    money,
+    percent,
+    probability,
+    seconds,
+)
 
 _LISTED = 20
 """Queries that a table of many lists unless it is to list all."""
@@ -68,7 +81,7 @@ _KEYS: Mapping[str, Callable[[QueryLine], Any]] = {
     "query": lambda line: line.title,
 }
 SORT_KEYS = tuple(_KEYS)
-"""What a table of queries can be sorted by, beside the fields of the queries' metadata."""
+"""What a table of queries can be sorted by, apart from the fields of the queries' metadata."""
 
 
 @dataclass(frozen=True)
@@ -91,41 +104,34 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
             raise _unknown(name, "--columns", fields)
     ordered = _sorted(lines, table.sort, fields)
     shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
-    names = {line.score_name for line in lines}
-    columns = [
-        Column("id", 1, wish=16),
-        Column("winner", 2),
-        Column(names.pop() if len(names) == 1 else "score", 3, right=True),
-        Column("p(best)", 4, right=True),
-        Column("signal", 5),
-        Column("flips", 7, right=True),
-        Column("tokens", 9, right=True),
-        Column("cost", 8, right=True),
-        Column("time", 10, right=True),
-        *(Column(on_one_line(name), 4, wish=16) for name in table.columns),
-        Column("query", 6, wish=16),
-    ]
-    yield from table_lines(columns, (_row(line, table.columns) for line in shown), width)
+    columns = _query_columns({line.score_name for line in lines}, table.columns)
+    rows = (TableRow([cell(line) for cell in columns.values()]) for line in shown)
+    yield from table_lines(list(columns), rows, width)
     if left_out := len(lines) - len(shown):
         yield line_of_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one", wrap=True)
 
 
-def _row(line: QueryLine, fields: Sequence[str]) -> TableRow:
-    flipped, judged = line.flips
-    cells = (
-        visible_name(line.id),
-        _winner(line),
-        fixed(line.score) or "–",
-        probability(line.p_best),
-        line.signal if line.first else "–",
-        f"{flipped:,} of {judged:,}" if judged else "–",
-        "–" if line.tokens is None else f"{line.tokens:,}",
-        dollars(line.usd),
-        seconds(line.seconds),
-        *(on_one_line(str(line.metadata.get(name, ""))) for name in fields),
-        on_one_line(line.title),
-    )
-    return TableRow(cells)
+def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column, Callable[[QueryLine], str]]:
+    """Return the columns of a table of queries, each with what stands in its cells."""
+    return {
+        Column("id", 1, wish=16): lambda line: visible_name(line.id),
+        Column("winner", 2): _winner,
+        Column(min(score_names) if len(score_names) == 1 else "score", 3, right=True): lambda line: (
+            fixed(line.score) or "–"
+        ),
+        Column("p(best)", 4, right=True): lambda line: probability(line.p_best),
+        Column("signal", 5): lambda line: SIGNAL_WORDS[line.signal] if line.first else "–",
+        Column("flips", 7, right=True): lambda line: "{:,} of {:,}".format(*line.flips) if line.flips[1] else "–",
+        Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
+        Column("cost", 8, right=True): lambda line: dollars(line.usd),
+        Column("time", 10, right=True): lambda line: seconds(line.seconds),
+        **{Column(on_one_line(name), 4, wish=16): _field_cell(name) for name in fields},
+        Column("query", 6, wish=16): lambda line: on_one_line(line.title),
+    }
+
+
+def _field_cell(name: str) -> Callable[[QueryLine], str]:
+    return lambda line: on_one_line(str(line.metadata.get(name, "")))
 
 
 def _winner(line: QueryLine) -> str:
@@ -170,47 +176,39 @@ def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
     return UsageError(f"{option}: there is no {quoted(name)}{did_you_mean(name, names) or '.'} {there_are}")
 
 
-_COLUMNS = (
-    Column("place", 1, right=True),
-    Column("p(best)", 4, right=True),
-    Column("rollout", 2, right=True),
-    Column("role", 3),
-    Column("score", 5, right=True),
-    Column("reward", 10, right=True),
-    Column("advantage", 9, right=True),
-    Column("second opinion", 11, right=True),
-    Column("tokens", 8, right=True),
-    Column("cost", 7, right=True),
-    Column("answer", 6, wish=24),
-)
-
-
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
-    """Yield a query, and a table of its rollouts, best first."""
+    """Yield a query, and the leaderboard of its rollouts, best first."""
     yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
     placed = placed_rollouts(group, ranking)
-    beside = places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
-    names = {"score": score_name(ranking), "second opinion": f"by {ranking.secondary_fit if ranking else 'margins'}"}
-    columns = [replace(c, name=names.get(c.name, c.name)) for c in _COLUMNS]
-    rows = (TableRow(_cells(p, placed, beside), "bold" if p.ranked.rank == 0 else "") for p in placed)
-    yield from table_lines(columns, rows, width)
+    columns = _rollout_columns(placed, ranking)
+    rows = ([cell(p.rollout, p.ranked) for cell in columns.values()] for p in placed)
+    styles = ("bold" if p.ranked.rank == 0 else "" for p in placed)
+    yield from table_lines(list(columns), map(TableRow, rows, styles), width)
 
 
-def _cells(placed: PlacedRollout, group: Sequence[PlacedRollout], beside: Mapping[int, str]) -> list[str]:
-    rollout, ranked = placed.rollout, placed.ranked
-    tokens = rollout.usage.tokens
-    figures = ((ranked.score, "z.2f"), (ranked.reward, "z.3f"), (ranked.advantage, "+z.2f"))
-    return [
-        place_of(placed, group),
-        probability(ranked.p_best),
-        str(rollout.index),
-        rollout.role,
-        *("–" if value is None else f"{value:{form}}" for value, form in figures),
-        beside.get(ranked.index, "–"),
-        "–" if tokens is None else f"{tokens:,}",
-        dollars(rollout.price_usd),
-        on_one_line(_answer(rollout)),
-    ]
+def _rollout_columns(
+    placed: Sequence[PlacedRollout], ranking: GroupRanking | None
+) -> dict[Column, Callable[[Rollout, Ranked], str]]:
+    """Return the columns of a leaderboard, each with what stands in its cells."""
+    places = {p.ranked.index: place_of(p, placed) for p in placed}
+    second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
+
+    def number(value: float | None, form: str) -> str:
+        return "–" if value is None else f"{value:{form}}"
+
+    return {
+        Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
+        Column("p(best)", 4, right=True): lambda _, ranked: probability(ranked.p_best),
+        Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
+        Column("role", 3): lambda rollout, _: rollout.role,
+        Column(score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
+        Column("reward", 10, right=True): lambda _, ranked: number(ranked.reward, "z.3f"),
+        Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
+        Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
+        Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
+        Column("cost", 7, right=True): lambda rollout, _: dollars(rollout.price_usd),
+        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(_answer(rollout)),
+    }
 
 
 def _answer(rollout: Rollout) -> str:
@@ -220,28 +218,47 @@ def _answer(rollout: Rollout) -> str:
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
-    """Return what to know first about a group: the deciding match, flips, signal, what went wrong."""
-    return [visible_text(line) for line in _lines(group, ranking, reader)]
+    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
+    lines = (_result_lines(group, ranking, reader), _failure_lines(group, ranking, reader))
+    return list(map(visible_text, chain.from_iterable(lines)))
 
 
-def _lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
-    if headline := _headline(group, ranking, reader.verdict):
-        yield headline
-    if sure := certainty(group, ranking):
-        yield sure
+def _result_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+    yield from filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))
     calls = judge_calls(ranking, filter(None, map(reader.verdict, verdict_keys(ranking.matches))), {})
-    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), _signal(ranking))
+    signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
+    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal)
     yield from jury_lines(ranking)
-    for ranked in _best_explained(ranking):
+    explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
+    for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
         yield f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}"
     yield from (f"note: {note}" for note in notes(group, ranking))
     yield from (flag.sentence for flag in rollout_flags(ranking, reader.verdict))
+
+
+def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+    """Yield which rollouts failed, and what the group waits for: verdicts failed, with a provider, or not bought."""
     for rollout in group.rollouts:
         if failure := rollout.failure:
             message = on_one_line(failure.message, 160)
             yield f"rollout {rollout.index} failed: {failure.kind} ({failure.type}: {message})"
-    if ranking.failed_verdicts:
-        yield from _open_lines(ranking, open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder))
+    if not ranking.failed_verdicts:
+        return
+    some_ranked = any(r.rank is not None for r in ranking.rollouts)
+    so = f"so {ranking.estimator} ranks by the others" if some_ranked else "so nothing is ranked"
+    reasons, batches = open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder)
+    if failed := reasons.total():
+        yield f"incomplete: {counted(failed, 'verdict')} failed, {so}:"
+        yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
+        yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
+    if asked := [batches[key] for key in ranking.failed_verdicts if key in batches]:
+        question = f"{counted(len(asked), 'question')} (batch {enumeration(sorted({*asked}))})"
+        yield f"waiting: the provider has {question}, {so}; `harness resume RUN` collects the replies"
+    if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
+        yield (
+            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
+            f"{so}; `harness rescore RUN` with the same options, but without those, buys them"
+        )
 
 
 def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> str | None:
@@ -256,49 +273,12 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
 
 
 def judge_line(figures: JudgeFigures, signal: str) -> str:
-    """Return how often matches flipped and the first position won, with the signal."""
+    """Return how often matches changed with the order and the first position won, with the signal."""
     matches = counted(figures.both_orders, "match", "matches")
-    parts = [f"flips {figures.flips:,} of {matches}"] if figures.both_orders else []
+    parts = [f"changed with order {figures.flips:,} of {matches}"] if figures.both_orders else []
     if figures.decided:
         parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])
-
-
-def _signal(ranking: GroupRanking) -> str:
-    return ranking.signal if any(r.rank is not None for r in ranking.rollouts) else "–"
-
-
-def _best_explained(ranking: GroupRanking) -> list[Ranked]:
-    """Return the rollouts of the first two places that a listwise judge gave reasons for."""
-    explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
-    return sorted(explained, key=lambda r: r.rank or 0.0)[:2]
-
-
-def _open_lines(ranking: GroupRanking, reasons: Counter[str], batches: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a group waits for: verdicts that failed, that are in `batches`, by key, or that were left unbought."""
-    failed = reasons.total()
-    if failed:
-        yield f"incomplete: {counted(failed, 'verdict')} failed, so {_unranked(ranking)}:"
-        for reason, times in reasons.most_common(3):
-            yield f"  {times:,} x {on_one_line(reason, 160)}"
-        yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
-    asked = {key: batches[key] for key in ranking.failed_verdicts if key in batches}
-    if asked:
-        names = enumeration(sorted({*asked.values()}))
-        yield (
-            f"waiting: the provider has {counted(len(asked), 'question')} (batch {names}), so {_unranked(ranking)}; "
-            "`harness resume RUN` collects the replies"
-        )
-    if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
-        yield (
-            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
-            f"so {_unranked(ranking)}; `harness rescore RUN` with the same options, but without those, buys them"
-        )
-
-
-def _unranked(ranking: GroupRanking) -> str:
-    some_ranked = any(r.rank is not None for r in ranking.rollouts)
-    return f"{ranking.estimator} ranks by the others" if some_ranked else "nothing is ranked"
 
 
 _TABLES_UP_TO = 3
@@ -313,7 +293,6 @@ def overview(
     With `queries` there is a table of the queries, however few there are. Raises UsageError for a key or a column that
     no query has.
     """
-    order = str(ranking.head.settings.get("order"))
     parts: list[RenderableType] = []
     if queries or len(summary.lines) > _TABLES_UP_TO:
         parts += query_lines(summary.lines, queries or QueryTable(), width)
@@ -325,7 +304,7 @@ def overview(
                 *group_table(group, ranked, width),
                 *group_lines(group, ranked, reader),
             ]
-    parts += [visible_text(line) for line in judge_lines(summary.tallies, order)]
+    parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
     before = earlier_rounds(reader, ranking)
@@ -368,14 +347,14 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     causes = ", ".join(f"{times:,} {kind}" for kind, times in sorted(agents.failed.items()))
     of = f"{counted(queries, 'query', 'queries')}, {counted(agents.runs, 'rollout')}"
     yield f"{of}: {agents.runs - failed:,} ok, {failed:,} failed" + (f" ({causes})" if causes else "")
-    yield f"groups with signal: {percent(signals['ok'], queries)}" + (
-        f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
-    )
+    incomplete = f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
+    yield f"groups with a clear signal: {percent(signals['ok'], queries)}{incomplete}"
     above, samples = summary.above_anchor
     yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
-    yield judge_line(summary.judge, ", ".join(f"{signal} {groups:,}" for signal, groups in by_signal(signals).items()))
+    in_words = (f"{SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
+    yield judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
     if noise := signals["weak"] + signals["none"]:
         of_all = counted(queries, "query", "queries")
-        yield f"the rankings of {noise:,} of {of_all} are noise, or close to it (signal weak or none)"
+        yield f"the rankings of {noise:,} of {of_all} are noise, or close to it (signal unclear, or no difference)"
