@@ -159,7 +159,8 @@ def choice_sentence(side: JudgesSideBySide) -> str:
         why = (
             "labels or reward() do not tell answers apart on queries that two finished rankings share"
             if any(ranking.figures.right for ranking in side.rankings)
-            else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells answers apart"
+            else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells answers "
+            "apart"
         )
         return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
     best = f"best by agreement with {_TRUTHS[choice.by]}: {_judge(side, choice, choice.best)}"

@@ -1,8 +1,7 @@
-"""A group's matches for the terminal: all of them by round, or one with every score and what the judge said."""
+"""One group in detail, for the terminal: a rollout's path, who beat whom, its matches, one match with every score."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from rich.cells import cell_len
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,9 +12,9 @@ from harness.core.records import Group, Step
 from harness.report.summary.match_details import Marks, MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import own_models
-from harness.report.summary.pair_table import JudgedPair, PairTable, cycles_sentence
+from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import numbered_steps
-from harness.report.terminal.table import Column, TableRow, line_of_text, table_lines, visible_text
+from harness.report.terminal.table import Column, TableRow, line_of_text, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
 from harness.transcripts.transcript import TranscriptForm
 
@@ -47,7 +46,6 @@ def _step(number: str, step: Step) -> Text:
     return visible_text(head, *((line, "not bold") for line in lines), style="bold")
 
 
-_GAP = 2
 _FLIPPED = "*"
 
 
@@ -56,43 +54,36 @@ def pair_table_lines(table: PairTable, width: int) -> RenderableType:
 
     Where there is room, both orders stand with the mean.
     """
-    return Lines(*_lines(table, width))
-
-
-def _lines(table: PairTable, width: int) -> Iterator[Text]:
-    yield line_of_text("Who beat whom: the row's mean score less the column's", "bold", wrap=True)
-    full = [_row(table, at, both_orders=True) for at in range(len(table.rollouts))]
-    fits = _widest(full) <= width
-    rows = full if fits else [_row(table, at, both_orders=False) for at in range(len(table.rollouts))]
+    full, means = (
+        [
+            [str(row.index), *(_cell(table, row.index, column.index, both_orders=both) for column in table.rollouts)]
+            for row in table.rollouts
+        ]
+        for both in (True, False)
+    )
+    fits = table_width(full) <= width
     columns = [Column("", 1, right=True)]
     columns += [Column(str(r.index), at, right=True) for at, r in enumerate(table.rollouts, 2)]
-    yield from table_lines(columns, (TableRow(row) for row in rows), width)
     orders = "; in brackets the row shown first, then the column" if fits else ""
-    flips = f"; {_FLIPPED} the swap changed the winner, in {table.flipped}" if table.flipped else ""
-    yield visible_text(f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}.")
-    if circles := cycles_sentence(table.cycles):
-        yield visible_text(as_sentence(circles))
+    flips = f"; {_FLIPPED} changed with order, {table.flipped}" if table.flipped else ""
+    circles = cycles_sentence(table.cycles)
+    return Lines(
+        line_of_text("Who beat whom: the row's mean score less the column's", "bold", wrap=True),
+        *table_lines(columns, map(TableRow, full if fits else means), width),
+        visible_text(f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}."),
+        *([visible_text(as_sentence(circles))] if circles else []),
+    )
 
 
-def _row(table: PairTable, at: int, *, both_orders: bool) -> list[str]:
-    row = table.rollouts[at].index
-    cells = (_cell(table.pairs.get((row, r.index)), both_orders=both_orders) for r in table.rollouts)
-    return [str(row), *(cell if column != at else "" for column, cell in enumerate(cells))]
-
-
-def _cell(pair: JudgedPair | None, *, both_orders: bool) -> str:
+def _cell(table: PairTable, row: int, column: int, *, both_orders: bool) -> str:
+    pair = table.pairs.get((row, column))
     if pair is None:
-        return "–"
+        return "" if row == column else "–"
     mean = (signed(pair.difference) if pair.difference else "0.00") + (_FLIPPED if pair.flipped else "")
     if not both_orders:
         return mean
     leads = (pair.led_when_first(pair.row), pair.led_when_first(pair.column))
     return f"{mean} ({' '.join('–' if lead is None else signed(lead, 1) for lead in leads)})"
-
-
-def _widest(rows: Sequence[Sequence[str]]) -> int:
-    columns = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    return sum(columns) + _GAP * (len(columns) - 1)
 
 
 _COLUMNS = (
@@ -110,12 +101,9 @@ _COLUMNS = (
 def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, width: int) -> RenderableType:
     """Return the matches in the order played, by round: who met, what they scored, who won."""
     title = visible_text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold")
-    return Lines(title, *table_lines(_COLUMNS, _rows(_details(group, ranking, verdicts)), width))
-
-
-def _rows(matches: Iterable[MatchDetails]) -> Iterator[TableRow]:
+    rows: list[TableRow] = []
     title_above = ""
-    for details in matches:
+    for details in _details(group, ranking, verdicts):
         a, b = details.sides
         cells = (
             str(details.number),
@@ -127,8 +115,9 @@ def _rows(matches: Iterable[MatchDetails]) -> Iterator[TableRow]:
             "tie" if details.match.winner is None else str(details.match.winner),
             ", ".join(details.flags),
         )
-        yield TableRow(cells)
+        rows.append(TableRow(cells))
         title_above = details.title
+    return Lines(title, *table_lines(_COLUMNS, rows, width))
 
 
 def match_lines(
@@ -139,23 +128,19 @@ def match_lines(
     Without a `form` the transcripts are left out.
     """
     details = next(d for d in _details(group, ranking, verdicts) if d.number == number)
-    transcripts = _transcripts(details, form) if form else ()
-    return Lines(*_head(details), *_scores(details, width), *_judgements(details), *transcripts)
+    a, b = details.sides
+    between = f"rollout {a.rollout.index} {a.score:.2f} v rollout {b.rollout.index} {b.score:.2f}"
+    head = [visible_text(f"match {details.number}, {details.title}: {between}", style="bold")]
+    head += [visible_text(f"note: {flag}") for flag in details.flags]
+    transcripts: list[Text] = []
+    for index, shown in [(side.rollout.index, form(side.rollout.trajectory)) for side in details.sides] if form else ():
+        transcripts += [visible_text(f"\nrollout {index}, path", style="bold"), visible_text(shown.path)]
+        transcripts += [visible_text(f"\nrollout {index}, answer", style="bold"), visible_text(shown.answer)]
+    return Lines(*head, *_scores(details, width), *_judgements(details), *transcripts)
 
 
 def _details(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[MatchDetails]:
     return detail_matches(group, ranking, draw_bracket(group, ranking), verdicts)
-
-
-def _head(details: MatchDetails) -> Iterator[Text]:
-    a, b = details.sides
-    yield visible_text(
-        f"match {details.number}, {details.title}: rollout {a.rollout.index} {a.score:.2f} v rollout "
-        f"{b.rollout.index} {b.score:.2f}",
-        style="bold",
-    )
-    for flag in details.flags:
-        yield visible_text(f"note: {flag}")
 
 
 def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
@@ -201,12 +186,3 @@ def _judgements(details: MatchDetails) -> Iterator[Text]:
         for flag in order.flags:
             lowered = f" ({flag.lowered})" if flag.lowered else ""
             yield visible_text(f"flag on rollout {flag.rollout}: {flag.words}{lowered}")
-
-
-def _transcripts(details: MatchDetails, form: TranscriptForm) -> Iterator[Text]:
-    for side in details.sides:
-        shown = form(side.rollout.trajectory)
-        yield visible_text(f"\nrollout {side.rollout.index}, path", style="bold")
-        yield visible_text(shown.path)
-        yield visible_text(f"\nrollout {side.rollout.index}, answer", style="bold")
-        yield visible_text(shown.answer)

@@ -1,9 +1,8 @@
 """A curve as a table: a row for each design, a column for each estimator."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.plurals import counted
@@ -23,7 +22,15 @@ from harness.report.summary.curve import (
 )
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import JudgesSideBySide, choice_sentence, side_notes
-from harness.report.terminal.table import Column, TableRow, line_of_text, table_lines, visible_text
+from harness.report.terminal.table import (
+    Column,
+    TableRow,
+    columns_that_fit,
+    line_of_text,
+    table_lines,
+    table_width,
+    visible_text,
+)
 from harness.report.text import as_sentence, dollars_interval, fixed, number_interval, percent_interval
 
 _FIGURE_COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
@@ -39,8 +46,7 @@ def quality_lines(quality: JudgeQuality, width: int) -> Iterator[Text]:
 def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]:
     """Yield figures as a table where a whole row fits into `width`, else with the meanings below them."""
     rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in figures]
-    widest = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    if sum(widest) + 2 * (len(widest) - 1) <= width:
+    if table_width(rows) <= width:
         yield from table_lines(_FIGURE_COLUMNS, map(TableRow, rows), width)
     else:
         for label, value, meaning in rows:
@@ -50,7 +56,6 @@ def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]
 
 
 _NOTHING = "\N{EN DASH}"
-_GAP = 2
 
 
 def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
@@ -60,7 +65,7 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
         yield visible_text((f"{at}", "bold"), f"  {ranking.name}: {queries}, ranking {ranking.ranking}")
     yield visible_text("")
     rows = [[visible(cell) for cell in row] for row in _figure_rows(side)]
-    for columns in _columns_that_fit(rows, width):
+    for columns in columns_that_fit(rows, width):
         names = [Column("", 1), *(Column(str(at), 1) for at in columns)]
         yield from table_lines(names, [TableRow([row[0], *(row[at] for at in columns)]) for row in rows], width)
         yield visible_text("")
@@ -87,19 +92,6 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
         "cost a query",
         *((dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown") for ranking in rankings),
     ]
-
-
-def _columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
-    """Yield the columns that fit side by side, table after table."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    columns, room = list[int](), width - widths[0]
-    for at in range(1, len(widths)):
-        if columns and room < widths[at] + _GAP:
-            yield columns
-            columns, room = [], width - widths[0]
-        columns.append(at)
-        room -= widths[at] + _GAP
-    yield columns
 
 
 def _share(figure: QueryFigure | None) -> str:
@@ -158,18 +150,14 @@ def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
     best_of_all = {id(point) for point in frontier(points)}
     for of_design in by_design.values():
         best = max(of_design, key=lambda point: point.tau.value)
+        low, high = best.tau.low, best.tau.high
         taus = {point.estimator: fixed(point.tau.value) for point in of_design}
         cells = (
             calls_words(best),
             best.design.topology,
             order_words(best.design).removesuffix(" of pairs"),
             *(taus.get(name, "") for name in _ESTIMATORS),
-            _interval(best),
+            "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]",
             f"{100 * best.keeps.value:.0f} %" if best.keeps else "",
         )
         yield TableRow(cells, "bold" if id(best) in best_of_all else "")
-
-
-def _interval(point: CurvePoint) -> str:
-    low, high = point.tau.low, point.tau.high
-    return "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]"

@@ -126,20 +126,34 @@ def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: in
     """Yield a table if all of it fits; else a paragraph for each row, in which nothing is cut."""
     rows = list(rows)
     heads = [column.name for column in columns]
-    widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
-    if sum(widest) + _GAP * (len(widest) - 1) <= width:
+    if table_width([heads, *(row.cells for row in rows)]) <= width:
         yield from table_lines(columns, rows, width)
         return
     for row in rows:
         yield line_of_text(row.cells[0], "bold", wrap=True)
         for head, cell in zip(heads[1:], row.cells[1:], strict=True):
-            if cell:
-                yield from _wrapped(f"{head}: {cell}", max(width, SHORTEST))
+            for line in (
+                textwrap.wrap(f"  {head}: {cell}", max(width, SHORTEST), subsequent_indent="    ") if cell else ()
+            ):
+                yield line_of_text(line, wrap=True)
 
 
-def _wrapped(text: str, width: int) -> Iterator[Text]:
-    lines = textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
-    return (line_of_text(line, wrap=True) for line in lines)
+def table_width(rows: Iterable[Sequence[str]]) -> int:
+    """Return how many characters a table of these rows takes if nothing is cut."""
+    return sum(max(map(cell_len, cells)) + _GAP for cells in zip(*rows, strict=True)) - _GAP
+
+
+def columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+    """Yield the columns that fit next to the first one, table after table: one column at least."""
+    widths = [max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True)]
+    columns, room = list[int](), width - widths[0] + _GAP
+    for at in range(1, len(widths)):
+        if columns and sum(widths[other] for other in columns) + widths[at] > room:
+            yield columns
+            columns = []
+        columns.append(at)
+    if columns:
+        yield columns
 
 
 def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> Text:
