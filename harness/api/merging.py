@@ -10,7 +10,7 @@ from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
 from harness.pipeline.merging.merge import merge_runs
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 
 
 @door_at_once

@@ -36,7 +36,7 @@ from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_querie
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, validate_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed
 from harness.transcripts.renderings import RENDERING

@@ -16,8 +16,7 @@ from harness.doctor.from_python import judge_to_check
 from harness.doctor.packaged_pairs import bundled_pairs
 from harness.doctor.request import DoctorRequest
 from harness.formats.labelled_pairs import read_pairs
-from harness.report.terminal.layout import on_one_line, visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
 
 
 def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: bool) -> ExitCode:

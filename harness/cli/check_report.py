@@ -18,7 +18,7 @@ from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
 from harness.doctor.request import DoctorRequest
-from harness.report.terminal.layout import visible_text
+from harness.report.terminal.table import visible_text
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23

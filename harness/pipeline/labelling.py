@@ -11,7 +11,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text
-from harness.report.summary.pair_odds import PairOdds, pair_odds
+from harness.report.summary.pooled_fit import PairOdds, pair_odds
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10

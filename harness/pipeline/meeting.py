@@ -18,7 +18,7 @@ from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.rubrics import rubric_as_begun
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
+from harness.report.summary.why_records import MeetingOffer, PairExplanation
 from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")

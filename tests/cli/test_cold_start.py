@@ -56,7 +56,7 @@ ALWAYS_HEAVY = "numpy openai agents anyio asyncio httpx2 stamina sqlite3 genai_p
 WITHOUT = {
     "--help": f"{ALWAYS_HEAVY} pydantic rich yaml jinja2",
     "ls": f"{ALWAYS_HEAVY} yaml jinja2",
-    "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.truths",
+    "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.labels",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
     "stats": f"{ALWAYS_HEAVY.replace('numpy', '')} yaml jinja2",  # what the verdicts teach of a judge is fitted
     "why": f"{ALWAYS_HEAVY.removeprefix('numpy')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy

@@ -9,13 +9,14 @@ import pytest
 
 from harness.core.rankings import Ranked
 from harness.core.records import Step, Trajectory, Usage
+from harness.core.turns import SampledTokens
 from harness.formats.atif import read_atif
 from harness.formats.imported import ImportedRun
 from harness.formats.kept_turns import pack_turns, unpack_turns
 from harness.formats.training.atif_trajectory import atif_lines, atif_trajectory
 from harness.formats.training.line_faults import faults_of_art_group, faults_of_trajectory, line_faults
 from harness.formats.training.losses import Losses
-from harness.formats.turns import Message, NoMessages, SampledTokens, Turn
+from harness.formats.turns import Message, NoMessages, Turn
 from tests.builders import a_group, a_rollout
 from tests.formats.test_training import USER, a_turn, ranked_group, result, rules, said
 
