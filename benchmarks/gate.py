@@ -14,8 +14,8 @@ import numpy as np
 from simulated_gate import NOISY, SHARP, Repeat, repeats
 from simulated_judge import Regime
 
-from harness.comparison.forecast import pass_probability
-from harness.comparison.look_plan import LookPlan
+from harness.comparison.gate import pass_probability
+from harness.comparison.interim import LookPlan
 from harness.comparison.noise import reversals
 from harness.core.gates import GateLook
 

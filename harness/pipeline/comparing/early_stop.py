@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.archive.reader import RunReader
-from harness.comparison.look_plan import LookPlan
+from harness.comparison.interim import LookPlan
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Query
 from harness.pipeline.comparing.pairs import SharedQuery

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
-from harness.comparison.forecast import independent_queries, pass_forecast
-from harness.comparison.gate import conclude_gate
-from harness.comparison.look_plan import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPlan
+from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast
+from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPlan
 from harness.comparison.noise import reversals
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, LookRule

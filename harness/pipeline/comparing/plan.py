@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.reader import RunReader
-from harness.comparison.libraries import check_libraries
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import UsageError
 from harness.core.gates import LookRule
@@ -79,7 +78,6 @@ def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
-    check_libraries()
     matched = match_queries(readers)
     _check_cluster(readers[0], matched, options.cluster)
     trust, judging = judging_of(readers, environ, options)
