@@ -190,7 +190,7 @@ def _logistic_fit(won: Numbers, columns: Numbers, clusters: list[int]) -> tuple[
     (rows, width), count = columns.shape, len(scores)
     inverse = np.linalg.inv(columns.T @ ((chance * (1 - chance))[:, None] * columns))
     covariance = inverse @ scores.T @ scores @ inverse * count / (count - 1) * (rows - 1) / (rows - width)
-    return at, np.sqrt(np.diag(covariance))
+    return np.asarray(at, np.float64), np.asarray(np.sqrt(np.diag(covariance)), np.float64)
 
 
 def _row(pair: Pair) -> tuple[float, float] | None:

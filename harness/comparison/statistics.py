@@ -80,4 +80,8 @@ def _least_with_power(power: Callable[[float], float], low: float, high: float) 
     """Return where a growing power reaches `POWER`; at `low` it is less."""
     while power(high) < POWER:
         low, high = high, 2 * high
-    return float(scipy("optimize").brentq(lambda at: power(at) - POWER, low, high, xtol=1e-12))
+
+    def missing(at: float) -> float:
+        return power(at) - POWER
+
+    return float(scipy("optimize").brentq(missing, low, high, xtol=1e-12))

@@ -33,6 +33,7 @@ COMMANDS = (
 def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cold")
     assert nursery.wait(nursery.start(["run", "--offline", "-n", "2", "-q"], folder)).code == 0
+    (folder / "table.json").write_text('{"n": 2, "scores": {"0,1": [3, 5]}}', encoding="utf-8")
     return folder
 
 
@@ -63,7 +64,7 @@ WITHOUT = {
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template
     "rubric check research": ALWAYS_HEAVY,
-    "rank": "scipy jinja2",
+    "rank table.json": "scipy jinja2",
     "run --offline -n 2 -q": "ray scipy",  # only --engine ray loads Ray; only comparisons load scipy
     "agents": "numpy scipy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
 }

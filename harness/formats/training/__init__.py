@@ -4,5 +4,5 @@ losses: what was left out, counted · candidates: a query's rollouts that may go
 how surely · messages: messages as each consumer takes them · records: a line of groups, sft and pairs · art: groups for
 ART · line_makers: which format is made by what · columns: what `datasets` is told of each · table: the rollouts as
 CSV · checks, talk_rules, group_rules, trl_rules, openai_rules, art_rules, atif_rules: what a line must hold ·
-line_faults: which format is checked by what · split: which file a query goes to · card: the data card.
+registry: what makes the lines of each format and what they must be · line_models: the checks · split: which file a query goes to · card: the data card.
 """

@@ -15,7 +15,7 @@ from harness.formats.chat_turns import Conversation, masked_runs, offered_tools,
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
 from harness.formats.messages import checked_messages
-from harness.formats.training.group_rules import GROUP_KEYS, ROLLOUT_KEYS, SEQUENCE_KEYS
+from harness.formats.training.line_models import GroupLine, GroupRollout, GroupSequence
 from harness.formats.training_lines.origins import LineOrigin
 from harness.formats.training_lines.talk import bounded, read_of
 from harness.formats.turns import Turn
@@ -42,7 +42,7 @@ def read_group(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTra
         raise ValueError("each rollout needs an index of its own, a whole number from 0")
     of_line = replace(origin, signal=signal, judge=text_in(document, "judge"))
     query_id = text_in(document, "query_id")
-    unplaced = tuple(f"the key {quoted(key)}" for key in document if key not in GROUP_KEYS)
+    unplaced = tuple(f"the key {quoted(key)}" for key in document if key not in GroupLine.allowed_keys())
     members = [_member(rollout, of_line, query_id) for rollout in rollouts]
     query = members[0].query
     for member in members:
@@ -65,10 +65,11 @@ def _read_member(rollout: JsonObject, origin: LineOrigin, query_id: str | None) 
     if failed is not None and failed not in get_args(FailureKind):
         raise ValueError(f"`failed` is {quoted(failed)}, no kind of failure")
     turns: list[Turn] = []
-    unplaced = [f"the key {quoted(key)} of a rollout" for key in rollout if key not in ROLLOUT_KEYS]
+    unplaced = [f"the key {quoted(key)} of a rollout" for key in rollout if key not in GroupRollout.allowed_keys()]
     for number, sequence in enumerate(objects_in(rollout, "sequences"), 1):
         turns += _turns(sequence, f"sequence {number}")
-        unplaced += [f"the key {quoted(key)} of a sequence" for key in sequence if key not in SEQUENCE_KEYS]
+        strange = (key for key in sequence if key not in GroupSequence.allowed_keys())
+        unplaced += [f"the key {quoted(key)} of a sequence" for key in strange]
     if not turns:
         raise ValueError("`sequences` must be a list of sequences")
     failure = {"kind": failed, "type": "Imported", "message": "it failed where it was made"} if failed else None
