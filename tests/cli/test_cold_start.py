@@ -33,7 +33,7 @@ COMMANDS = (
 def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cold")
     assert nursery.wait(nursery.start(["run", "--offline", "-n", "2", "-q"], folder)).code == 0
-    (folder / "table.json").write_text('{"n": 2, "scores": {"0,1": [3, 5]}}', encoding="utf-8")
+    (folder / "table.json").write_text('{"n": 2, "scores": {"0,1": [3, 5], "1,0": [6, 2]}}', encoding="utf-8")
     return folder
 
 
