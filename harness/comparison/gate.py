@@ -1,4 +1,4 @@
-"""What becomes of a gate after its last look."""
+"""A gate: how probable it is that an equal agent passes, what becomes of it at its end, and the words for both."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from harness.comparison.interim import critical_values, exits
 from harness.comparison.outcomes import cluster_of
 from harness.comparison.statistics import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.core.comparisons import ComparedQuery, Comparison
-from harness.core.gates import Forecast, GateFinding, GateLook, GateResult
+from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 
@@ -33,7 +33,7 @@ def pass_forecast(
     """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.
 
     `queries` are those that count as independent: of queries in clusters see `independent_queries`. Without a `spread`
-    the default one for so many pairs a query is taken. `shares` says how much is judged at each look.
+    the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis.
     """
     width = default_spread(pairs) if spread is None else spread
     return Forecast(
@@ -49,10 +49,10 @@ def pass_forecast(
 
 
 def pass_probability(queries: float, margin: float, spread: float, shares: Sequence[float] = (1.0,)) -> float:
-    """Return how probably the interval of an equal agent ends above 0.5 − margin, at any of the looks.
+    """Return how probably the interval of an equal agent ends above 0.5 − margin, at any of the analyses.
 
-    The win rate is taken as normal about one half. With one look this is the power of Student's t test (the noncentral
-    t distribution); with several, a walk that ends where it passes, or is worse.
+    The win rate is taken as normal about one half. With one analysis this is the power of the t test (the noncentral t
+    distribution); with several, a walk that ends where it passes, or is worse.
     """
     if spread == 0:  # where all queries say the same, the interval holds what the next ones can change
         tail = scipy("special").ndtr(-critical_values(shares)[-1])
@@ -168,13 +168,13 @@ _MOST_LEFT_OUT = 0.1
 def conclude_gate(
     comparison: Comparison,
     queries: Sequence[ComparedQuery],
-    looks: Sequence[GateLook],
+    looks: Sequence[InterimAnalysis],
     forecast: Forecast,
     *,
     planned_looks: int,
     allow_unsure: bool,
 ) -> GateResult:
-    """Return what a gate says after its last look, and whether it is passed."""
+    """Return what a gate says after its last analysis, and whether it is passed."""
     reasons = reasons_to_doubt(queries, [side.label for side in comparison.sides])
     verdict: GateFinding = "cannot tell" if reasons else looks[-1].finding
     gate = GateResult(

@@ -1,7 +1,7 @@
-"""At which queries a gate looks, and what each look says.
+"""The interim analyses of a gate: at which queries they are, the boundaries that they take, and what each one says.
 
-The error rate is spent over the looks by the function of O'Brien and Fleming's type that Lan and DeMets give
-(Biometrika 70, 1983, page 659): hardly anything at the first looks, nearly all of it at the last one.
+The error rate is spent over the analyses by the function of O'Brien and Fleming's type that Lan and DeMets give
+(Biometrika 70, 1983, page 659): hardly anything at the first ones, nearly all of it at the last one.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from harness.comparison.intervals import interval_of_share
 from harness.comparison.outcomes import Clusters, Numbers, Pairs, closed, cluster_of, mean_by_query, outcomes, pairs_of
 from harness.comparison.statistics import scipy, t_value
 from harness.core.comparisons import ComparedQuery, Interval
-from harness.core.gates import GateFinding, GateLook
+from harness.core.gates import GateFinding, InterimAnalysis
 
 ONE_SIDED = 0.025
 """The error rate on each side: together they are the 5 % of a 95 % interval."""
@@ -32,14 +32,14 @@ _NOTHING = 1e-18
 
 @dataclass(frozen=True)
 class Exits:
-    """How probable it is that a walk leaves its corridor at each look: above, and below."""
+    """How probable it is that a walk leaves its corridor at each analysis: above, and below."""
 
     above: tuple[float, ...]
     below: tuple[float, ...]
 
 
 def equal_steps(looks: int) -> tuple[float, ...]:
-    """Return the shares of the data at looks of equal distance; the last one is 1."""
+    """Return the shares of the data at analyses of equal distance; the last one is 1."""
     return tuple((k + 1) / looks for k in range(looks))
 
 
@@ -50,11 +50,11 @@ def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
 
 
 def critical_values(shares: Sequence[float], alpha: float = ONE_SIDED) -> tuple[float, ...]:
-    """Return for each look how many standard errors a difference must have to end the comparison there.
+    """Return for each analysis how many standard errors a difference must have to end the comparison there.
 
-    `shares` says how much of the data is in at each look, rising to 1. The values hold for each side: a true null
-    hypothesis is rejected at any look with probability `alpha`. They are found one after the other from the density
-    of the walk that no look has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page 235).
+    `shares` says how much of the data is in at each analysis, rising to 1. The values hold for each side: a true null
+    hypothesis is rejected at any analysis with probability `alpha`. They are found one after the other from the density
+    of the walk that no analysis has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page 235).
     """
     return _critical_values(tuple(shares), alpha)
 
@@ -69,9 +69,9 @@ def _critical_values(shares: tuple[float, ...], alpha: float) -> tuple[float, ..
 
 
 def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None) -> Exits:
-    """Return how probably a standard normal walk first leaves a corridor at each look: above `high`, or below `low`.
+    """Return how probably a standard normal walk leaves a corridor at each analysis: above `high`, or below `low`.
 
-    The walk at a look is a standard normal z whose correlation with the look before is √(share before / share).
+    At each analysis it is a standard normal z whose correlation with the one before is √(share before / share).
     """
     lows = [-_FAR] * len(high) if low is None else list(low)
     above: list[float] = []
@@ -84,7 +84,7 @@ def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float] |
 
 @dataclass(frozen=True)
 class _Walk:
-    """The walk before a look: the points where it may stand, the weight of each, and its step up to the look."""
+    """The walk before an analysis: the points where it may stand, the weight of each, and its step up to there."""
 
     points: Numbers
     weights: Numbers
@@ -98,7 +98,7 @@ class _Walk:
         return float(self.weights @ _ndtr((z * self.share**0.5 - self.points) / self.step**0.5))
 
     def between(self, low: float, high: float) -> tuple[Numbers, Numbers]:
-        """Return points between two z values at the look, and the walk's weight at each of them."""
+        """Return points between two z values at the analysis, and the walk's weight at each of them."""
         nodes, lengths = _nodes()
         bottom, top = max(low, -_FAR) * self.share**0.5, min(high, _FAR) * self.share**0.5
         half = max(top - bottom, 0.0) / 2
@@ -109,7 +109,7 @@ class _Walk:
 
 
 def _walks(shares: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Iterator[_Walk]:
-    """Yield the walk before each look; it has stayed between the bounds of the looks before."""
+    """Yield the walk before each analysis; it has stayed between the bounds of the analyses before."""
     walk = _Walk(np.zeros(1), np.ones(1), shares[0], shares[0])
     yield walk
     for (before, share), low, high in zip(pairwise(shares), lows, highs, strict=False):
@@ -141,18 +141,18 @@ def _ndtr(z: Numbers) -> Numbers:
 
 
 FEWEST_QUERIES = 20
-"""A gate, and each look of a gate, rests on so many queries at least."""
+"""A gate, and each analysis of a gate, rests on so many queries at least."""
 FEWEST_CLUSTERS = 8
 """And on so many clusters: with fewer, five or six that are all lost would not be rare enough to speak of."""
 SIDES = (0, 1)
 
 
 @dataclass(frozen=True)
-class LookPlan:
-    """Which queries are judged up to each look, and how the looks are to be taken."""
+class InterimPlan:
+    """Which queries are judged up to each analysis, and how the analyses are to be taken."""
 
     parts: tuple[tuple[str, ...], ...]
-    """Content hashes: a look is taken after each part."""
+    """Content hashes: an analysis is taken after each part."""
     margin: float
     clusters: Mapping[str, str] | None = None
     seed: int = 0
@@ -166,32 +166,32 @@ class LookPlan:
         clusters: Mapping[str, str] | None = None,
         seed: int = 0,
     ) -> Self:
-        """Return the plan of a gate with so many looks, or fewer where a look would rest on too few queries."""
+        """Return the plan of a gate with so many analyses, or fewer where an analysis would rest on too few queries."""
         return cls(tuple(map(tuple, steps(queries, looks, clusters, seed))), margin, clusters, seed)
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """The share of the queries that is judged at each look; the last one is 1."""
+        """The share of the queries that is judged at each analysis; the last one is 1."""
         sizes = list(accumulate(map(len, self.parts)))
         return tuple(size / sizes[-1] for size in sizes)
 
-    def looks(self, judged: Mapping[str, ComparedQuery]) -> tuple[GateLook, ...]:
-        """Return the looks that can be taken, up to the first one that tells; `judged` holds queries by content."""
-        taken: list[GateLook] = []
+    def analyses(self, judged: Mapping[str, ComparedQuery]) -> tuple[InterimAnalysis, ...]:
+        """Return the analyses that can be taken, up to the first one that tells; `judged` holds queries by content."""
+        taken: list[InterimAnalysis] = []
         so_far: list[ComparedQuery] = []
         for number, part in enumerate(self.parts):
             if not judged.keys() >= set(part):
                 break
             so_far += [judged[query] for query in part]
-            taken.append(self._look(number, so_far))
+            taken.append(self._analysis(number, so_far))
             if taken[-1].finding != "cannot tell":
                 break
         return tuple(taken)
 
-    def _look(self, number: int, queries: Sequence[ComparedQuery]) -> GateLook:
+    def _analysis(self, number: int, queries: Sequence[ComparedQuery]) -> InterimAnalysis:
         """Return what the queries judged so far say of the second side.
 
-        The interval of a gate with one look is that of the comparison. Pairs that stayed open count against any
+        The interval of a gate with one analysis is that of the comparison. Pairs that stayed open count against any
         finding: the interval reaches as low as if all of them were lost, and as high as if all were won.
         """
         pairs = pairs_of(queries, SIDES)
@@ -199,7 +199,7 @@ class LookPlan:
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
         interval = _with_open_pairs(rate, pairs, self.clusters)
-        return GateLook(
+        return InterimAnalysis(
             queries=summed.queries,
             critical=critical,
             win_rate=rate.value,
@@ -223,10 +223,10 @@ def finding(interval: tuple[float, float], margin: float) -> GateFinding:
 def steps(
     queries: Sequence[str], looks: int, clusters: Mapping[str, str] | None = None, seed: int = 0
 ) -> list[list[str]]:
-    """Return the queries in as many parts as there are looks: a look is taken after each of them.
+    """Return the queries in as many parts as there are analyses: an analysis is taken after each of them.
 
     The parts are of about one size, and a cluster is in one part. The order is drawn from the seed and the clusters'
-    names, so that it depends on nothing else. A look that would rest on too few queries or clusters is left out.
+    names, so that it depends on nothing else. An analysis that would rest on too few queries or clusters is left out.
     """
     members: dict[tuple[bool, str], list[str]] = {}
     for query in sorted(queries):

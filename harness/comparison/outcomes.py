@@ -1,4 +1,4 @@
-"""What the pairs of two sides say, seen from the second side."""
+"""What the pairs of two sides say, seen from the second side: by query, and summed up by cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
-from harness.core.gates import GateLook, GateResult
+from harness.core.gates import GateResult, InterimAnalysis
 from harness.core.plurals import counted
 from harness.core.unicode import visible
 from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
@@ -56,7 +56,7 @@ def refusal_markdown(reason: str) -> str:
     return f"### Refused: there is no gate\n\n{code(reason, _REASON)}\n"
 
 
-def _interval(look: GateLook) -> Interval:
+def _interval(look: InterimAnalysis) -> Interval:
     low, high = look.interval
     return Interval(value=look.win_rate, low=low, high=high)
 

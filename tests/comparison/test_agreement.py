@@ -144,8 +144,8 @@ def test_the_length_controlled_rate_is_that_of_a_logistic_regression_with_a_sand
     ours = length_controlled(pairs, {query: f"{int(query) // 4:02}" for query in pairs})
     assert ours
     # What statsmodels gives: GLM(won, columns, family=Binomial()).fit(cov_type="cluster", cov_kwds={"groups": groups},
-    # tol=1e-14) with the columns 1 and x / x.std(), x = (second - first) / (second + first), groups arange(60) // 4: the
-    # logistic function of params[0], and of params[0] -+ t.ppf(0.975, 14) * bse[0].
+    # tol=1e-14) with the columns 1 and x / x.std(), x = (second - first) / (second + first) and groups
+    # arange(60) // 4: the logistic function of params[0], and of params[0] -+ t.ppf(0.975, 14) * bse[0].
     expected = (0.5438953974698739, 0.4381772987666836, 0.645800939650669)
     assert (ours.value, ours.low, ours.high) == pytest.approx(expected, abs=1e-12)
 

@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.sequences import sequences_of
-from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
+from harness.formats.training.candidates import (
+    Candidate,
+    LeftOut,
+    Losses,
+    RankedGroup,
+    candidates,
+    chosen_pairs,
+    group_may_go_in,
+    preference_pairs,
+)
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
-from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.pairs import chosen_pairs, preference_pairs
 from harness.formats.training.records import dpo_records, group_records, openai_messages, sft_records, trl_messages
 from harness.formats.training.registry import LINES_OF
-from harness.formats.training.rules import ExportFormat, ExportRules
-from harness.formats.training.split import read_split, split_of
+from harness.formats.training.rules import ExportFormat, ExportRules, read_split, split_of
 from harness.formats.turns import Message, NoMessages, Turn
 from harness.ranking.pair_probability import probabilities_above
 from harness.ranking.score_table import rank_scores

@@ -2,7 +2,7 @@
 
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.training.art import art_records
-from harness.formats.training.losses import Losses
+from harness.formats.training.candidates import Losses
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, rules, said
 
 

@@ -14,8 +14,8 @@ from harness.formats.imported import ImportedRun
 from harness.formats.kept_turns import pack_turns, unpack_turns
 from harness.formats.training.art import ArtGroup
 from harness.formats.training.atif_trajectory import AtifTrajectory, atif_lines, atif_trajectory
+from harness.formats.training.candidates import Losses
 from harness.formats.training.line_models import faults, line_faults
-from harness.formats.training.losses import Losses
 from harness.formats.turns import Message, NoMessages, SampledTokens, Turn
 from tests.builders import a_group, a_rollout
 from tests.formats.test_training import USER, a_turn, ranked_group, result, rules, said

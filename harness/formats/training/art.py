@@ -5,13 +5,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 
-from harness.formats.sequences import TurnSequence
-from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
+from harness.formats.sequences import TokenCounts, TurnSequence
+from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
 from harness.formats.training.line_models import ChatRole, ClosedPart, Number, OpenAICall, Part
-from harness.formats.training.losses import Losses
 from harness.formats.training.records import TrainingLine, lost_of
 from harness.formats.training.rules import ExportRules
-from harness.formats.training.token_fields import TokenCounts
 from harness.formats.turns import Message, Turn
 
 _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no Choice without them"

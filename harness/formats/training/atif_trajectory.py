@@ -10,13 +10,11 @@ from pydantic import Field, StrictStr, model_validator
 from harness.core.rankings import Ranked
 from harness.core.records import Rollout, Step
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import sequences_of
-from harness.formats.training.candidates import RankedGroup, TurnsOf
+from harness.formats.sequences import TokenCounts, sequences_of
+from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
-from harness.formats.training.losses import Losses
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.rules import ExportRules
-from harness.formats.training.token_fields import TokenCounts
 from harness.formats.turns import Message, NoMessages, Tool, Turn
 
 AtifStep = dict[str, Any]

@@ -6,8 +6,16 @@ from fractions import Fraction
 from typing import Any
 
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import TurnSequence
-from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
+from harness.formats.sequences import NO_TOKENS, TokenCounts, TurnSequence, token_fields
+from harness.formats.training.candidates import (
+    Candidate,
+    LeftOut,
+    Losses,
+    RankedGroup,
+    RankedPair,
+    preference_pairs,
+    rewards_teach,
+)
 from harness.formats.training.line_models import (
     GroupLine,
     OpenAIExample,
@@ -18,10 +26,7 @@ from harness.formats.training.line_models import (
     TrlPreference,
     faults,
 )
-from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.pairs import RankedPair, preference_pairs
 from harness.formats.training.rules import ExportRules
-from harness.formats.training.token_fields import NO_TOKENS, TokenCounts, token_fields
 from harness.formats.turns import Message, Turn
 from harness.ranking.rewards import advantages
 
