@@ -23,8 +23,7 @@ from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
-from harness.formats.queries import Asked, queries_of
-from harness.formats.sharded import in_shard
+from harness.formats.queries import Asked, in_shard, queries_of
 from harness.formats.trajectory_files import Format
 from harness.pipeline.comparing.validation import validate_comparison
 from harness.pipeline.import_run import import_trajectories

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
-from harness.core.gates import GateLook, GateResult
+from harness.core.gates import GateResult, InterimAnalysis
 from harness.core.unicode import visible
 from harness.core.wording import counted
 from harness.report.summary.comparison import (
@@ -65,7 +65,7 @@ def refusal_markdown(reason: str) -> str:
     return f"### Refused: there is no gate\n\n{code(reason, _REASON)}\n"
 
 
-def _interval(look: GateLook) -> Interval:
+def _interval(look: InterimAnalysis) -> Interval:
     low, high = look.interval
     return Interval(value=look.win_rate, low=low, high=high)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.reader import RunReader
-from harness.comparison.libraries import check_libraries
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import UsageError
-from harness.core.gates import LookRule
+from harness.core.gates import InterimRule
 from harness.core.wording import option, switch
 from harness.pipeline.comparing.pairs import Draw
 from harness.pipeline.comparing.sides import MatchedQueries, compared_sides, match_queries
@@ -43,7 +42,7 @@ class CompareOptions:
     """The task that the judge is shown in place of the agents' instructions and tools."""
     cluster: str | None = None
     """The key of the metadata by which queries are alike."""
-    early_stop: LookRule | None = None
+    early_stop: InterimRule | None = None
     """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
     """Other runs, whose verdicts are not bought again."""
@@ -79,7 +78,6 @@ def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
-    check_libraries()
     matched = match_queries(readers)
     _check_cluster(readers[0], matched, options.cluster)
     trust, judging = judging_of(readers, environ, options)

@@ -1,4 +1,4 @@
-"""Where a line of training data came from: the line itself, and what `sources.jsonl` beside its file says of it."""
+"""Where a line of training data came from: the line, what `sources.jsonl` beside its file says, and a group's lines."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from harness.core.errors import UsageError, on_a_line
 from harness.core.rankings import ImportedLine, Signal
+from harness.core.records import Rollout
 from harness.core.user_files import is_file, text_lines
 from harness.formats.json_values import parse_json
+from harness.formats.training.candidates import RankedGroup
 
 SOURCES = "sources.jsonl"
 SOURCE_KEY = "source"
@@ -61,3 +63,19 @@ def _sources(path: Path, name: str) -> Iterator[tuple[int, ImportedLine]]:
             raise UsageError(f"{on_a_line(path)}:{number}: {member}: {fault}") from None
         except ValueError as exc:
             raise UsageError(f"{on_a_line(path)}:{number}: {on_a_line(exc)}") from None
+
+
+def lines_behind(group: RankedGroup) -> Iterator[ImportedLine]:
+    """Yield the lines that a group was imported from, of which it is known what is behind them."""
+    yield from group.ranked.lines
+    for rollout in group.group.rollouts:
+        if rollout.origin and (line := _line_of(rollout)):
+            yield line
+
+
+def _line_of(rollout: Rollout) -> ImportedLine | None:
+    """Return the line that a rollout's metadata name; None where a file of others had such a key for something else."""
+    try:
+        return ImportedLine.model_validate(rollout.metadata[SOURCE_KEY]) if SOURCE_KEY in rollout.metadata else None
+    except ValidationError:
+        return None

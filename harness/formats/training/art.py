@@ -1,22 +1,15 @@
-"""Which format is made by what: the one list of formats that are lines of JSON of ranked groups."""
+"""ART's groups of trajectories: what makes the lines, and what ART takes of one."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
-from harness.formats.sequences import TurnSequence
-from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
-from harness.formats.training.losses import Losses
-from harness.formats.training.records import (
-    LinesOf,
-    TrainingLine,
-    dpo_records,
-    group_records,
-    lost_of,
-    openai_preference_records,
-    sft_records,
-)
-from harness.formats.training.rules import ExportFormat, ExportRules
-from harness.formats.training.token_fields import TokenCounts
+from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
+
+from harness.formats.sequences import TokenCounts, TurnSequence
+from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
+from harness.formats.training.line_models import ChatRole, ClosedPart, Number, OpenAICall, Part
+from harness.formats.training.records import TrainingLine, lost_of
+from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, Turn
 
 _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no Choice without them"
@@ -119,10 +112,66 @@ def _lost(sequence: TurnSequence) -> tuple[str, ...]:
     return (*lost_of(sequence), *(_WITHOUT_LOGPROBS for turn in sequence.turns if not _has_logprobs(turn)))
 
 
-LINES_OF: Mapping[ExportFormat, LinesOf] = {
-    "groups": group_records,
-    "sft": sft_records,
-    "dpo": dpo_records,
-    "openai-preference": openai_preference_records,
-    "art": art_records,
-}
+class _ArtToken(Part, frozen=True):
+    token: Annotated[StrictStr, Field(pattern="^token_id:")]
+    logprob: Number
+
+
+class _ArtLogprobs(Part, frozen=True):
+    content: list[_ArtToken] | None = None
+
+
+class _Said(Part, frozen=True):
+    role: Literal["assistant"]
+    content: StrictStr | None = None
+    tool_calls: list[OpenAICall] | None = None
+
+
+class _Choice(Part, frozen=True):
+    finish_reason: Any
+    message: _Said
+    logprobs: _ArtLogprobs | None = None
+
+
+class _ArtMessage(Part, frozen=True):
+    role: ChatRole
+
+
+def _kind_of_entry(entry: Any) -> str:
+    return "Choice" if "finish_reason" in (entry if isinstance(entry, Mapping) else ()) else "message"
+
+
+_Entry = Annotated[
+    Annotated[_Choice, Tag("Choice")] | Annotated[_ArtMessage, Tag("message")], Discriminator(_kind_of_entry)
+]
+
+
+class _History(Part, frozen=True):
+    messages_and_choices: list[_Entry]
+    tools: Any = None
+
+    @model_validator(mode="after")
+    def _check_choices(self) -> Self:
+        if not any(isinstance(entry, _Choice) for entry in self.messages_and_choices):
+            raise ValueError("it holds no Choice to train on")
+        return self
+
+
+class _ArtTrajectory(_History, ClosedPart, frozen=True):
+    unchecked = "logs"
+    reward: Number
+    metrics: dict[str, Number] | None = None
+    metadata: dict[str, Any] | None = None
+    additional_histories: list[_History] | None = None
+
+    @model_validator(mode="after")
+    def _check_metadata(self) -> Self:
+        if not all(isinstance(value, str | int | float | None) for value in (self.metadata or {}).values()):
+            raise ValueError("a value of metadata is neither a text nor a number")
+        return self
+
+
+class ArtGroup(Part, frozen=True):
+    """A group of trajectories as ART takes it."""
+
+    trajectories: Annotated[list[_ArtTrajectory], Field(min_length=2)]
