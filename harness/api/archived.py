@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.arguments import door_at_once
-from harness.api.handed_out import handed_out, ranking_handed_out
+from harness.api.outside import handed_out, ranking_handed_out
 from harness.archive.layout import find_run, list_runs
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
@@ -21,8 +21,8 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
-from harness.pipeline.label_files import answer_labels
-from harness.pipeline.meeting import with_meeting
+from harness.pipeline.labelling import answer_labels
+from harness.pipeline.rescoring import with_meeting
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
 from harness.report.curve_records import curve_json

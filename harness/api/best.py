@@ -10,9 +10,15 @@ import anyio
 
 from harness.api.arguments import door
 from harness.api.best_answer import Best, best_from, is_unranked
-from harness.api.handed_out import handed_out
-from harness.api.missing_verdicts import why_missing
-from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
+from harness.api.outside import (
+    AnyAgent,
+    credentials_of,
+    handed_out,
+    loaded_agent,
+    rubric_at_hand,
+    surroundings_of,
+    why_missing,
+)
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
 from harness.core.deadline import NO_DEADLINE, Deadline
@@ -23,6 +29,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
 from harness.endpoints.costs import Ceiling
@@ -31,7 +38,7 @@ from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.costs import ceiling_of, check_prices
-from harness.pipeline.lent_profile import refuse_profile
+from harness.pipeline.judge_inputs import refuse_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
@@ -92,6 +99,9 @@ async def best_of(
     if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
         raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
     return best_from(handed_out(group), ranking, trouble)
+
+
+best_of_sync = in_step(best_of)
 
 
 def for_best(n: int, sure: float | None = None, *, hurried: bool = False) -> dict[str, Any]:

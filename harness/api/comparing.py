@@ -16,13 +16,14 @@ from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_
 from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
+from harness.core.sync import in_step
 from harness.core.wording import call, option
 from harness.formats.queries import Asked, queries_of
 from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
-from harness.pipeline.comparing.roll_out_quote import AnySide
-from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+from harness.pipeline.comparing.quote import AnySide
+from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import prepare
 from harness.report.html.comparison.page import write_comparison_page
@@ -80,6 +81,9 @@ async def compare(
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         return comparison
+
+
+compare_sync = in_step(compare)
 
 
 @door_at_once

@@ -7,8 +7,14 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from harness.api.arguments import door
-from harness.api.handed_out import handed_out, ranking_handed_out
-from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
+from harness.api.outside import (
+    AnyAgent,
+    credentials_of,
+    handed_out,
+    loaded_agent,
+    ranking_handed_out,
+    surroundings_of,
+)
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
 from harness.core.errors import UsageError
@@ -19,17 +25,17 @@ from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.core.wording import as_spoken
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.lent_profile import refuse_profile, with_profile
+from harness.pipeline.judge_inputs import refuse_profile, rubric_of, with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
-from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.tournament.group import rules_of
@@ -70,6 +76,9 @@ async def rollout(
     return handed_out(rolled_out)
 
 
+rollout_sync = in_step(rollout)
+
+
 @door
 async def rank(
     group: Group,
@@ -101,6 +110,9 @@ async def rank(
         opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
     async with opening as ranker:
         return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
+
+
+rank_sync = in_step(rank)
 
 
 def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: RunEnvironment) -> JudgingPlan:

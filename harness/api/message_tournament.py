@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from harness.api.arguments import door
-from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
-from harness.api.missing_verdicts import why_missing
-from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
+from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
+from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of, why_missing
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
@@ -19,12 +18,13 @@ from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.endpoints.costs import Ceiling
 from harness.formats.imported import ImportedRun
 from harness.formats.messages import read_messages
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import ceiling_of, check_prices
-from harness.pipeline.lent_profile import with_profile
+from harness.pipeline.judge_inputs import with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import redactor_of, resolve_judge
@@ -93,6 +93,9 @@ async def rank_messages(
     for note in judged.notes:
         warnings.warn(f"rank_messages: {note}", stacklevel=3)
     return list(judged.places)
+
+
+rank_messages_sync = in_step(rank_messages)
 
 
 @dataclass(frozen=True)

@@ -21,20 +21,20 @@ from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
+from harness.core.sync import in_step
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, queries_of
 from harness.formats.sharded import in_shard
 from harness.formats.trajectory_files import Format
-from harness.pipeline.comparing.validation import validate_comparison
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, prepare
-from harness.pipeline.quote import Quote, quote_rescoring
 from harness.pipeline.replaying import replay_run
+from harness.pipeline.rescoring import Quote, quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
-from harness.pipeline.validation import Validation, validate_run
+from harness.pipeline.validation import Validation, validate_comparison, validate_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run.page import write_page
 from harness.rollouts.loading import LoadedAgent
@@ -96,6 +96,9 @@ async def run(
     return _delivered(result, report=report)
 
 
+run_sync = in_step(run)
+
+
 @door
 async def plan(
     agent: AnyAgent, queries: Asked | Iterable[Asked] | None = None, **settings: Unpack[RunSettings]
@@ -117,6 +120,9 @@ async def plan(
         cost=prepared.cost(count),
         offline=prepared.offline,
     )
+
+
+plan_sync = in_step(plan)
 
 
 @door
@@ -175,6 +181,9 @@ async def resume(
     return _delivered(result, report=report) if result else Run(folder)
 
 
+resume_sync = in_step(resume)
+
+
 @door
 async def rescore(
     run: AnyRun = "last",
@@ -209,6 +218,9 @@ async def rescore(
     return _delivered(result, report=report)
 
 
+rescore_sync = in_step(rescore)
+
+
 @door
 async def quote(
     run: AnyRun = "last",
@@ -224,6 +236,9 @@ async def quote(
     reuse_sources = [folder_of(lender, runs_dir) for lender in reuse]
     options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     return await quote_rescoring(folder_of(run, runs_dir), settings, surroundings_of(None), options)
+
+
+quote_sync = in_step(quote)
 
 
 @door
@@ -257,6 +272,9 @@ async def replay(
     ]
 
 
+replay_sync = in_step(replay)
+
+
 @door
 async def validate(
     run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
@@ -268,6 +286,9 @@ async def validate(
     folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), parent_of(runs_dir))
     look = validate_comparison if kind == "comparison" else validate_run
     return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
+
+
+validate_sync = in_step(validate)
 
 
 @door_at_once

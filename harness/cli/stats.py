@@ -114,7 +114,7 @@ def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> No
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import answer_labels
     from harness.report.json import agreement_json, figures_json, quality_json
     from harness.report.judge_quality import judge_qualities
     from harness.report.jury_voices import voices_of_jurors
@@ -184,7 +184,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
 
 
 def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import answer_labels
     from harness.report.judge_quality import agreement_words
     from harness.report.summary.label_agreement import label_agreement
 

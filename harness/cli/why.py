@@ -106,7 +106,7 @@ def _with_meeting(
     from harness.cli import process
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
-    from harness.pipeline.meeting import with_meeting
+    from harness.pipeline.rescoring import with_meeting
     from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(stderr(quiet=True), quiet=True) as bars:

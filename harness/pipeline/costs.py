@@ -1,14 +1,21 @@
-"""What a plan's agent and judges are taken to cost, by the run's prices, and the ceiling on that."""
+"""What of a run's work is known beforehand, as its watcher hears it: rollouts, and judge calls by their bounds."""
 
 import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 from harness.core.errors import UsageError
+from harness.core.progress import Progress
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
 from harness.endpoints.costs import Ceiling, CostBounds, Purchase, Tokens, agent_tokens, cost_bounds, judge_tokens
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, price_list
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
+from harness.tournament.ranker import Ranker
 
 
 def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | None:
@@ -89,3 +96,82 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     priced = [*([agent.priced(prices)] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many queries are ranked (None: nobody knows yet), and how many rollouts of one may have ended well."""
+
+    queries: int | None
+    rollouts: int
+
+
+@dataclass
+class JudgeCalls:
+    """The judge calls of a ranking in all: those of the queries that are ranked, and at most so many for the others.
+
+    What is at hand, cannot be had, or is the same twice is not bought, so a query may take none.
+    """
+
+    progress: Progress
+    ranker: Ranker
+    size: Size
+    free: bool = False
+    """Nothing is bought."""
+    begun: int = 0
+    made: int = 0
+    under_way: int = 0
+    """At most so many for the queries that are being ranked."""
+
+    def tell(self) -> None:
+        """Tell the bounds."""
+        if self.free:
+            self.progress.total("judging", 0, 0)
+        elif self.size.queries is None:
+            self.progress.total("judging", self.made, None)
+        else:
+            open_calls = (self.size.queries - self.begun) * self._most(self.size.rollouts)
+            self.progress.total("judging", self.made, self.made + self.under_way + open_calls)
+
+    def begin(self, group: Group) -> int:
+        """Count a query whose rollouts are there; return how many calls it takes at most."""
+        self.begun += 1
+        ok = sum(rollout.status == "ok" for rollout in group.rollouts)
+        most = min(self._most(ok), self._most(self.size.rollouts))
+        self.under_way += most
+        self.tell()
+        return most
+
+    def end(self, most: int, ranking: GroupRanking | None = None) -> None:
+        """Count what the ranking of a query took, for which `begin` gave `most`; None if the judge turned it down."""
+        self.under_way -= most
+        if ranking:
+            failed = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
+            self.made += min(most, ranking.judged + failed)
+        self.tell()
+
+    def leave(self, made: int) -> None:
+        """Count a query that is not ranked, for which so many calls were made."""
+        self.begun += 1
+        self.made += made
+        self.tell()
+
+    def learn(self, queries: int) -> None:
+        """Learn how many queries there are."""
+        self.size = Size(queries, self.size.rollouts)
+        self.tell()
+
+    def _most(self, rollouts: int) -> int:
+        return self.ranker.call_bounds(rollouts)[1] if rollouts else 0
+
+
+def counted_stream(items: Iterable[_Item], learn: Callable[[int], None]) -> Iterator[_Item]:
+    """Yield the items; once there are no more, tell `learn` how many there were."""
+    count = 0
+    for item in items:
+        count += 1
+        yield item
+    learn(count)

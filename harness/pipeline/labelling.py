@@ -5,14 +5,35 @@ import random
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Literal
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
-from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text
+from harness.core.wording import before_colon
+from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
 from harness.report.summary.pair_odds import PairOdds, pair_odds
+from harness.report.summary.truths import AnswerLabel
 from harness.transcripts.transcript import Transcript, TranscriptForm
+
+
+def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
+    """Return the labels of a file, else those of the run; none where it has none.
+
+    Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
+    """
+    if path:
+        pairs = read_pairs(path, before_colon("labels"))
+    else:
+        pairs = pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
+    return [_answer_label(pair) for pair in pairs]
+
+
+def _answer_label(pair: LabelledPair) -> AnswerLabel:
+    a, b = (side.answer for side in pair.sides)
+    return AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, pair.kind == CONTROL)
+
 
 CONTROL_EVERY = 10
 """One pair of so many is drawn at random: on the others, the doubtful ones, a judge is right less often than usual."""

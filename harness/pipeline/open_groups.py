@@ -26,6 +26,22 @@ _BESIDE_TEXTS = 12_000
 T = TypeVar("T")
 
 
+async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_once: int) -> None:
+    """Await `work(item)` for every item, at most `at_once` at a time; items are drawn as places come free."""
+    places = anyio.Semaphore(at_once)
+
+    async def one(item: T) -> None:
+        try:
+            await work(item)
+        finally:
+            places.release()
+
+    async with anyio.create_task_group() as tasks:
+        for item in items:
+            await places.acquire()
+            start_child(tasks, one, item)
+
+
 @dataclass
 class OpenGroups:
     """The groups that are being rolled out or judged: `most_bytes` of transcripts may wait for their judge.

@@ -1,5 +1,6 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
@@ -7,22 +8,31 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from harness.archive.layout import new_run_id
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.addresses import without_credentials
+from harness.core.clock import Clock
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.settings import OFFLINE_MODEL, Settings
+from harness.core.redaction import Redactor
+from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline.costs import agent_cost, check_prices, judge_cost
-from harness.pipeline.lent_profile import with_profile
-from harness.pipeline.ray_engine.availability import check_engine
+from harness.pipeline.judge_inputs import (
+    rubric_as_begun,
+    rubric_for_rescoring,
+    rubric_of_run,
+    text_to_keep,
+    whole_text,
+    with_profile,
+)
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
-from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of_run
+from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
@@ -87,6 +97,31 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
+
+
+def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
+    """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
+    at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint
+    return RunInfo(
+        schema_version=1,
+        id=new_run_id(loaded.name, at, secrets.token_hex(8)),
+        created_at=at,
+        agent=loaded.name,
+        agent_file=loaded.file.name if loaded.file else None,
+        settings=as_written(prepared.settings),
+        judge=prepared.judge.model_dump(mode="json"),
+        offline=prepared.offline,
+        agent_offline=prepared.agent.offline,
+        agent_api=endpoint.api if endpoint else None,
+        endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
+        agent_word=loaded.word,
+        rubric=prepared.rubric.label,
+        rendering=prepared.rendering,
+        rubric_text=text_to_keep(prepared.rubric, redact),
+        instructions=whole_text(loaded.instructions, redact),
+        queries=queries,
+        versions=package_versions(),
+    )
 
 
 @dataclass(frozen=True)

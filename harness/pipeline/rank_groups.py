@@ -23,11 +23,11 @@ from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.costs import JudgeCalls, Size
+from harness.pipeline.judge_inputs import text_to_keep
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking.registry import TOPOLOGIES
 from harness.report.learnt_judges import judge_profiles
 from harness.tournament.at_hand import CachedRanker

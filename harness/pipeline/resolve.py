@@ -8,18 +8,19 @@ from typing import Any
 from agents import Agent
 from agents.models import get_default_model
 
+from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.core.addresses import without_credentials
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, on_a_line
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
-from harness.core.wording import before_colon, option, switch
+from harness.core.user_files import read_text
+from harness.core.wording import before_colon, call, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.secrets import secrets_in
-from harness.pipeline.instructions import with_instructions
 from harness.rollouts.approvals import ChosenApprover, check_approvals
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.hosted_tools import check_tools
@@ -27,6 +28,30 @@ from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model
 from harness.rollouts.raw import RawCall
 from harness.transcripts.tokens import ESTIMATE, counter_for
+
+_MOST = 1_000_000
+
+
+def with_instructions(loaded: LoadedAgent, settings: Settings) -> LoadedAgent:
+    """Return an agent with the instructions that the settings name, unless it has got some. Raises UsageError."""
+    if settings.instructions is None or loaded.instructions is not None:
+        return loaded
+    name = f"{option('instructions')} {on_a_line(settings.instructions)}"
+    text = read_text(settings.instructions, name, most=_MOST)
+    if not text.strip():
+        raise UsageError(f"{name}: it is empty")
+    return replace(loaded, instructions=text)
+
+
+def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
+    """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
+    info = run.info
+    if settings.instructions is not None and info.instructions is None:
+        raise UsageError(
+            f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is not "
+            f"read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
+        )
+    return replace(loaded, instructions=info.instructions)
 
 
 class JudgeSpec(Record):

@@ -26,11 +26,8 @@ from harness.core.wording import call, switch
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.judging.batches.rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.batches import open_batches
-from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.costs import Size, ceiling_of, check_prices, counted_stream
 from harness.pipeline.cut_short import one_error
-from harness.pipeline.engines import RolloutEngine
-from harness.pipeline.instructions import with_recorded_instructions
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
@@ -40,20 +37,18 @@ from harness.pipeline.plan import (
     Prepared,
     RescoreOptions,
     as_begun,
+    new_run_info,
     rescoring,
 )
-from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_at_hand import rank_at_hand
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.ray_engine.availability import check_engine
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import new_run_info, package_versions
-from harness.pipeline.stages import open_engine
-from harness.pipeline.totals import Size, counted_stream
+from harness.pipeline.rescoring import lending_fault, quote_rescoring
+from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent, with_recorded_instructions
+from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
+from harness.pipeline.stages import open_batches, open_engine
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
 from harness.report.summary.ranking import RankingSummary
-from harness.rollouts.engine import GroupWatch
+from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
 
 _MB = 1_000_000
@@ -191,7 +186,7 @@ async def resume_run(
 class _Stages:
     """A run at work: what rolls out (None where every rollout is there), and the ranking that is being written."""
 
-    engine: RolloutEngine | None
+    engine: Engine | None
     ranking: OpenRanking
     open_groups: OpenGroups
     judging_places: anyio.Semaphore
@@ -356,7 +351,7 @@ async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, cred
     return spec
 
 
-async def _check_agent(store: RunStore, engine: RolloutEngine, *, accept: bool) -> None:
+async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None:
     """Compare the agent with the run's: a recorded rollout is begun anew and stopped before its first model call."""
     reader = store.reader
     recorded = next((r for q in reader.queries() for r in reader.group(q).rollouts if r.fingerprint), None)

@@ -12,7 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.core.wording import set_program
-from harness.pipeline.meeting import with_meeting
+from harness.pipeline.rescoring import with_meeting
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.pair.page import pair_page
 from harness.report.html.pair.word_diff import word_diff

@@ -15,10 +15,10 @@ from harness.endpoints.credentials import Credentials
 from harness.judging.judge_model import JudgeModel
 from harness.judging.list_prompt import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.judge_inputs import rubric_of
 from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
-from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.tournament.group import Rules

@@ -21,22 +21,26 @@ from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
-from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.early_stop import looking_steps
-from harness.pipeline.comparing.floor import floors_of
-from harness.pipeline.comparing.pairs import SharedQuery
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
+from harness.pipeline.comparing.cross_judge import looking_steps, open_cross_judge
+from harness.pipeline.comparing.plan import (
+    CompareOptions,
+    ComparisonPlan,
+    comparison_like,
+    is_done,
+    new_comparison_info,
+    open_lending,
+    plan_comparison,
+    without_calls,
+)
 from harness.pipeline.comparing.quote import quote_plan
-from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
-from harness.pipeline.concurrency import for_each
+from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, floors_of, open_sides, shared_group
 from harness.pipeline.costs import ceiling_of
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import recorded_judge
-from harness.pipeline.quote import lending_fault
+from harness.pipeline.rescoring import lending_fault
 from harness.pipeline.resolve import JudgeSpec, redactor_of
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import package_versions
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import attest_judge, attested
 
 _FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}

@@ -9,13 +9,16 @@ from harness.archive.comparison_store import ComparisonStore
 from harness.archive.run_store import RunStore
 from harness.core.errors import HarnessError
 from harness.core.records import Query
-from harness.pipeline.comparing.archived import new_comparison_info
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
-from harness.pipeline.comparing.plan import CompareOptions, plan_comparison
-from harness.pipeline.comparing.quote import ComparisonQuote, quote_comparison
-from harness.pipeline.comparing.resuming import resume_comparison
-from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote, quote_roll_out
-from harness.pipeline.comparing.rolling_out import create_run
+from harness.pipeline.comparing.plan import CompareOptions, new_comparison_info, plan_comparison
+from harness.pipeline.comparing.quote import (
+    AnySide,
+    ComparisonQuote,
+    RollOutQuote,
+    quote_comparison,
+    quote_roll_out,
+)
+from harness.pipeline.comparing.resuming import create_run, resume_comparison
 from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.run_environment import RunEnvironment

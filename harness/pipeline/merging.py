@@ -29,8 +29,7 @@ from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.rankings import GroupRanking
 from harness.core.shards import shard_in
 from harness.core.wording import call, option
-from harness.pipeline.merging.likeness import counting
-from harness.pipeline.merging.sources import Copying, refuse_unfit
+from harness.pipeline.merge_sources import Copying, counting, refuse_unfit
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import Rules, rules_of

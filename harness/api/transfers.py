@@ -1,4 +1,4 @@
-"""One run out of several, in Python."""
+"""Ranked runs as training data, in Python."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,10 @@ from harness.api.outside import surroundings_of
 from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
-from harness.pipeline.merging.merge import merge_runs
+from harness.formats.training.rules import ExportRules
+from harness.formats.training.split import WHOLE, read_split
+from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
+from harness.pipeline.merging import merge_runs
 from harness.report.html.run.page import write_page
 
 
@@ -40,3 +43,31 @@ def merge(
         with RunReader(merged.path) as reader:
             write_page(reader, reader.ranking(), made.page)
     return made
+
+
+@door_at_once
+def export_run(
+    run: AnyRun,
+    to: Path | str,
+    rules: ExportRules,
+    *,
+    split: str | None = None,
+    ranking: str | None = None,
+    allow_offline: bool = False,
+    force: bool = False,
+    runs_dir: str | Path | None = None,
+) -> ExportResult:
+    """Write a ranked run as training data into the folder `to`, as `harness export` does.
+
+    `split` names the shares of a split by query: "train=0.9,test=0.1". The result lists the files, and counts what was
+    left out; where nothing is left, there is no file. Raises NothingRankable for a run without ranking, UsageError,
+    CannotWrite, ArchiveDamaged.
+    """
+    options = ExportOptions(
+        rules=rules,
+        split=read_split(split) if split else WHOLE,
+        ranking=ranking,
+        allow_offline=allow_offline,
+        force=force,
+    )
+    return export_runs([folder_of(run, runs_dir)], Path(to), options)
