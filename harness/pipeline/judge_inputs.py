@@ -7,7 +7,8 @@ A rubric's file that an archive names is never read.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,13 @@ def _fitting(profiles: Sequence[JudgeProfile], judge: str, rubric: str, renderin
             return profile
         mismatches.append(mismatch)
     raise UsageError(f"{before_colon('judge_profile')}: this profile does not fit: {on_a_line('; '.join(mismatches))}")
+
+
+@contextmanager
+def open_reuse_sources(folders: Iterable[Path]) -> Generator[list[RunReader]]:
+    """Open the runs of --reuse, and read where their verdicts are: damage is found before anything is spent."""
+    with ExitStack() as opened:
+        readers = [opened.enter_context(RunReader(folder)) for folder in folders]
+        for reader in readers:
+            _ = reader.index
+        yield readers

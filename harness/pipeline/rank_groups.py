@@ -1,11 +1,10 @@
 """A ranking in the making: judges seated, groups ranked, each written down as it is."""
 
 import secrets
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -252,13 +251,3 @@ def _unranked(group: Group, ranker: Ranker, why: str) -> GroupRanking:
         notes=(why,),
         basis=group.basis,
     )
-
-
-@contextmanager
-def open_lenders(folders: Iterable[Path]) -> Generator[list[RunReader]]:
-    """Open the runs of --reuse, and read where their verdicts are: damage is found before anything is spent."""
-    with ExitStack() as opened:
-        readers = [opened.enter_context(RunReader(folder)) for folder in folders]
-        for reader in readers:
-            _ = reader.index
-        yield readers

@@ -17,7 +17,7 @@ from harness.endpoints.costs import CostBounds
 from harness.endpoints.credentials import OPENAI_URL, Credentials
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import judge_cost, prices_by_name
-from harness.pipeline.judge_inputs import rubric_as_begun
+from harness.pipeline.judge_inputs import open_reuse_sources, rubric_as_begun
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
     JudgingPlan,
@@ -26,10 +26,10 @@ from harness.pipeline.plan import (
     recorded_judge,
     rescoring,
 )
-from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
+from harness.pipeline.rank_groups import rank_part, taking_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import judge_endpoints, open_ranker
+from harness.pipeline.stages import judge_fault, open_ranker
 from harness.pipeline.trust import trust_in_changed
 from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
 from harness.transcripts.renderings import RENDERING
@@ -148,10 +148,10 @@ async def quote_rescoring(
     options: RescoreOptions = PLAIN_RESCORE,
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
-    with RunReader(folder) as reader, open_lenders(options.reuse) as reuse_sources:
+    with RunReader(folder) as reader, open_reuse_sources(options.reuse) as reuse_sources:
         trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
         plan = rescoring(reader, changes, trust, options)
-        refusal = lending_fault(plan)
+        refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
         readers = [reader, *reuse_sources]
         reused, (low, high) = await _need(plan, readers, run_env)
@@ -164,15 +164,6 @@ async def quote_rescoring(
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
         return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated, named)
-
-
-def lending_fault(plan: JudgingPlan) -> UsageError | None:
-    """Return why a judge of a plan cannot be asked: a key may not go there, or is missing. None where each can."""
-    try:
-        judge_endpoints(plan.judge, plan.settings, plan.credentials)
-    except UsageError as exc:
-        return exc
-    return None
 
 
 async def _need(

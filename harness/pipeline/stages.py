@@ -136,6 +136,15 @@ def judge_endpoints(
     return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
 
 
+def judge_fault(plan: JudgingPlan) -> UsageError | None:
+    """Return why a judge of a plan cannot be asked: a key may not go there, or is missing. None where each can."""
+    try:
+        judge_endpoints(plan.judge, plan.settings, plan.credentials)
+    except UsageError as exc:
+        return exc
+    return None
+
+
 def _endpoint(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> Endpoint | None:
     if spec.offline:
         return None

@@ -38,9 +38,9 @@ from harness.pipeline.costs import ceiling_of
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import recorded_judge
-from harness.pipeline.rescoring import lending_fault
 from harness.pipeline.resolve import JudgeSpec, redactor_of
 from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import attest_judge, attested
 
 _FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}
@@ -176,7 +176,7 @@ async def _payable(
     plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonPlan:
     """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
-    if not lending_fault(plan.judging):
+    if not judge_fault(plan.judging):
         return plan
     await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
     return without_calls(plan)

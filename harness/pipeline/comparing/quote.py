@@ -31,8 +31,9 @@ from harness.pipeline.comparing.plan import (
 from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import JudgingPlan, Prepared
-from harness.pipeline.rescoring import Quote, lending_fault
+from harness.pipeline.rescoring import Quote
 from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import judge_fault
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ async def quote_plan(
     plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
-    refusal = lending_fault(plan.judging)
+    refusal = judge_fault(plan.judging)
     need = await _need(without_calls(plan), readers, reuse_sources, run_env)
     missing = len(need.missing)
     if missing and refusal:
@@ -174,7 +175,7 @@ def _check_agents(agents: Sequence[tuple[str, Prepared]], judging: JudgingPlan, 
     """Refuse what the comparison would refuse once the agents have cost something."""
     embedded = [label for label, side in agents if side.agent.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
-    if fault := lending_fault(judging):
+    if fault := judge_fault(judging):
         raise fault
     for label, side in agents:
         if side.settings.n < _LEAST_ROLLOUTS:
