@@ -43,7 +43,7 @@ _PLAIN = (str, int, float, bool)
 Cells = dict[str, Any]
 
 
-def frame_of(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
+def frame_rows(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
     """Return a row a rollout, in the order of queries and indices; what is not known is None."""
     rows = [
         {"run": run} | _query_row(group.query) | _rollout_row(rollout) | _place_row(rollout, ranking)
@@ -191,7 +191,7 @@ class Run:
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
-        return frame_of(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
+        return frame_rows(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
 
     def to_json(self, ranking: str | None = None) -> Mapping[str, Any]:
         """Return what `harness show --json` prints: the run with one of its rankings."""
@@ -289,20 +289,20 @@ def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Ru
 
     Raises UsageError where there is no such run; ArchiveDamaged, NeedsUpgrade.
     """
-    return Run(folder_of(run, runs_dir))
+    return Run(find_folder(run, runs_dir))
 
 
 @door_at_once
 def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
-    return list_runs(parent_of(runs_dir))
+    return list_runs(runs_folder(runs_dir))
 
 
-def folder_of(run: AnyRun, runs_dir: str | Path | None) -> Path:
+def find_folder(run: AnyRun, runs_dir: str | Path | None) -> Path:
     """Return the folder of a run. Raises UsageError where there is no such run."""
-    return run.path if isinstance(run, Run) else find_run(str(run), parent_of(runs_dir))
+    return run.path if isinstance(run, Run) else find_run(str(run), runs_folder(runs_dir))
 
 
-def parent_of(runs_dir: str | Path | None) -> Path:
+def runs_folder(runs_dir: str | Path | None) -> Path:
     """Return where runs are."""
     return Path(SETTINGS["runs_dir"].default if runs_dir is None else runs_dir)

@@ -12,11 +12,11 @@ from harness.api.arguments import door
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.outside import (
     AnyAgent,
-    credentials_of,
     handed_out,
     loaded_agent,
+    named_credentials,
+    read_run_env,
     rubric_at_hand,
-    surroundings_of,
     why_missing,
 )
 from harness.archive.memory_store import MemoryStore
@@ -37,11 +37,11 @@ from harness.formats.queries import queries_of
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.judge_inputs import refuse_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.rollouts.engine import Engine
@@ -86,7 +86,7 @@ async def best_of(
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
-    run_env = replace(surroundings_of(progress), deadline=ends)
+    run_env = replace(read_run_env(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = queries_of([query])
     await my_turn()
@@ -189,17 +189,17 @@ async def _prepared(
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await rubric_at_hand(settings, loaded)  # which `prepare` then has at hand
         plan = await prepare(loaded, settings, run_env.environ)
-        spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
+        spec, ceiling = plan.agent, make_ceiling(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
     refuse_profile(settings)
-    spec = await resolve_agent(loaded, settings, credentials_of(settings, run_env))
+    spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
     check_prices(settings, None, spec)
-    ceiling = ceiling_of(settings, None, spec)
+    ceiling = make_ceiling(settings, None, spec)
     return _Work(spec, None, judge, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
 
 
 def _store(loaded: LoadedAgent, settings: Settings, run_env: RunEnvironment, store: Store | None) -> Store:
-    return store or MemoryStore(redactor_of(loaded, settings, run_env.environ))
+    return store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
 
 
 def _deadline(seconds: float | None) -> Deadline:

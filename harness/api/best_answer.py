@@ -74,11 +74,11 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     row = _row(ranking, winner)
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
     why = _why_judged if judged else _why_not_judged
-    trouble = _in_a_sentence(trouble) if trouble else None
+    trouble = re.sub("^it ", "the judge's reply ", trouble).removesuffix(".") if trouble else None
     return Best(
-        answer=answer_of(winner),
+        answer=read_answer(winner),
         p_best=row.p_best if row and judged else None,
-        runner_up=answer_of(order[1]) if judged and order[1:] else None,
+        runner_up=read_answer(order[1]) if judged and order[1:] else None,
         rollouts=group.rollouts,
         cost=_cost(group, ranking),
         tokens=_tokens(group, ranking),
@@ -94,7 +94,7 @@ def is_unranked(group: Group, ranking: GroupRanking | None) -> bool:
     return len(ok) > 1 and not _best_first(ok, ranking)
 
 
-def answer_of(rollout: Rollout) -> Any:
+def read_answer(rollout: Rollout) -> Any:
     """Return a rollout's answer: text, or the value of a structured one."""
     trajectory = rollout.trajectory
     return json.loads(trajectory.answer) if trajectory.answer_type == "json" else trajectory.answer
@@ -129,7 +129,7 @@ def _tokens(group: Group, ranking: GroupRanking | None) -> int | None:
 def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
     if ranking is None:
         return _place(group, winner)
-    row, calls = _row(ranking, winner), _calls(ranking.judged + ranking.reused)
+    row, calls = _row(ranking, winner), counted((ranking.judged + ranking.reused), "judge call")
     saved = f", {ranking.saved_calls:,} saved by stopping early" if ranking.saved_calls else ""
     missing = len(ranking.failed_verdicts)
     verdicts = counted(missing, "verdict is", "verdicts are")
@@ -137,15 +137,6 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
     if row is None or row.p_best is None:
         return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
     return f"{_place(group, winner)} with probability {_in_words(row.p_best)} ({calls}{saved}){left}"
-
-
-def _calls(number: int) -> str:
-    return counted(number, "judge call")
-
-
-def _in_a_sentence(trouble: str) -> str:
-    """Return a reason as a part of a sentence; what is wrong with a reply is kept without saying whose it is."""
-    return re.sub("^it ", "the judge's reply ", trouble).removesuffix(".")
 
 
 def _in_words(p_best: float) -> str:

@@ -9,11 +9,11 @@ from typing import Any, Unpack
 from harness.api.arguments import door
 from harness.api.outside import (
     AnyAgent,
-    credentials_of,
     handed_out,
     loaded_agent,
+    named_credentials,
     ranking_handed_out,
-    surroundings_of,
+    read_run_env,
 )
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
@@ -32,10 +32,10 @@ from harness.formats.queries import queries_of
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.judge_inputs import refuse_profile, rubric_of, with_profile
+from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.resolve import make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.tournament.group import rules_of
@@ -61,10 +61,10 @@ async def rollout(
     warning says so. Nothing is written unless `store` is given. Raises UsageError; Refused (out of quota: OutOfQuota)
     where the endpoint turns the first call down.
     """
-    chosen, run_env = load({"n": n, **settings}), surroundings_of(progress)
+    chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
     (asked,), loaded = queries_of([query]), loaded_agent(agent)
-    spec = await resolve_agent(loaded, chosen, credentials_of(chosen, run_env))
-    store = store or MemoryStore(redactor_of(loaded, chosen, run_env.environ))
+    spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
+    store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
     async with open_engine(spec, chosen, store, run_env) as engine:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
@@ -99,7 +99,7 @@ async def rank(
             f"rank takes a Group, as rollout gives it, not a {type(group).__name__}; for lists of chat messages there "
             "is harness.rank_messages(message_lists, judge_model=...)"
         )
-    chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), surroundings_of(progress)
+    chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
     opening: AbstractAsyncContextManager[Ranker]
     if judge is None or isinstance(judge, str):
@@ -120,7 +120,7 @@ def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: Ru
     models = [model for rollout in group.rollouts for model in rollout.effective.models]
     with_model = replace(settings, judge_model=judge_model or settings.judge_model)
     agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
-    credentials = credentials_of(settings, run_env)
+    credentials = named_credentials(settings, run_env)
     spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
-    rubric = rubric_of(settings)
+    rubric = load_named_rubric(settings)
     return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)

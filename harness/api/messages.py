@@ -61,7 +61,9 @@ def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | No
         trajectory, reward = members.get("messages"), members.get("reward")
     if not isinstance(trajectory, list | tuple):
         raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
-    messages = [_plain(m) for m in cast("Sequence[Any]", trajectory)]
+    messages = [
+        (m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m) for m in cast("Sequence[Any]", trajectory)
+    ]
     if not all(isinstance(m, Mapping) for m in messages):
         raise UsageError(f"trajectory {number} holds something that is no chat message")
     return messages, None if reward is None else _number(reward, number)
@@ -74,11 +76,6 @@ def _number(reward: Any, number: int) -> float:
         if is_number and math.isfinite(as_float := float(reward)):
             return as_float
     raise UsageError(f"trajectory {number} has a reward that is no number: {quoted(reward)}")
-
-
-def _plain(message: Any) -> Any:
-    """Take the client library's own message objects too."""
-    return message.model_dump(exclude_none=True) if hasattr(message, "model_dump") else message
 
 
 def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
@@ -109,7 +106,7 @@ def common_beginning(chats: Sequence[Sequence[ChatMessage]]) -> int:
     return len(list(same))
 
 
-def transcript_of(messages: Sequence[ChatMessage]) -> Transcript:
+def chat_transcript(messages: Sequence[ChatMessage]) -> Transcript:
     """Return the closing text as the answer, and what leads to it as the path, a JSON object a line."""
     answer = ""
     if messages and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls"):
@@ -135,14 +132,12 @@ def _text(message: ChatMessage) -> str:
 def json_lines(objects: Sequence[Mapping[str, Any]]) -> str:
     """Return each object as JSON on a line of its own. Raises UsageError for what is no JSON."""
     try:
-        return "\n".join(_line(json.dumps(dict(o), ensure_ascii=False)) for o in objects)
+        return "\n".join(
+            _LINE_END.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(dict(o), ensure_ascii=False))
+            for o in objects
+        )
     except (TypeError, ValueError) as exc:
         raise UsageError(f"a message or tool is no JSON: {exc}") from None
-
-
-def _line(text: str) -> str:
-    """Return JSON on one line, whatever is in its strings: no text can pose as an object then."""
-    return _LINE_END.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class TrajectoryScore(Record):
@@ -204,7 +199,11 @@ async def ruler(
         if not trajectories:
             return []
         check_comparable([messages for messages, _ in trajectories])
-        material = _material([messages for messages, _ in trajectories], tools or ())
+        chats = [messages for messages, _ in trajectories]
+        common = common_beginning(chats)
+        context = chats[0][:common]
+        about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools or ()))
+        material = _Material(about, [chat_transcript(messages[common:]) for messages in chats])
         _warn(_notes_on_equals(material.transcripts))
         judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
@@ -249,13 +248,6 @@ class _Material:
 
     about: ListTask
     transcripts: Sequence[Transcript]
-
-
-def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, Any]]) -> _Material:
-    common = common_beginning(chats)
-    context = chats[0][:common]
-    about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools))
-    return _Material(about, [transcript_of(messages[common:]) for messages in chats])
 
 
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:

@@ -28,9 +28,9 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import read_rubric, rubric_source
-from harness.pipeline.costs import ceiling_of, check_prices
-from harness.pipeline.judge_inputs import rubric_of, rubric_of_run
-from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
+from harness.pipeline.resolve import make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.summary.notes import open_reasons
 from harness.rollouts.agent_folders import agent_files
@@ -108,12 +108,12 @@ class Logged(Silent):
         logging.getLogger("arena-harness").warning("%s", text)
 
 
-def credentials_of(settings: Settings, run_env: RunEnvironment) -> Credentials:
+def named_credentials(settings: Settings, run_env: RunEnvironment) -> Credentials:
     """Return the keys in force for settings that the caller gave."""
     return Credentials.naming(run_env.environ, settings.base_url, settings.judge_base_url)
 
 
-def surroundings_of(progress: Progress | None, clock: Clock = now) -> RunEnvironment:
+def read_run_env(progress: Progress | None, clock: Clock = now) -> RunEnvironment:
     """Read the environment; without a watcher the log gets the notes."""
     return RunEnvironment(environment(), clock, progress or Logged())
 
@@ -124,7 +124,7 @@ async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) 
     Raises UsageError.
     """
     word = settings.rubric or (loaded.rubric if loaded else None)
-    read = partial(rubric_of, settings) if loaded is None else lambda: rubric_of_run(loaded, settings)[1]
+    read = partial(load_named_rubric, settings) if loaded is None else lambda: rubric_for_run(loaded, settings)[1]
     is_packaged = word is None or METHODS[settings.judge].is_packaged(word)
     return read() if is_packaged else await anyio.to_thread.run_sync(read)
 
@@ -161,16 +161,16 @@ def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudgi
     A folder that this process has open is shared. Raises UsageError for a judge that cannot be used or has no price
     under a ceiling; ArchiveLocked, CannotWrite and ArchiveDamaged for the folder.
     """
-    run_env = surroundings_of(None)
+    run_env = read_run_env(None)
     with from_python():
-        judge = resolve_judge(settings, credentials_of(settings, run_env), None, offline=settings.offline)
+        judge = resolve_judge(settings, named_credentials(settings, run_env), None, offline=settings.offline)
         check_prices(settings, judge)
         verdicts = _opened(folder.resolve(), settings, run_env) if folder else None
-        return SharedJudging(verdicts, ceiling_of(settings, judge))
+        return SharedJudging(verdicts, make_ceiling(settings, judge))
 
 
 def _opened(folder: Path, settings: Settings, run_env: RunEnvironment) -> OpenVerdicts:
     if (verdicts := _OPEN.get(folder)) is None:
-        redact = redactor_of(None, settings, run_env.environ)
+        redact = make_redactor(None, settings, run_env.environ)
         verdicts = _OPEN[folder] = OpenVerdicts(VerdictFolder(folder, run_env.clock(), redact=redact))
     return verdicts

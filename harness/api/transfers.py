@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.api.archived import AnyRun, Run, folder_of, parent_of
+from harness.api.archived import AnyRun, Run, find_folder, runs_folder
 from harness.api.arguments import door_at_once
-from harness.api.outside import surroundings_of
+from harness.api.outside import read_run_env
 from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
@@ -33,8 +33,8 @@ def merge(
     Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
     ArchiveDamaged, CannotWrite.
     """
-    parent, run_env = parent_of(runs_dir), surroundings_of(progress, clock)
-    folders = [folder_of(run, runs_dir) for run in runs]
+    parent, run_env = runs_folder(runs_dir), read_run_env(progress, clock)
+    folders = [find_folder(run, runs_dir) for run in runs]
     merged = merge_runs(folders, None if output is None else str(output), parent, run_env)
     for note in merged.notes:
         run_env.progress.note(note)
@@ -70,4 +70,4 @@ def export_run(
         allow_offline=allow_offline,
         force=force,
     )
-    return export_runs([folder_of(run, runs_dir)], Path(to), options)
+    return export_runs([find_folder(run, runs_dir)], Path(to), options)

@@ -1,4 +1,4 @@
-"""What of a run's work is known beforehand, as its watcher hears it: rollouts, and judge calls by their bounds."""
+"""What a run takes: its judge calls by their bounds, what agent and judges are estimated to cost, and the ceiling."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
@@ -75,7 +75,7 @@ def _way_out(at: Priced) -> str:
     return f"{name}, or take {like.provider_name}'s list price with {switch('price_by_name')}" if like else name
 
 
-def ceiling_of(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
+def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
     expected: dict[Purchase, float] = {}
     least = judge_tokens(settings.judge_budget)[0].usage()

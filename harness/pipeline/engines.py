@@ -36,7 +36,7 @@ _OWN_THREADS = 4
 """Threads for what is no tool, such as waiting for a slow disk."""
 
 
-def gate_of(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
+def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
     """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
     patience = Patience(settings.request_timeout, settings.give_up)
     return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
@@ -60,7 +60,7 @@ async def open_local_engine(
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
-        gate = gate_of(endpoint, settings, run_env.gates)  # one for all event loops
+        gate = endpoint_gate(endpoint, settings, run_env.gates)  # one for all event loops
         provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
         state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s, tokens=tokens)
         return LoopModels(provider, state, client.close if client else None)
@@ -89,7 +89,7 @@ async def open_local_engine(
             deadline=run_env.deadline,
             alternatives=sources if spec.servers else (),
         )
-        run_env.gates.stand_in([gate_of(server, settings, run_env.gates) for server in spec.servers])
+        run_env.gates.stand_in([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]

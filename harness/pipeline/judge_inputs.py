@@ -1,9 +1,6 @@
-"""--judge-profile: a judge's profile out of a run or a file, checked against who judges now, and kept as text.
+"""What a judging goes by: its rubric, a judge's profile (--judge-profile), and runs whose verdicts are reused.
 
-The settings of a plan hold the whole profile, so that a run, and each ranking, carries what it was made with. A word
-that an archive holds in its place is never looked up.
-
-A rubric's file that an archive names is never read.
+A rubric's file, or a profile, that an archive names is never read: the archive holds their texts.
 """
 
 import json
@@ -33,7 +30,7 @@ from harness.transcripts.renderings import RENDERING
 _QUOTED = 200
 
 
-def rubric_of(settings: Settings) -> AnyRubric:
+def load_named_rubric(settings: Settings) -> AnyRubric:
     """Return what the judge goes by, as the settings of today's command name it. Raises UsageError."""
     return METHODS[settings.judge].load_rubric(named_rubric(settings))
 
@@ -43,27 +40,22 @@ def named_rubric(settings: Settings) -> str:
     return settings.rubric or DEFAULT_RUBRIC
 
 
-def rubric_of_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
+def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
     """Return what a new run is judged by, and the settings that name it.
 
     Where the user names none, the RUBRIC of the agent's file holds for judging in pairs, else the default.
     Raises UsageError.
     """
     if settings.rubric is None and loaded.rubric is not None and settings.judge == "pairwise":
-        word = _from_here(loaded.rubric)
+        path, here = Path(loaded.rubric), Path.cwd()
+        word = str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else loaded.rubric
         try:
             return replace(settings, rubric=word), METHODS[settings.judge].load_rubric(word)
         except UsageError as exc:
             reason = str(exc).removeprefix(option("rubric")).strip()
             raise UsageError(f"RUBRIC in {loaded.file or loaded.name}: {reason}") from None
     settings = replace(settings, rubric=named_rubric(settings))
-    return settings, rubric_of(settings)
-
-
-def _from_here(word: str) -> str:
-    """Return the path of a file as the user would type it here; a name of a packaged rubric stays."""
-    path, here = Path(word), Path.cwd()
-    return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else word
+    return settings, load_named_rubric(settings)
 
 
 def text_to_keep(rubric: AnyRubric, redact: Redactor) -> str | None:
@@ -80,7 +72,10 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
 def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
     method = METHODS[settings.judge]
-    if changes.get("rubric") is not None or _is_packaged_for_another_judge(info, settings):
+    if changes.get("rubric") is not None or (
+        settings.judge != info.settings.get("judge", settings.judge)
+        and METHODS[settings.judge].is_packaged(named_rubric(settings))
+    ):
         return method.load_rubric(named_rubric(settings))
     if info.rubric_text is not None:
         return method.parse_rubric(info.rubric_text, info.rubric or "", _where(info))
@@ -89,13 +84,6 @@ def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str
     raise UsageError(
         f"run {_id(info)} does not hold the text of its rubric, and a file that a run names is not read: name the "
         f"rubric with {option('rubric')}"
-    )
-
-
-def _is_packaged_for_another_judge(info: RunInfo, settings: Settings) -> bool:
-    """Whether the run's own text is for another way of judging, and its settings name a rubric of the package."""
-    return settings.judge != info.settings.get("judge", settings.judge) and METHODS[settings.judge].is_packaged(
-        named_rubric(settings)
     )
 
 
@@ -143,7 +131,15 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, render
     word = settings.judge_profile
     if word is None:
         return settings
-    _check_use(settings, len(judge.members))
+    if settings.judge != "pairwise":
+        raise UsageError(f"{option('judge_profile')} with {option('judge', settings.judge)}: a profile is of pairs")
+    if settings.estimator != "pooled":
+        raise UsageError(
+            f"{option('judge_profile')} with {option('estimator', settings.estimator)}: a profile is for "
+            f"{option('estimator', 'pooled')}"
+        )
+    if len(judge.members) > 1:
+        raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
     profile = _fitting(_profiles(word, settings.runs_dir), judge.identity, rubric.label, rendering)
     text = profile.model_dump_json()
     if Redactor((), settings.redact)(text) != text:
@@ -157,18 +153,6 @@ def refuse_profile(settings: Settings) -> None:
     """Raise UsageError for a profile where a judge of the caller's own judges, whose rubric nobody knows."""
     if settings.judge_profile is not None:
         raise UsageError(f"{option('judge_profile')} is for a judge that is named by its model")
-
-
-def _check_use(settings: Settings, judges: int) -> None:
-    if settings.judge != "pairwise":
-        raise UsageError(f"{option('judge_profile')} with {option('judge', settings.judge)}: a profile is of pairs")
-    if settings.estimator != "pooled":
-        raise UsageError(
-            f"{option('judge_profile')} with {option('estimator', settings.estimator)}: a profile is for "
-            f"{option('estimator', 'pooled')}"
-        )
-    if judges > 1:
-        raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
 
 
 def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:

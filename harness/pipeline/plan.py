@@ -26,12 +26,12 @@ from harness.pipeline.costs import agent_cost, check_prices, judge_cost
 from harness.pipeline.judge_inputs import (
     rubric_as_begun,
     rubric_for_rescoring,
-    rubric_of_run,
+    rubric_for_run,
     text_to_keep,
     whole_text,
     with_profile,
 )
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts.loading import LoadedAgent
@@ -89,8 +89,8 @@ class Prepared(JudgingPlan):
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
     """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
     check_engine(settings)
-    settings, rubric = rubric_of_run(loaded, settings)
-    redactor_of(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
+    settings, rubric = rubric_for_run(loaded, settings)
+    make_redactor(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve_agent(loaded, settings, credentials)
     judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)

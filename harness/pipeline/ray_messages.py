@@ -1,6 +1,7 @@
-"""What workers and driver tell one another while rollouts are made, through one named actor.
+"""What the driver and the Ray workers tell one another, through one named actor.
 
-A wait after a 429 that one worker was told of holds for all of them, and for the judge's calls to the same endpoint.
+No key is in any of it: keys come from the worker's environment. A wait after a 429 holds for all workers, and for the
+judge's calls to the same endpoint.
 """
 
 import asyncio
@@ -147,18 +148,19 @@ class Traffic:
         """
         try:
             async with asyncio.timeout(_LONGEST_WAIT_S):
-                while not (news := self._after(since, listener, everything=everything)):
+                while not (
+                    news := (
+                        [
+                            (source, news)
+                            for number, source, news in self._news
+                            if number > since and source != listener and (everything or isinstance(news, Lesson))
+                        ]
+                    )
+                ):
                     await self._changed.wait()
         except TimeoutError:
             news = []
         return self._count, news
-
-    def _after(self, since: int, listener: str, *, everything: bool) -> list[tuple[str, News]]:
-        return [
-            (source, news)
-            for number, source, news in self._news
-            if number > since and source != listener and (everything or isinstance(news, Lesson))
-        ]
 
 
 class TrafficLine:

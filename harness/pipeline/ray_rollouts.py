@@ -1,4 +1,4 @@
-"""Making rollouts on Ray, seen from the process that judges and writes.
+"""Rollouts on a Ray cluster, seen from the process that judges and writes. Imported only for `--engine ray`.
 
 That process gives out the places and the money, so that a worker that is lost takes neither along.
 """
@@ -143,7 +143,13 @@ def _address(spec: AgentSpec) -> str | None:
 
 def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
     if loaded.word is None:
-        _check_sendable(loaded)
+        try:
+            _CLOUDPICKLE.dumps(loaded)
+        except Exception as exc:  # noqa: BLE001 - objects raise what they like when they are pickled
+            raise UsageError(
+                f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, "
+                "as in path.py:attr"
+            ) from None
         return AgentPlace(loaded.name, itself=loaded), {}
     place, colon, attr = loaded.word.rpartition(":") if ":" in loaded.word[2:] else (loaded.word, "", "")
     is_file = place.endswith(".py") or (not colon and loaded.file and not loaded.packaged)
@@ -152,16 +158,6 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapp
     if remote:
         return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), folder_shipped(loaded.file)
     return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
-
-
-def _check_sendable(loaded: LoadedAgent) -> None:
-    try:
-        _CLOUDPICKLE.dumps(loaded)
-    except Exception as exc:  # noqa: BLE001 - objects raise what they like when they are pickled
-        raise UsageError(
-            f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, as in "
-            "path.py:attr"
-        ) from None
 
 
 @dataclass
@@ -189,25 +185,18 @@ class _Relay:
             case SettingLesson():
                 self.refused = tuple(dict.fromkeys((*self.refused, news)))
             case WorkerNote(text):
-                self._note(text)
+                if text not in self._noted:
+                    self._noted.add(text)
+                    self.progress.note(text)
             case RetriedCall():
                 self.progress.retried()
             case WaitingCalls(place, calls):
-                self._wait(source, place, calls)
+                self._waiting[source, place] = calls
+                everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
+                self.progress.waiting(f"{place} (Ray workers)", everywhere)
             case FirstReply(order):
                 if first_call := self.leading.get(order):
                     first_call.reply()
-
-    def _note(self, text: str) -> None:
-        """Say once what each worker finds out by itself."""
-        if text not in self._noted:
-            self._noted.add(text)
-            self.progress.note(text)
-
-    def _wait(self, source: str, place: str, calls: int) -> None:
-        self._waiting[source, place] = calls
-        everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
-        self.progress.waiting(f"{place} (Ray workers)", everywhere)
 
 
 @dataclass(frozen=True)

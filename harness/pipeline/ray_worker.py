@@ -31,7 +31,7 @@ from harness.pipeline.ray_messages import (
     WorkerJob,
     WorkerNote,
 )
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.first_call import FirstCall
@@ -140,7 +140,7 @@ class RolloutWorker:
             spec, run_env = await self._resolved(), self._surroundings
             run_env.gates.pass_on(self._line.post)
             settings = self._job.settings
-            store = MemoryStore(redactor_of(spec.loaded, settings, run_env.environ))
+            store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
             async with open_local_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
                 refused = engine.run_context.models.state.refused
                 refused.tell = self._line.post

@@ -1,4 +1,4 @@
-"""What a rescoring would reuse and buy, before anything is spent."""
+"""What a rescoring would reuse and buy, and which one would make two rollouts meet, before anything is spent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,12 @@ async def with_meeting(
             return replace(why, unable=f"rollout {side.index} failed ({side.failure}), and what failed is never judged")
     try:
         changes = _changes(reader, ranking.head, why)
-        plan = _plan(reader, ranking.head, changes, run_env)
+        settings = changed_settings(reader, changes)
+        rubric = rubric_as_begun(
+            reader.info, ranking.head, replace(settings, rubric=_rubric_word(ranking.head, settings.rubric)), None
+        )
+        credentials = Credentials.naming(run_env.environ).without_calls()
+        plan = JudgingPlan(_judge(ranking.head), rubric, settings, credentials, rendering=RENDERING)
         calls = await _calls(reader, plan, why, run_env)
     except UsageError as exc:  # such as a rubric whose text is not at hand: nobody can judge by it
         return replace(why, unable=_portable(str(exc)))
@@ -100,14 +105,6 @@ def _judge_changes(reader: RunReader, head: RankingHead) -> dict[str, Any]:
 
 def _judge(head: RankingHead) -> JudgeSpec:
     return recorded_judge(head.judge, f"rankings/{head.id}.jsonl:1")
-
-
-def _plan(reader: RunReader, head: RankingHead, changes: Mapping[str, Any], run_env: RunEnvironment) -> JudgingPlan:
-    """Return how `rescore` would judge under the changes: by the ranking's judge and rubric, wherever they are now."""
-    settings = changed_settings(reader, changes)
-    rubric = rubric_as_begun(reader.info, head, replace(settings, rubric=_rubric_word(head, settings.rubric)), None)
-    credentials = Credentials.naming(run_env.environ).without_calls()
-    return JudgingPlan(_judge(head), rubric, settings, credentials, rendering=RENDERING)
 
 
 def _rubric_word(head: RankingHead, usual: str | None) -> str | None:

@@ -1,7 +1,7 @@
-"""From settings and environment to an agent and a judge: which endpoint, which model, embedded or not."""
+"""From settings and environment to an agent and a judge: which endpoint, which model, which instructions, embedded or not."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +9,9 @@ from agents import Agent
 from agents.models import get_default_model
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError, on_a_line
-from harness.core.records import Record, Rollout
+from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.user_files import read_text
@@ -26,7 +25,6 @@ from harness.rollouts.environment import AgentEnv
 from harness.rollouts.hosted_tools import check_tools
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model
-from harness.rollouts.raw import RawCall
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 _MOST = 1_000_000
@@ -216,25 +214,10 @@ def member_keys(spec: JudgeSpec, settings: Settings, credentials: Credentials) -
     return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, credentials), strict=True)]
 
 
-def redactor_of(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
+def make_redactor(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
     secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
-
-
-def replay_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
-    """Return what the agent's file was told when a rollout was made.
-
-    A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
-    """
-    api: Api = info.agent_api or settings.api or ("responses" if any(c.reply.response_id for c in calls) else "chat")
-    return AgentEnv(
-        api=api,
-        offline=info.agent_offline,
-        corpus=settings.corpus,
-        model=settings.model,
-        rng=random.Random(f"{settings.seed}/{rollout.query}/{rollout.index}"),
-    )
 
 
 def _model_name(agent: Agent[Any], settings: Settings) -> str | None:

@@ -1,4 +1,4 @@
-"""What a command takes from outside, read once by the command or by the Python API and passed on from there."""
+"""What a command takes from outside: read once by the command or by the Python API, and passed on from there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.judging.batches.rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.costs import Size, ceiling_of, check_prices, counted_stream
+from harness.pipeline.costs import Size, check_prices, counted_stream, make_ceiling
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
@@ -43,7 +43,7 @@ from harness.pipeline.plan import (
 from harness.pipeline.rank_at_hand import rank_at_hand
 from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent, with_recorded_instructions
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, open_batches, open_engine
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
@@ -87,8 +87,8 @@ async def run_queries(
     Raises Refused where the endpoint turned the first call down: with nothing spent the run is taken away again.
     """
     agent, settings = prepared.agent, prepared.settings
-    ceiling = ceiling_of(settings, prepared.judge, agent)
-    redact = redactor_of(agent.loaded, settings, run_env.environ)
+    ceiling = make_ceiling(settings, prepared.judge, agent)
+    redact = make_redactor(agent.loaded, settings, run_env.environ)
     listed = queries if isinstance(queries, Sequence) else ()
     size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
     info = new_run_info(prepared, run_env.clock, len(listed) or None, redact)
@@ -152,7 +152,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
-    redact = redactor_of(agent, trust.without_patterns(plan.settings), run_env.environ)
+    redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
         if missing.nothing:
@@ -164,7 +164,7 @@ async def resume_run(
             if at_work and not (changes or {}).get("instructions"):
                 at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
             spec = await _resolve_as_before(info, at_work, plan.settings, plan.credentials) if at_work else None
-            ceiling = ceiling_of(plan.settings, plan.judge, spec)
+            ceiling = make_ceiling(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
             async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:
@@ -284,8 +284,8 @@ async def rescore_run(
             plan = replace(plan, credentials=plan.credentials.without_calls())
         attest_judge(trust, run_env, [member.base_url for member in plan.judge.members])
         patterns = plan.settings if "redact" in changes else trust.without_patterns(plan.settings)
-        redact = redactor_of(None, patterns, run_env.environ)
-        ceiling = ceiling_of(plan.settings, plan.judge)
+        redact = make_redactor(None, patterns, run_env.environ)
+        ceiling = make_ceiling(plan.settings, plan.judge)
         with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
             run_env.progress.opened(folder)
             cache = VerdictCache(store, run_env.progress, reuse_sources, ceiling, options.free, run_env.stop)

@@ -1,4 +1,7 @@
-"""Judging by batch, opened for a run: where its judges' batches are, and what is under way."""
+"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks.
+
+With `--judge-batch` the ranker's judges leave their questions in batches, which are opened here, too.
+"""
 
 import random
 from collections.abc import AsyncGenerator, Mapping
@@ -30,7 +33,7 @@ from harness.judging.pairwise import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.tiers import FLEX_REPLY_S
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.engines import OpenMaker, gate_of, open_local_engine
+from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
@@ -186,7 +189,7 @@ def _ask(
 def _gate_of_judge(endpoint: Endpoint, settings: Settings, gates: Gates) -> Gate:
     """Return the gate of a judge's calls: one of their own, with more patience, where they ask for another tier."""
     if settings.judge_tier == "default":
-        return gate_of(endpoint, settings, gates)
+        return endpoint_gate(endpoint, settings, gates)
     patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
     return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"), settings.judge_tier)
 

@@ -135,7 +135,7 @@ def _attest(store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: L
         attest(
             store.reader,
             run_env.environ,
-            addresses=addresses_of(store.reader.info),
+            addresses=archived_addresses(store.reader.info),
             agent_word=agent.word if agent else None,
             agent_file=agent.file if agent else None,
             here=agent.here if agent else None,
@@ -155,7 +155,7 @@ def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | Non
         run_env.progress.note(str(exc))
 
 
-def addresses_of(info: RunInfo | ComparisonInfo) -> list[str]:
+def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
     """Return every address that a run's run.json names, or a comparison's compare.json."""
     judge, endpoint = info.judge, (info.endpoint if isinstance(info, RunInfo) else None) or {}
     places: list[JsonValue] = [info.settings.get("base_url"), info.settings.get("judge_base_url")]

@@ -1,9 +1,6 @@
-"""Is a comparison whole, and do its matches follow from their verdicts? validate_comparison(folder, clock).
+"""Is an archive whole, and do its ranks and matches follow from its verdicts? Of runs and of comparisons.
 
-The matches are played again by the very code that made them, on the verdicts that they name and the texts that the
-comparison holds. Its runs are not needed.
-
-A ranking is played again by the very code that made it, on the verdicts that its matches name.
+A ranking or a comparison is played again by the very code that made it, on the verdicts that its matches name.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,10 +45,13 @@ from harness.transcripts.transcript import Transcript
 
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
-
-
 _FEWEST = 2
-"""Seats are told of juries alone."""
+"""Only a jury's ranking names its judges' seats."""
+_OF_ROUNDING = 1e-6
+_OF_A_SEARCH = 1e-3
+"""How far places may be from those of another machine, where a search for the most probable judge is behind them."""
+_Place = tuple[int, int]
+"""A rollout by its side's place and its index."""
 
 
 def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
@@ -59,10 +59,11 @@ def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping
 
     `seats` says where a judge sat; who gave none of them keeps a place, and has nothing to say.
     """
-    told, judges = dict(seats or {}), dict.fromkeys(v.judge for v in verdicts)
-    free = max(_FEWEST, 1 + max(told.values())) if told else 0
-    told |= {judge: free + number for number, judge in enumerate(judge for judge in judges if judge not in told)}
-    by_seat = {seat: [v for v in verdicts if v.judge == judge] for judge, seat in told.items()}
+    seat_of = dict(seats or {})
+    free = max(_FEWEST, 1 + max(seat_of.values())) if seat_of else 0
+    others = dict.fromkeys(verdict.judge for verdict in verdicts if verdict.judge not in seat_of)
+    seat_of |= {judge: free + number for number, judge in enumerate(others)}
+    by_seat = {seat: [v for v in verdicts if v.judge == judge] for judge, seat in seat_of.items()}
     seated = range(max(free, 1 + max(by_seat, default=-1)))
     return PairJury([RecordedJuror(by_seat.get(seat, ())) for seat in seated], settings.jury)
 
@@ -97,11 +98,6 @@ class RecordedJuror(PairJuror):
         )
 
 
-_OF_ROUNDING = 1e-6
-_OF_A_SEARCH = 1e-3
-"""How far places may be from those of another machine, where a search for the most probable judge is behind them."""
-
-
 @dataclass(frozen=True)
 class Validation:
     """The findings; and after a repair those that remain."""
@@ -121,7 +117,7 @@ def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validat
     With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
     person can mend. Raises CannotWrite, ArchiveLocked.
     """
-    return validated(folder, _look_of_validation, lambda: RunStore(folder, clock()), repair=repair)
+    return validated(folder, _look_at_run, lambda: RunStore(folder, clock()), repair=repair)
 
 
 def validated(
@@ -146,7 +142,7 @@ def _damage(of_folder: tuple[Finding, ...]) -> int:
     return sum(f.kind == "damage" for f in of_folder)
 
 
-def _look_of_validation(folder: Path) -> tuple[Finding, ...]:
+def _look_at_run(folder: Path) -> tuple[Finding, ...]:
     blobs = Blobs(folder / "blobs")
     of_records = tuple(findings(folder, lambda name: parts(blobs.get(name))))
     if _damage(of_records):
@@ -219,16 +215,12 @@ def _place(ranked: Ranked) -> tuple[float | None, ...]:
     return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score
 
 
-_Place = tuple[int, int]
-"""A rollout by its side's place and its index."""
-
-
 def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
-    return validated(folder, _look, lambda: ComparisonStore(folder, clock()), repair=repair)
+    return validated(folder, _look_at_comparison, lambda: ComparisonStore(folder, clock()), repair=repair)
 
 
-def _look(folder: Path) -> tuple[Finding, ...]:
+def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:
     of_records = tuple(comparison_findings(folder))
     if any(finding.kind == "damage" for finding in of_records):
         return of_records  # matches are compared once the records are whole
@@ -239,19 +231,16 @@ def _look(folder: Path) -> tuple[Finding, ...]:
 def _wrong_queries(reader: ComparisonReader, file: ComparisonFile) -> Iterator[Finding]:
     settings, labels = reader.settings, [side.label for side in file.head.sides]
     for line, query in enumerate(file.queries, 2):
-        texts = _texts(query, reader.blobs)
+        texts = {
+            (side, rollout.index): Transcript(
+                reader.blobs.get(rollout.path_blob), reader.blobs.get(rollout.answer_blob)
+            )
+            for side, rollouts in enumerate(query.rollouts)
+            for rollout in rollouts
+            if rollout.path_blob and rollout.answer_blob
+        }
         for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, settings, labels)):
             yield Finding("damage", file.path, f"query {query.query!r}: {reason}", line)
-
-
-def _texts(query: ComparedQuery, blobs: Blobs) -> dict[_Place, Transcript]:
-    """Return what the judge could be shown: the rollouts that keep a transcript."""
-    return {
-        (side, rollout.index): Transcript(blobs.get(rollout.path_blob), blobs.get(rollout.answer_blob))
-        for side, rollouts in enumerate(query.rollouts)
-        for rollout in rollouts
-        if rollout.path_blob and rollout.answer_blob
-    }
 
 
 def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]) -> Iterator[str]:

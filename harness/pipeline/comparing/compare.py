@@ -1,4 +1,4 @@
-"""The story of a comparison: what is planned is opened or gone on with, bought, and written down query by query."""
+"""A planned comparison is opened or gone on with, its verdicts are bought, and it is written down query by query."""
 
 import re
 import secrets
@@ -27,18 +27,18 @@ from harness.pipeline.comparing.plan import (
     ComparisonPlan,
     comparison_like,
     is_done,
-    new_comparison_info,
-    open_lending,
+    new_comparison,
+    open_reuse_sources,
     plan_comparison,
     without_calls,
 )
 from harness.pipeline.comparing.quote import quote_plan
-from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, floors_of, open_sides, shared_group
-from harness.pipeline.costs import ceiling_of
+from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_floors, open_sides, shared_group
+from harness.pipeline.costs import make_ceiling
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import recorded_judge
-from harness.pipeline.resolve import JudgeSpec, redactor_of
+from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import attest_judge, attested
@@ -50,7 +50,7 @@ _VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
 """What stands before a model's name: `anthropic.` in `anthropic.claude-5`, `ft:` in that of a fine-tuned model."""
 
 
-def notes_of(
+def known_notes(
     readers: Sequence[RunReader], sides: Sequence[ComparedSide], judge: JudgeSpec, rubric: str
 ) -> tuple[str, ...]:
     """Return the notes that are known before anything is judged."""
@@ -79,14 +79,14 @@ def _judge_of(reader: RunReader) -> str | None:
 def _families(sides: Sequence[ComparedSide], judge: JudgeSpec) -> Iterator[str]:
     """Warn of a judge that is of the family of some sides' models, and not of the others'."""
     for member in judge.members:
-        family = family_of(member.model)
-        kin = [side.label for side in sides if family in {family_of(model) for model in side.models}]
+        family = model_family(member.model)
+        kin = [side.label for side in sides if family in {model_family(model) for model in side.models}]
         if not member.offline and 0 < len(kin) < len(sides):
             whose = " and ".join(kin)
             yield f"the judge {member.model} is of the same family as the model of {whose}: judges favour their own"
 
 
-def family_of(model: str) -> str:
+def model_family(model: str) -> str:
     """Return the family of a model, by its name: `gpt` of `openai/gpt-5.2` and of `o3-mini`."""
     name = _VENDOR.sub("", model.rsplit("/", 1)[-1].lower())
     begin = re.match(r"[a-z]+", name)
@@ -153,13 +153,14 @@ async def compare_planned(
     plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonResult:
     """Do what is planned, in the comparison that is there already or in a new one. Raises as `compare_runs`."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-    info = new_comparison_info(plan, run_env.clock, redact)
+    redact, info = new_comparison(plan, run_env)
     folder = comparison_like(info, plan.options.runs_dir, run_env)
     if folder and is_done(folder, plan.sides):
         return ComparisonResult(folder, was_complete=True)
-    with open_lending(plan, readers, run_env) as reuse_sources:
-        plan = await _payable(plan, readers, reuse_sources, run_env)
+    with open_reuse_sources(plan, readers, run_env) as reuse_sources:
+        if judge_fault(plan.judging):
+            await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
+            plan = without_calls(plan)
         attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
         if folder:
             at, versions = run_env.clock(), package_versions()
@@ -170,16 +171,6 @@ async def compare_planned(
             attested(store, run_env),
         ):
             return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
-
-
-async def _payable(
-    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
-) -> ComparisonPlan:
-    """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
-    if not judge_fault(plan.judging):
-        return plan
-    await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
-    return without_calls(plan)
 
 
 @dataclass
@@ -224,8 +215,8 @@ async def judge_into(
     run_env.progress.opened(store.folder)
     judging, tally = plan.judging, _Tally(run_env.progress, len(plan.matched.queries))
     steps = looking_steps(plan, readers[0])
-    ceiling = ceiling_of(judging.settings, judging.judge)
-    others = [lender for lender in reuse_sources if lender.folder != store.folder]
+    ceiling = make_ceiling(judging.settings, judging.judge)
+    others = [source for source in reuse_sources if source.folder != store.folder]
     cache = VerdictCache(store, run_env.progress, others, ceiling, stop=run_env.stop)
     with one_error(store, new=new):
         async with open_cross_judge(plan, cache, run_env) as judge:
@@ -275,8 +266,8 @@ def _file(
             id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
             created_at=at,
             sides=plan.sides,
-            notes=notes_of(readers, plan.sides, judge, rubric),
-            floors=floors_of(readers, judge.identity, rubric, plan.options.pairs),
+            notes=known_notes(readers, plan.sides, judge, rubric),
+            floors=chance_floors(readers, judge.identity, rubric, plan.options.pairs),
         )
     )
     try:

@@ -1,4 +1,4 @@
-"""A jury that compares the sides on one query after the other."""
+"""A jury that compares the sides on one query after the other, and the steps between interim analyses."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -64,7 +64,7 @@ def queries_of_run(queries: Sequence[SharedQuery], reader: RunReader) -> dict[st
     return {content: query for content, query in asked.items() if query}
 
 
-def clusters_by_key(queries: Mapping[str, Query], key: str | None) -> dict[str, str]:
+def clusters_by_key(queries: Mapping[str, Query | ComparedQuery], key: str | None) -> dict[str, str]:
     """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
     if key is None:
         return {}

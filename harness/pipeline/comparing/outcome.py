@@ -1,4 +1,7 @@
-"""A gate: what is refused and foretold before anything is spent, and what comes of the comparison."""
+"""What a comparison says, from its own folder alone, and what a gate makes of that.
+
+The same folder always gives the same record. `power_check` is for before anything is spent.
+"""
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -21,13 +24,13 @@ from harness.core.plurals import counted
 from harness.core.records import Query
 from harness.core.wording import call, option, switch
 from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_run
-from harness.pipeline.comparing.plan import CompareOptions, judging_of
+from harness.pipeline.comparing.plan import CompareOptions, plan_judging
 from harness.pipeline.comparing.quote import AnySide
-from harness.pipeline.comparing.resuming import run_of
+from harness.pipeline.comparing.resuming import find_side
 from harness.pipeline.comparing.sides import (
     SIDE_LABELS,
     by_content,
-    floor_of,
+    chance_floor,
     match_queries,
     open_sides,
     reversals_within,
@@ -45,7 +48,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     said = compare_queries(
         queries,
         sides,
-        clusters=clusters_of(queries, info.cluster) if info.cluster else None,
+        clusters=clusters_by_key({query.query: query for query in queries}, info.cluster) if info.cluster else None,
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
     )
@@ -70,11 +73,6 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
             *_stopped_early(info, len(queries)),
         ),
     )
-
-
-def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
-    """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
-    return {query.query: str(query.metadata[key]) for query in queries if query.metadata.get(key) is not None}
 
 
 def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
@@ -144,8 +142,21 @@ def power_check(
     if len(sides) != 2:
         raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
     with _open_runs(sides) as runs:
-        judging = judging_of([*runs.values()], environ, options)[1] if runs else _prepared(sides)
-        _check_online(judging, sides, runs)
+        judging = (
+            sides[0]
+            if isinstance(sides[0], Prepared) and not runs
+            else plan_judging([*runs.values()], environ, options)[1]
+        )
+        if judging.judge.offline:
+            raise UsageError(
+                f"no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
+                f"{option('judge_model', 'MODEL')}"
+            )
+        for at, side in enumerate(sides):
+            if runs[at].info.agent_offline if at in runs else isinstance(side, Prepared) and side.agent.offline:
+                raise UsageError(
+                    f"no gate: side {SIDE_LABELS[at]} is on the embedded model, which says nothing of any LLM"
+                )
         asked = _asked(sides, queries, runs)
         clusters = clusters_by_key(asked, options.cluster)
         _check_count(asked, clusters, options.cluster)
@@ -155,14 +166,14 @@ def power_check(
         return pass_forecast(
             round(independent_queries([*asked], clusters)),
             rules.margin,
-            floor_of(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
+            chance_floor(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
             pairs=options.pairs,
             shares=plan.shares,
         )
 
 
 def conclude_comparison(
-    comparison: Path, sides: Sequence[AnySide], rules: GateRules, foretold: Forecast
+    comparison: Path, sides: Sequence[AnySide], rules: GateRules, forecast: Forecast
 ) -> GateResult | None:
     """Return what a comparison says as a gate; None where it was stopped before its first look.
 
@@ -171,7 +182,7 @@ def conclude_comparison(
     with ComparisonReader(comparison) as reader:
         newest, info = reader.newest(), reader.info
         runs = [
-            side if isinstance(side, Path) else run_of(compared, comparison.parent, comparison)
+            side if isinstance(side, Path) else find_side(compared, comparison.parent, comparison)
             for side, compared in zip(sides, info.sides, strict=True)
         ]
         judged = {query.query: query for query in newest.queries} if newest else {}
@@ -190,7 +201,7 @@ def conclude_comparison(
             comparison_of(reader),
             queries,
             looks,
-            foretold,
+            forecast,
             planned_looks=len(plan.parts),
             allow_unsure=rules.allow_unsure,
         )
@@ -206,23 +217,6 @@ def _open_runs(sides: Sequence[AnySide]) -> Generator[dict[int, RunReader]]:
         return
     with ExitStack() as opened:
         yield {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
-
-
-def _prepared(sides: Sequence[AnySide]) -> JudgingPlan:
-    first = sides[0]
-    assert isinstance(first, Prepared), "without a run every side is an agent"  # noqa: S101 - for the type checker
-    return first
-
-
-def _check_online(judging: JudgingPlan, sides: Sequence[AnySide], runs: Mapping[int, RunReader]) -> None:
-    if judging.judge.offline:
-        raise UsageError(
-            f"no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
-            f"{option('judge_model', 'MODEL')}"
-        )
-    for at, side in enumerate(sides):
-        if runs[at].info.agent_offline if at in runs else isinstance(side, Prepared) and side.agent.offline:
-            raise UsageError(f"no gate: side {SIDE_LABELS[at]} is on the embedded model, which says nothing of any LLM")
 
 
 def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:

@@ -1,4 +1,4 @@
-"""Comparisons in the archive: a new one's compare.json, the one that is there already, and those that lend verdicts."""
+"""How runs are going to be compared, checked before anything is spent; and the comparisons that are there already."""
 
 import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ from harness.archive.folder_reader import FolderReader
 from harness.archive.layout import list_comparisons, new_run_id
 from harness.archive.reader import RunReader
 from harness.comparison.libraries import check_libraries
-from harness.core.clock import Clock
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
 from harness.core.gates import LookRule
@@ -25,7 +24,7 @@ from harness.core.wording import option, switch
 from harness.pipeline.comparing.sides import Draw, MatchedQueries, compared_sides, match_queries
 from harness.pipeline.judge_inputs import text_to_keep, whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
-from harness.pipeline.resolve import JudgeSpec, redactor_of
+from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import Trust, trust_in_changed
 
@@ -93,15 +92,20 @@ def plan_comparison(
     """Return how runs are to be compared. Raises UsageError."""
     check_libraries()
     matched = match_queries(readers)
-    _check_cluster(readers[0], matched, options.cluster)
-    trust, judging = judging_of(readers, environ, options)
+    if options.cluster is not None:
+        asked = (readers[0].query(query.ids[0]) for query in matched.queries)
+        if not any(query and query.metadata.get(options.cluster) is not None for query in asked):
+            raise UsageError(
+                f"{option('cluster', options.cluster)}: no query that the runs share has this key in its metadata"
+            )
+    trust, judging = plan_judging(readers, environ, options)
     plan = ComparisonPlan(judging, compared_sides(readers, matched), matched, trust, options)
     embedded = [f"{side.label} ({side.run})" for side in plan.sides if side.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     return plan
 
 
-def judging_of(
+def plan_judging(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> tuple[Trust, JudgingPlan]:
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
@@ -117,15 +121,6 @@ def judged_as(readers: Sequence[RunReader]) -> RunReader:
     """
     by_age = sorted(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
     return by_age[0]
-
-
-def _check_cluster(reader: RunReader, matched: MatchedQueries, key: str | None) -> None:
-    """Refuse a --cluster that no query has in its metadata."""
-    if key is None:
-        return
-    asked = (reader.query(query.ids[0]) for query in matched.queries)
-    if not any(query and query.metadata.get(key) is not None for query in asked):
-        raise UsageError(f"{option('cluster', key)}: no query that the runs share has this key in its metadata")
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
@@ -146,12 +141,13 @@ _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", 
 """Settings that decide what is judged; the others decide how fast and how dear."""
 
 
-def new_comparison_info(plan: ComparisonPlan, clock: Clock, redact: Redactor) -> ComparisonInfo:
-    """Describe a comparison that begins now."""
-    judging, at, task = plan.judging, clock(), plan.options.task
+def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redactor, ComparisonInfo]:
+    """Describe a comparison that begins now; and return what redacts its records."""
+    redact = make_redactor(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
+    judging, at, task = plan.judging, run_env.clock(), plan.options.task
     judge = {"identity": judging.judge.identity, "counter": judging.judge.counter}
     shown = "file" if task is not None else "agent" if judging.settings.show_instructions else "nothing"
-    return ComparisonInfo(
+    return redact, ComparisonInfo(
         schema_version=1,
         id=new_run_id("compare", at, secrets.token_hex(8)),
         created_at=at,
@@ -174,14 +170,14 @@ def new_comparison_info(plan: ComparisonPlan, clock: Clock, redact: Redactor) ->
 
 def comparison_like(info: ComparisonInfo, runs_dir: Path, run_env: RunEnvironment) -> Path | None:
     """Return the newest comparison of the same runs, in their order, that is judged in the same way; None without."""
-    wanted = _kind_of(info)
+    wanted = _kind(info)
     if info.task_from == "file" and info.task is None:
         return None  # which text it was is not kept
-    alike = [reader.folder for reader in _comparisons(runs_dir, run_env) if _kind_of(reader.info) == wanted]
+    alike = [reader.folder for reader in _comparisons(runs_dir, run_env) if _kind(reader.info) == wanted]
     return alike[-1] if alike else None
 
 
-def _kind_of(info: ComparisonInfo) -> Mapping[str, JsonValue]:
+def _kind(info: ComparisonInfo) -> Mapping[str, JsonValue]:
     """Return what makes two comparisons the same one."""
     kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster", "early_stop"}
     return {
@@ -194,8 +190,7 @@ def _kind_of(info: ComparisonInfo) -> Mapping[str, JsonValue]:
 
 def is_complete(plan: ComparisonPlan, run_env: RunEnvironment) -> bool:
     """Tell whether the comparison that is planned is there already, with nothing missing."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-    info = new_comparison_info(plan, run_env.clock, redact)
+    _, info = new_comparison(plan, run_env)
     folder = comparison_like(info, plan.options.runs_dir, run_env)
     return folder is not None and is_done(folder, plan.sides)
 
@@ -208,7 +203,7 @@ def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
 
 
 @contextmanager
-def open_lending(
+def open_reuse_sources(
     plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> Generator[list[FolderReader]]:
     """Open what holds verdicts that need not be bought again: earlier comparisons of these runs, --reuse, the runs."""
@@ -220,13 +215,13 @@ def open_lending(
             if len(runs.intersection(side.sha256 for side in reader.info.sides)) > 1
         ]
         reuse_sources += [opened.enter_context(RunReader(folder)) for folder in plan.options.reuse]
-        for lender in reuse_sources:
-            _ = lender.index  # damage is found before anything is spent
+        for source in reuse_sources:
+            _ = source.index  # damage is found before anything is spent
         yield [*reuse_sources, *readers]
 
 
 def _comparisons(runs_dir: Path, run_env: RunEnvironment) -> Iterator[ComparisonReader]:
-    """Yield the comparisons in a folder of runs, the oldest first; one that cannot be read is passed over, and told."""
+    """Yield the comparisons in a folder of runs, the oldest first; one that cannot be read is noted and passed over."""
     for folder in list_comparisons(runs_dir):
         try:
             reader = ComparisonReader(folder)

@@ -1,4 +1,4 @@
-"""What rolling agents out and comparing them takes, before a run is made."""
+"""What a comparison takes, of runs and of agents that are rolled out for it, before anything is spent."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,14 +23,14 @@ from harness.pipeline.comparing.plan import (
     ComparisonPlan,
     check_offline,
     is_complete,
-    judging_of,
-    open_lending,
+    open_reuse_sources,
     plan_comparison,
+    plan_judging,
     without_calls,
 )
 from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
-from harness.pipeline.plan import JudgingPlan, Prepared
+from harness.pipeline.plan import Prepared
 from harness.pipeline.rescoring import Quote
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault
@@ -59,7 +59,7 @@ async def quote_comparison(
     """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)
-        with open_lending(plan, readers, run_env) as reuse_sources:
+        with open_reuse_sources(plan, readers, run_env) as reuse_sources:
             return await quote_plan(plan, readers, reuse_sources, run_env)
 
 
@@ -100,7 +100,7 @@ class _Need:
 async def _need(
     plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> _Need:
-    """Compare with what is at hand; what is missing is told by the verdicts that could not be had."""
+    """Compare with the verdicts that are there, and collect those that are missing."""
     need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(reuse_sources)), free=True)
     try:
         async with open_cross_judge(plan, cache, run_env) as judge:
@@ -154,25 +154,16 @@ def quote_roll_out(
     agents = [(SIDE_LABELS[at], side) for at, side in enumerate(sides) if isinstance(side, Prepared)]
     with ExitStack() as opened:
         runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]
-        judging = judging_of(runs, run_env.environ, options)[1] if runs else agents[0][1]
-        calls = _most_calls(_samples(sides, runs), judging, options.pairs) * queries
-    _check_agents(agents, judging, options)
-    return RollOutQuote(
-        queries=queries,
-        agent_runs=sum(side.settings.n * queries for _, side in agents),
-        judge_calls=(0, calls),
-        agent_cost=_agents_cost(agents, queries),
-        judge_cost=judge_cost(judging.settings, judging.judge, (0, calls)),
-        places=tuple((label, side.agent.place) for label, side in agents),
-        judge=judging.judge.model,
-        judge_places=judging.judge.places,
-        rubric=judging.rubric.name,
-        offline=judging.judge.offline or any(side.agent.offline for _, side in agents),
-    )
-
-
-def _check_agents(agents: Sequence[tuple[str, Prepared]], judging: JudgingPlan, options: CompareOptions) -> None:
-    """Refuse what the comparison would refuse once the agents have cost something."""
+        of_runs = iter(runs)
+        judging = plan_judging(runs, run_env.environ, options)[1] if runs else agents[0][1]
+        samples = [
+            side.settings.n - 1
+            if isinstance(side, Prepared)
+            else max((len(places) for places in next(of_runs).index.rollouts.values()), default=0)
+            for side in sides
+        ]
+        met = sum(min(options.pairs, a * b) + 1 for a, b in combinations(samples, 2))  # of samples, and the anchors'
+        calls = 2 * met * judging.settings.judge_repeats * len(judging.judge.members) * queries
     embedded = [label for label, side in agents if side.agent.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     if fault := judge_fault(judging):
@@ -183,22 +174,18 @@ def _check_agents(agents: Sequence[tuple[str, Prepared]], judging: JudgingPlan, 
                 f"{option('n', side.settings.n)}: side {label} would have no sample to compare, for rollout 0 is the "
                 f"anchor; give at least {option('n', _LEAST_ROLLOUTS)}"
             )
-
-
-def _samples(sides: Sequence[AnySide], runs: Sequence[RunReader]) -> list[int]:
-    """Return the most samples that a query has on each side."""
-    of_runs = iter([max((len(places) for places in run.index.rollouts.values()), default=0) for run in runs])
-    return [side.settings.n - 1 if isinstance(side, Prepared) else next(of_runs) for side in sides]
-
-
-def _most_calls(samples: Sequence[int], judging: JudgingPlan, pairs: int) -> int:
-    """Return the most judge calls of a query: those of the samples' pairs and the anchors', in both orders."""
-    met = sum(min(pairs, a * b) + 1 for a, b in combinations(samples, 2))
-    return 2 * met * judging.settings.judge_repeats * len(judging.judge.members)
-
-
-def _agents_cost(agents: Sequence[tuple[str, Prepared]], queries: int) -> CostBounds | None:
-    whole: CostBounds | None = CostBounds(0, 0)
+    agents_cost: CostBounds | None = CostBounds(0, 0)
     for _, side in agents:
-        whole = total_bounds(whole, side.agent_cost(queries))
-    return whole
+        agents_cost = total_bounds(agents_cost, side.agent_cost(queries))
+    return RollOutQuote(
+        queries=queries,
+        agent_runs=sum(side.settings.n * queries for _, side in agents),
+        judge_calls=(0, calls),
+        agent_cost=agents_cost,
+        judge_cost=judge_cost(judging.settings, judging.judge, (0, calls)),
+        places=tuple((label, side.agent.place) for label, side in agents),
+        judge=judging.judge.model,
+        judge_places=judging.judge.places,
+        rubric=judging.rubric.name,
+        offline=judging.judge.offline or any(side.agent.offline for _, side in agents),
+    )

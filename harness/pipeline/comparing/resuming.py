@@ -1,7 +1,8 @@
-"""Going on with a comparison that was stopped: the rollouts of its new sides, then what is missing of the judging."""
+"""Goes on with a comparison that was stopped: runs the rollouts of its new sides, then what is missing of the judging."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,69 +11,33 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.comparison_records import ComparisonInfo
 from harness.archive.comparison_store import ComparisonStore
 from harness.archive.layout import list_runs
-from harness.archive.missing import MissingWork, missing_of
+from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
 from harness.core.progress import PartOfWork
-from harness.core.records import Query
-from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.pipeline.comparing.compare import ComparisonResult, judge_into
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_lending
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_reuse_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
 from harness.pipeline.plan import (
     RUNS_OWN,
     JudgingPlan,
     NamedAddresses,
-    Prepared,
-    new_run_info,
     places_of_begun,
     recorded_judge,
 )
-from harness.pipeline.resolve import redactor_of
+from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.pipeline.runs import RunResult, resume_run
-from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
+from harness.pipeline.runs import resume_run
+from harness.pipeline.trust import Trust, agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
 
 Agents = Mapping[str, LoadedAgent]
 """The agents of runs, by the runs' ids, where they are loaded already."""
-
-
-def settings_of_side(values: Mapping[str, Any], pairs: int, runs_dir: Path) -> Settings:
-    """Return the settings of a side that is rolled out: unless told otherwise an anchor, and a sample for each pair.
-
-    It is judged only against the other sides. Raises UsageError.
-    """
-    kept = {name: value for name, value in values.items() if name != "budget"}
-    needed = {"runs_dir": runs_dir, "judge": "pairwise", "topology": "none"}
-    return load({"n": pairs + 1, **kept, **needed})
-
-
-def queries_asked(sides: Sequence[object]) -> list[Query]:
-    """Return the queries of the first run among the sides, where no others are named. Raises UsageError without one."""
-    run = next((side for side in sides if isinstance(side, Path)), None)
-    if run is None:
-        raise UsageError(f"agents are compared on queries: name them with {option('queries', 'FILE')}")
-    with RunReader(run) as reader:
-        return list(reader.queries())
-
-
-def create_run(prepared: Prepared, queries: Sequence[Query], run_env: RunEnvironment) -> Path:
-    """Make a run with all its queries written down and nothing spent: `resume_run` rolls it out. Raises UsageError."""
-    loaded, settings = prepared.agent.loaded, prepared.settings
-    redact = redactor_of(loaded, settings, run_env.environ)
-    info = new_run_info(prepared, run_env.clock, len(queries), redact)
-    with (
-        RunStore.create(settings.runs_dir, info, queries, redact=redact) as store,
-        attested(store, run_env, loaded),
-    ):
-        return store.folder
 
 
 @dataclass
@@ -107,46 +72,26 @@ async def roll_out(
 
     An agent that is not in `agents` is found as `resume` finds it. Raises UsageError, Refused.
     """
-    rolled_out = RolledOut()
-    missing = {folder: work for folder in folders if (work := _missing(folder)).rollouts}
-    whole = sum(work.count for work in missing.values())
-    run_env.progress.total("rollouts", whole, whole)
+    rolled_out, missing = RolledOut(), dict[Path, int]()
+    for folder in folders:
+        with RunReader(folder) as reader:
+            if (work := missing_of(reader)).rollouts:
+                missing[folder] = work.count
+    run_env.progress.total("rollouts", sum(missing.values()), sum(missing.values()))
     for folder in missing:
         part = replace(run_env, progress=PartOfWork(run_env.progress))
-        left = _less(changes, folder, rolled_out.spent)
-        agent = _agent_of(folder, agents, run_env, here)
-        result = await resume_run(folder, agent, part, changes=left, named=named)
-        _count(rolled_out, result)
+        with RunReader(folder) as reader:
+            info, attestation = reader.info, attestation_of(reader, run_env.environ)
+            ceiling = changes.get("max_cost", reader.settings.max_cost)
+        agent = agents.get(info.id) or partial(agent_of_run, info, attestation, here, "resume", folder)
+        left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - rolled_out.spent)}
+        if result := await resume_run(folder, agent, part, changes=left, named=named):
+            rolled_out.stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
+            rolled_out.spent += result.spent
+            rolled_out.given_up = result.given_up
         if rolled_out.cut_short or run_env.stop.asked:
             break
     return rolled_out
-
-
-def _missing(folder: Path) -> MissingWork:
-    with RunReader(folder) as reader:
-        return missing_of(reader)
-
-
-def _agent_of(
-    folder: Path, agents: Agents, run_env: RunEnvironment, here: Path
-) -> LoadedAgent | Callable[[], LoadedAgent]:
-    with RunReader(folder) as reader:
-        info, attestation = reader.info, attestation_of(reader, run_env.environ)
-    return agents.get(info.id) or (lambda: agent_of_run(info, attestation, here, "resume", folder))
-
-
-def _less(changes: Mapping[str, Any], folder: Path, spent: float) -> Mapping[str, Any]:
-    """Return the changes with what is left of --max-cost, which is today's, else the run's own."""
-    with RunReader(folder) as reader:
-        ceiling = changes.get("max_cost", reader.settings.max_cost)
-    return changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - spent)}
-
-
-def _count(rolled_out: RolledOut, result: RunResult | None) -> None:
-    if result:
-        rolled_out.stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
-        rolled_out.spent += result.spent
-        rolled_out.given_up = result.given_up
 
 
 async def resume_comparison(
@@ -175,7 +120,7 @@ async def resume_comparison(
     with ComparisonReader(folder) as comparison:
         info = comparison.info
         trust = trust_in(comparison, run_env.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive)
-    folders = folders or [run_of(side, runs_dir, folder) for side in info.sides]
+    folders = folders or [find_side(side, runs_dir, folder) for side in info.sides]
     run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
@@ -189,10 +134,13 @@ async def resume_comparison(
         if not rolled_out.spent and is_done(folder, plan.sides):
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
-        plan = _paying_less(plan, rolled_out.spent)
-        redact = redactor_of(None, trust.without_patterns(plan.judging.settings), run_env.environ)
+        settings = plan.judging.settings
+        if settings.max_cost is not None:  # what the rollouts took is no longer there for the judge
+            left = replace(settings, max_cost=max(0.0, settings.max_cost - rolled_out.spent))
+            plan = replace(plan, judging=replace(plan.judging, settings=left))
+        redact = make_redactor(None, trust.without_patterns(plan.judging.settings), run_env.environ)
         with (
-            open_lending(plan, readers, run_env) as reuse_sources,
+            open_reuse_sources(plan, readers, run_env) as reuse_sources,
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
@@ -206,7 +154,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     Raises UsageError, ArchiveDamaged.
     """
     info, parts = comparison.info, list[str]()
-    with open_sides([run_of(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
+    with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
             if side.to_run and (missing := missing_of(reader).count):
                 parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
@@ -216,13 +164,14 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
 
 
-def run_of(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
+def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
     """Return the run of a side as it was compared: among the runs of a folder, else beside the comparison's folder.
 
     Raises UsageError where it is in neither.
     """
     whys: dict[Path, str] = {}
-    for parent in dict.fromkeys((runs_dir, _beside(comparison))):
+    lies_in = comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
+    for parent in dict.fromkeys((runs_dir, lies_in)):
         folder = parent / side.run
         whys[folder] = _why_not(side, parent)
         if not whys[folder]:
@@ -250,11 +199,6 @@ def _why_not(side: ComparedSide, parent: Path) -> str:
         raise
     except ArchiveDamaged as exc:
         return f"cannot be read ({exc})"
-
-
-def _beside(comparison: Path) -> Path:
-    """Return the folder in which a comparison lies, also where the comparison is the working folder."""
-    return comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
 
 
 def _as_begun(
@@ -290,12 +234,3 @@ def _as_begun(
             allow_offline=True,
         ),
     )
-
-
-def _paying_less(plan: ComparisonPlan, spent: float) -> ComparisonPlan:
-    """Return the plan with what is left of --max-cost for the judge."""
-    settings = plan.judging.settings
-    if settings.max_cost is None:
-        return plan
-    left = replace(settings, max_cost=max(0.0, settings.max_cost - spent))
-    return replace(plan, judging=replace(plan.judging, settings=left))

@@ -1,11 +1,11 @@
-"""How far apart equal agents come out by chance: from the pairs that a run's own ranking judged."""
+"""What a comparison takes of each run: its shared queries, its rollouts, which of them meet, and its own noise."""
 
 import string
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from statistics import fmean
 
@@ -19,7 +19,7 @@ from harness.tournament.cross import CrossPair
 from harness.transcripts.transcript import Transcript
 
 
-def content_of(query: Query) -> str:
+def hash_content(query: Query) -> str:
     """Return the hash of what a query asks: its text, its items, its reference answer."""
     items = None if query.items is None else [dict(item) for item in query.items]
     return digest([query.text, items, query.reference])
@@ -30,7 +30,7 @@ def by_content(queries: Iterable[Query]) -> dict[str, str]:
     ids: dict[str, str] = {}
     seen = Counter[str]()
     for query in queries:
-        content = content_of(query)
+        content = hash_content(query)
         ids[digest([content, seen[content]]) if seen[content] else content] = query.id
         seen[content] += 1
     return ids
@@ -107,16 +107,12 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
     """Open the runs that are compared. Raises UsageError for one run, the same run twice, or more than 26."""
     with ExitStack() as opened:
         readers = [opened.enter_context(RunReader(folder)) for folder in folders]
-        _check_sides(readers)
+        if not 2 <= len(readers) <= len(SIDE_LABELS):
+            raise UsageError(f"a comparison takes 2 to {len(SIDE_LABELS)} sides, not {len(readers)}")
+        (run, times), *_ = Counter(reader.info.id for reader in readers).most_common(1)
+        if times > 1:
+            raise UsageError(f"run {run} cannot be compared with itself: name two runs")
         yield readers
-
-
-def _check_sides(readers: Sequence[RunReader]) -> None:
-    if not 2 <= len(readers) <= len(SIDE_LABELS):
-        raise UsageError(f"a comparison takes 2 to {len(SIDE_LABELS)} sides, not {len(readers)}")
-    (run, times), *_ = Counter(reader.info.id for reader in readers).most_common(1)
-    if times > 1:
-        raise UsageError(f"run {run} cannot be compared with itself: name two runs")
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     asked = [by_content(reader.queries()) for reader in readers]
     queries = shared(asked)
     if not queries:
-        sides = (f"{label}: {_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
+        sides = (f"{label}: {_name_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
         raise UsageError(
             "the runs share no query (a query is told by its text, its input items and its reference answer): "
             f"{'; '.join(sides)}"
@@ -140,14 +136,10 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     return MatchedQueries(queries, tuple(len(side) - len(queries) for side in asked))
 
 
-def _some(reader: RunReader) -> str:
-    texts = [_short(query.text) for query, _ in zip(reader.queries(), range(3), strict=False)]
-    return ", ".join(texts) or "no query at all"
-
-
-def _short(text: str) -> str:
-    on_a_line = " ".join(text.split())
-    return repr(on_a_line if len(on_a_line) <= 50 else f"{on_a_line[:49]}…")
+def _name_some(reader: RunReader) -> str:
+    """Return the beginnings of three queries of a run."""
+    texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
+    return ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts) or "no query at all"
 
 
 def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tuple[ComparedSide, ...]:
@@ -210,12 +202,12 @@ _ENOUGH_PAIRS = 20
 """Below this the share of ties says little."""
 
 
-def floors_of(readers: Sequence[RunReader], judge: str, rubric: str, pairs: int) -> tuple[float | None, ...]:
+def chance_floors(readers: Sequence[RunReader], judge: str, rubric: str, pairs: int) -> tuple[float | None, ...]:
     """Return for each side the standard deviation of a query's win rate between equal agents; None if not known."""
-    return tuple(floor_of(reader, judge, rubric, pairs) for reader in readers)
+    return tuple(chance_floor(reader, judge, rubric, pairs) for reader in readers)
 
 
-def floor_of(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
+def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
     """Return the standard deviation of a query's win rate between equal agents, from a run's own judged pairs.
 
     The two rollouts of a pair are of equal agents, so that chance alone says whose win it is: a pair that did not tie
@@ -241,11 +233,9 @@ def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:
     if not like:
         return
     for ranked in reader.ranking(like[-1].id).groups:
-        judged = [match for match in ranked.matches if not match.repeated and _in_both_orders(match)]
+        judged = [
+            match for match in ranked.matches if not match.repeated and ({match.a, match.b} == set(match.shown_first))
+        ]
         if judged:
             samples = {r.index for r in shared_group(reader, ranked.query).rollouts if r.role == "sample"}
             yield from (match for match in judged if {match.a, match.b} <= samples)
-
-
-def _in_both_orders(match: Match) -> bool:
-    return {match.a, match.b} == set(match.shown_first)
