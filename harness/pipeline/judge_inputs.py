@@ -4,7 +4,7 @@ A rubric's file, or a profile, that an archive names is never read: the archive 
 """
 
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,9 @@ from harness.tournament.ranker import METHODS, AnyRubric
 from harness.transcripts.renderings import RENDERING
 
 _QUOTED = 200
+"""Characters of a label that an archive gives."""
+_MOST_BYTES = 1 << 20
+"""Of a profile's file."""
 
 
 def load_named_rubric(settings: Settings) -> AnyRubric:
@@ -58,11 +61,6 @@ def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, A
     return settings, load_named_rubric(settings)
 
 
-def text_to_keep(rubric: AnyRubric, redact: Redactor) -> str | None:
-    """Return a rubric's text for the archive; None where redaction would make another rubric of it."""
-    return whole_text(rubric.source, redact)
-
-
 def whole_text(text: str | None, redact: Redactor) -> str | None:
     """Return a text for the archive; None where redaction would make another text of it."""
     written = json.dumps(text)
@@ -73,17 +71,16 @@ def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
     method = METHODS[settings.judge]
     if changes.get("rubric") is not None or (
-        settings.judge != info.settings.get("judge", settings.judge)
-        and METHODS[settings.judge].is_packaged(named_rubric(settings))
+        settings.judge != info.settings.get("judge", settings.judge) and method.is_packaged(named_rubric(settings))
     ):
         return method.load_rubric(named_rubric(settings))
     if info.rubric_text is not None:
-        return method.parse_rubric(info.rubric_text, info.rubric or "", _where(info))
+        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in run {info.id[:_QUOTED]}")
     if method.is_packaged(named_rubric(settings)):
         return method.load_rubric(named_rubric(settings))
     raise UsageError(
-        f"run {_id(info)} does not hold the text of its rubric, and a file that a run names is not read: name the "
-        f"rubric with {option('rubric')}"
+        f"run {info.id[:_QUOTED]} does not hold the text of its rubric, and a file that a run names is not read: "
+        f"name the rubric with {option('rubric')}"
     )
 
 
@@ -97,11 +94,11 @@ def rubric_as_begun(
     method, label = METHODS[settings.judge], like.rubric if like else info.rubric
     text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
     if word is None and text is not None:
-        return method.parse_rubric(text, label or "", _where(info))
+        return method.parse_rubric(text, label or "", f"the rubric in run {info.id[:_QUOTED]}")
     if word is None and not method.is_packaged(named_rubric(settings)):
         raise UsageError(
-            f"run {_id(info)} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a run "
-            f"names is not read: name the file with {call('resume', 'RUN', rubric='FILE')}"
+            f"run {info.id[:_QUOTED]} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a "
+            f"run names is not read: name the file with {call('resume', 'RUN', rubric='FILE')}"
         )
     rubric = method.load_rubric(word if word is not None else named_rubric(settings))
     if label not in (None, rubric.label):
@@ -110,17 +107,6 @@ def rubric_as_begun(
             f"{call('rescore')}"
         )
     return rubric
-
-
-def _where(info: RunInfo | ComparisonInfo) -> str:
-    return f"the rubric in run {_id(info)}"
-
-
-def _id(info: RunInfo | ComparisonInfo) -> str:
-    return info.id[:_QUOTED]
-
-
-_MOST_BYTES = 1 << 20
 
 
 def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, rendering: int = RENDERING) -> Settings:
@@ -140,7 +126,14 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, render
         )
     if len(judge.members) > 1:
         raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
-    profile = _fitting(_profiles(word, settings.runs_dir), judge.identity, rubric.label, rendering)
+    mismatches = list[str]()
+    for profile in _profiles(word, settings.runs_dir):
+        if (mismatch := profile.mismatch(judge.identity, rubric.label, rendering)) is None:
+            break
+        mismatches.append(mismatch)
+    else:
+        reasons = on_a_line("; ".join(mismatches))
+        raise UsageError(f"{before_colon('judge_profile')}: this profile does not fit: {reasons}")
     text = profile.model_dump_json()
     if Redactor((), settings.redact)(text) != text:
         raise UsageError(
@@ -162,7 +155,11 @@ def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
     path, name = Path(word), on_a_line(word)
     if is_file(path):
         return [profile_in(read_text(path, name, most=_MOST_BYTES), name)]
-    with RunReader(_run(word, runs_dir)) as reader:
+    try:
+        folder = find_run(word, runs_dir)
+    except UsageError as exc:
+        raise UsageError(f"{option('judge_profile', name)}: no file, and {exc}") from None
+    with RunReader(folder) as reader:
         if reader.newest_head() is None:
             raise UsageError(f"{before_colon('judge_profile')}: run {reader.info.id} is not judged yet")
         if profiles := judge_profiles(reader, reader.ranking()):
@@ -170,24 +167,6 @@ def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
         raise UsageError(
             f"{before_colon('judge_profile')}: the newest ranking of run {reader.info.id} rests on no judged pair"
         )
-
-
-def _run(word: str, runs_dir: Path) -> Path:
-    try:
-        return find_run(word, runs_dir)
-    except UsageError as exc:
-        raise UsageError(f"{option('judge_profile', on_a_line(word))}: no file, and {exc}") from None
-
-
-def _fitting(profiles: Sequence[JudgeProfile], judge: str, rubric: str, rendering: int) -> JudgeProfile:
-    """Return the first profile of this judge, rubric and rendering. Raises UsageError naming both sides."""
-    mismatches = list[str]()
-    for profile in profiles:
-        mismatch = profile.mismatch(judge, rubric, rendering)
-        if mismatch is None:
-            return profile
-        mismatches.append(mismatch)
-    raise UsageError(f"{before_colon('judge_profile')}: this profile does not fit: {on_a_line('; '.join(mismatches))}")
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from harness.pipeline.judge_inputs import (
     rubric_as_begun,
     rubric_for_rescoring,
     rubric_for_run,
-    text_to_keep,
     whole_text,
     with_profile,
 )
@@ -117,7 +116,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: 
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
         rendering=prepared.rendering,
-        rubric_text=text_to_keep(prepared.rubric, redact),
+        rubric_text=whole_text(prepared.rubric.source, redact),
         instructions=whole_text(loaded.instructions, redact),
         queries=queries,
         versions=package_versions(),
@@ -153,14 +152,17 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
         judge = recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
-    _check_parts(reader, settings)
+    for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
+        for word in words:
+            _check_part(reader, option(flag, word), word)
     settings = trust.priced(settings, changes)
     if not options.free:
         check_prices(settings, judge)
     rubric = rubric_for_rescoring(reader.info, settings, changes)
     settings = with_profile(settings, judge, rubric, options.rendering)
-    lent = credentials.without_calls() if options.free else credentials
-    return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
+    if options.free:
+        credentials = credentials.without_calls()
+    return JudgingPlan(judge, rubric, settings, credentials, rendering=options.rendering)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -171,11 +173,11 @@ def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
     host = host_of(None if url is None else str(url))
-    place = ", ".join(f"{model}@{host}" for model in _models_of_begun(reader)) if info.endpoint else own
+    place = ", ".join(f"{model}@{host}" for model in _begun_models(reader)) if info.endpoint else own
     return f"agent: {place}, judge: {judge.places}"
 
 
-def _models_of_begun(reader: RunReader) -> Sequence[str]:
+def _begun_models(reader: RunReader) -> Sequence[str]:
     """Return the model that a run names, else those that its first rollout with any asked; else a word for them."""
     if named := reader.info.settings.get("model"):
         return [str(named)]
@@ -194,14 +196,8 @@ def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
     return checked(judge, JudgeSpec.model_validate, f"{where}: judge")
 
 
-def _check_parts(reader: RunReader, settings: Settings) -> None:
-    """Refuse an --include or --exclude that names no rollout of the run."""
-    for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
-        for word in words:
-            _check_part(reader, option(flag, word), word)
-
-
 def _check_part(reader: RunReader, option: str, word: str) -> None:
+    """Refuse an --include or --exclude that names no rollout of the run."""
     rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
     query, _, index = word.rpartition("/")
     if query and query not in queries:
@@ -268,7 +264,10 @@ def as_begun(
     settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
     place, environ = dict(info.endpoint or {}), trust.credentials.environ
     judge = recorded_judge(like.judge if like else info.judge, where)
-    servers: tuple[str, ...] = _servers_of(settings, place) if info.endpoint else _several(settings.base_url)
+    if info.endpoint and not isinstance(settings.base_url, tuple):
+        servers = (str(url),) if (url := place.get("base_url")) else ()  # none: OpenAI's own alone
+    else:
+        servers = _several(settings.base_url)
     named.check(servers or (None,), judge)
     if named.base_url:
         settings = replace(settings, base_url=named.base_url)
@@ -282,14 +281,6 @@ def as_begun(
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
     return JudgingPlan(judge, rubric, settings, trust.credentials, rendering=rendering)
-
-
-def _servers_of(settings: Settings, place: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Return the addresses at which a run's models were; none for OpenAI's own alone."""
-    if isinstance(settings.base_url, tuple):
-        return settings.base_url
-    url = place.get("base_url")
-    return (str(url),) if url else ()
 
 
 def describe_calls(settings: Settings) -> str | None:
@@ -314,10 +305,8 @@ def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) ->
         return settings
     if "judge_model" not in changes:
         settings = replace(settings, judge_model=_each([j.model for j in before.members]))
-    return settings if "judge_base_url" in changes else _at_address(settings, before, changes)
-
-
-def _at_address(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:
+    if "judge_base_url" in changes:
+        return settings
     urls = [j.base_url or "" for j in before.members]
     settings = replace(settings, judge_base_url=(urls[0] if "judge_model" in changes else _each(urls)) or None)
     return settings if before.jurors else replace(settings, judge_api=settings.judge_api or before.api)

@@ -23,7 +23,7 @@ from harness.core.settings import Settings, as_written
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import JudgeCalls, Size
-from harness.pipeline.judge_inputs import text_to_keep
+from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
@@ -184,7 +184,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.topology].usual_order},
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
-        rubric_text=text_to_keep(plan.rubric, store.redact),
+        rubric_text=whole_text(plan.rubric.source, store.redact),
         free=cache.free,
         rendering=plan.rendering,
         fit_version=FIT_VERSION,

@@ -73,14 +73,14 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_at_hand())
+    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_running())
     with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
         workers = start_workers(job, name)
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
-        listening = asyncio.create_task(line.listen(relay.hear))
+        listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.pass_on(line.post)
         try:
             first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
@@ -96,7 +96,7 @@ async def open_rollouts_on_ray(
 
 
 def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
-    """Return what workers are told of a run, and Ray's runtime environment; `remote` where machines share no folder.
+    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder.
 
     Raises UsageError for several servers, an address with a password, and an agent that cannot be sent.
     """
@@ -168,7 +168,7 @@ class _Worker:
 
 @dataclass
 class _Relay:
-    """Hears what the workers tell, and lets the run's watcher and gates know."""
+    """Receives the workers' news, and passes them on to the run's watcher and gates."""
 
     progress: Progress
     gates: Gates
@@ -178,7 +178,7 @@ class _Relay:
     _noted: set[str] = field(default_factory=set[str])
     _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
-    def hear(self, source: str, news: News) -> None:
+    def receive(self, source: str, news: News) -> None:
         match news:
             case GateLesson():
                 self.gates.learn(news)
@@ -252,10 +252,10 @@ class _RolloutsOnRay:
 def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
     """Connect to the cluster at `address`, or start Ray on this machine; what was started here is ended.
 
-    `shipped` is Ray's runtime environment for the workers. Where this process has Ray at hand already, that is used and
+    `shipped` is Ray's runtime environment for the workers. Where this process runs Ray already, that is used and
     left as it is. Raises UsageError.
     """
-    if ray_is_at_hand():
+    if ray_is_running():
         yield
         return
     advice = ""
@@ -274,7 +274,7 @@ def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
         _RAY.shutdown()
 
 
-def ray_is_at_hand() -> bool:
+def ray_is_running() -> bool:
     """Return whether this process has called `ray.init`."""
     return _RAY.is_initialized()
 

@@ -137,7 +137,7 @@ class RolloutWorker:
     async def _serve(self, opened: asyncio.Future[RunContext]) -> None:
         """Hold agent and connections open for as long as the process lives."""
         try:
-            spec, run_env = await self._resolved(), self._surroundings
+            spec, run_env = await self._resolved(), self._run_env
             run_env.gates.pass_on(self._line.post)
             settings = self._job.settings
             store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
@@ -152,17 +152,17 @@ class RolloutWorker:
 
     def _learn(self, refused: RefusedSettings, _: str, news: News) -> None:
         if isinstance(news, GateLesson):
-            self._surroundings.gates.learn(news)
+            self._run_env.gates.learn(news)
         elif isinstance(news, SettingLesson):
             refused.hear(news)
 
     @cached_property
-    def _surroundings(self) -> RunEnvironment:
+    def _run_env(self) -> RunEnvironment:
         return RunEnvironment(self._environ(), progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
         """Return the agent, and its endpoint with the key of this process's environment. Raises UsageError."""
-        job, environ = self._job, self._surroundings.environ
+        job, environ = self._job, self._run_env.environ
         if (version := package_versions()["arena-harness"]) != job.version:
             raise UsageError(
                 f"a Ray worker has arena-harness {version}, and this is {job.version}: install the same one"

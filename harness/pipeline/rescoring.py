@@ -51,19 +51,22 @@ async def with_meeting(
     for side in (why.a, why.b):
         if side.failure:
             return replace(why, unable=f"rollout {side.index} failed ({side.failure}), and what failed is never judged")
+    head = ranking.head
     try:
-        changes = _changes(reader, ranking.head, why)
+        changes = _changes(reader, head, why)
         settings = changed_settings(reader, changes)
-        rubric = rubric_as_begun(
-            reader.info, ranking.head, replace(settings, rubric=_rubric_word(ranking.head, settings.rubric)), None
-        )
+        if (word := head.settings.get("rubric")) is not None:
+            settings = replace(settings, rubric=str(word))
+        rubric = rubric_as_begun(reader.info, head, settings, None)
         credentials = Credentials.naming(run_env.environ).without_calls()
-        plan = JudgingPlan(_judge(ranking.head), rubric, settings, credentials, rendering=RENDERING)
-        calls = await _calls(reader, plan, why, run_env)
-    except UsageError as exc:  # such as a rubric whose text is not at hand: nobody can judge by it
+        plan = JudgingPlan(_judge(head), rubric, settings, credentials, rendering=RENDERING)
+        async with open_ranker(plan, VerdictCache(ReadStore([reader]), free=True), run_env) as ranker:
+            ranked = await rank_part(ranker, reader.group(why.query), plan.settings)
+    except UsageError as exc:  # such as a rubric whose text is not there: nobody can judge by it
         return replace(why, unable=_portable(str(exc)))
-    if calls is None:
+    if not (ranked.matches or ranked.failed_verdicts):
         return replace(why, unable=_LEFT_OUT)
+    calls = len(ranked.failed_verdicts) + len(ranked.absent_verdicts)
     typed, by_id = (call("rescore", word, **changes) for word in (run, reader.info.id))
     return replace(why, meet=MeetingOffer(typed.strip("`"), calls, _portable(by_id).strip("`")))
 
@@ -74,7 +77,7 @@ def _portable(message: str) -> str:
 
 
 def _changes(reader: RunReader, head: RankingHead, why: PairExplanation) -> dict[str, Any]:
-    """Return what has to be said to `rescore`, so that these two alone are judged, and as the ranking judged others."""
+    """Return the options of a `rescore` that judges these two alone, as the ranking judged the others."""
     of_query = "" if len(reader.index.queries) == 1 else f"{why.query.id}/"
     changes: dict[str, Any] = {"include": tuple(f"{of_query}{side.index}" for side in (why.a, why.b))}
     changes["topology"] = "round_robin"
@@ -107,21 +110,6 @@ def _judge(head: RankingHead) -> JudgeSpec:
     return recorded_judge(head.judge, f"rankings/{head.id}.jsonl:1")
 
 
-def _rubric_word(head: RankingHead, usual: str | None) -> str | None:
-    word = head.settings.get("rubric")
-    return usual if word is None else str(word)
-
-
-async def _calls(reader: RunReader, plan: JudgingPlan, why: PairExplanation, run_env: RunEnvironment) -> int | None:
-    """Return how many verdicts of the pair are missing; None where the two would not meet."""
-    cache = VerdictCache(ReadStore([reader]), free=True)
-    async with open_ranker(plan, cache, run_env) as ranker:
-        ranked = await rank_part(ranker, reader.group(why.query), plan.settings)
-    if not (ranked.matches or ranked.failed_verdicts):
-        return None
-    return len(ranked.failed_verdicts) + len(ranked.absent_verdicts)
-
-
 @dataclass(frozen=True)
 class Quote:
     """What a rescoring would reuse and buy: verdicts, the fewest and the most bought, and what they may cost."""
@@ -133,7 +121,7 @@ class Quote:
     judge_places: str
     """Where the judge would be asked: model@host of each member."""
     outdated: int = 0
-    """Verdicts at hand that it would reuse, had their transcripts not been written in an older way."""
+    """Verdicts that it would reuse, had their transcripts not been written in an older way."""
     prices_by_name: tuple[str, ...] = ()
     """Which jurors take the list price of their name (--price-by-name)."""
 

@@ -1,11 +1,9 @@
-"""From settings and environment to an agent and a judge: which endpoint, which model, which instructions, embedded or not."""
+"""From settings and environment to an agent and a judge: which endpoint, model and instructions, embedded or not."""
 
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from agents import Agent
 from agents.models import get_default_model
 
 from harness.archive.reader import RunReader
@@ -160,7 +158,8 @@ async def resolve_agent(
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
-        model = OFFLINE_MODEL if offline else _model_name(agent, settings)
+        own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
+        model = OFFLINE_MODEL if offline else settings.model or (get_default_model() if agent.model is None else own)
         return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
 
 
@@ -169,7 +168,7 @@ def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str
 
     Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
     """
-    seats = jurors(settings, credentials.without_calls())  # keys are lent when the judge is opened
+    seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
     if len(specs) == 1:
         return specs[0]
@@ -218,11 +217,3 @@ def make_redactor(loaded: LoadedAgent | None, settings: Settings, environ: Mappi
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
     secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
-
-
-def _model_name(agent: Agent[Any], settings: Settings) -> str | None:
-    if settings.model:
-        return settings.model
-    if agent.model is None:
-        return get_default_model()
-    return agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", None)

@@ -22,7 +22,7 @@ from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.core.wording import option, switch
 from harness.pipeline.comparing.sides import Draw, MatchedQueries, compared_sides, match_queries
-from harness.pipeline.judge_inputs import text_to_keep, whole_text
+from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
@@ -155,7 +155,7 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         settings=as_written(judging.settings),
         judge=judging.judge.model_dump(mode="json") | judge,
         rubric=judging.rubric.label,
-        rubric_text=text_to_keep(judging.rubric, redact),
+        rubric_text=whole_text(judging.rubric.source, redact),
         rendering=judging.rendering,
         task_from=shown,
         task=whole_text(task, redact),

@@ -1,4 +1,4 @@
-"""Goes on with a comparison that was stopped: runs the rollouts of its new sides, then what is missing of the judging."""
+"""Goes on with a stopped comparison: runs the rollouts of its new sides, then what is missing of the judging."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
