@@ -46,18 +46,16 @@ Cells = dict[str, Any]
 def frame_rows(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
     """Return a row a rollout, in the order of queries and indices; what is not known is None."""
     rows = [
-        {"run": run} | _query_row(group.query) | _rollout_row(rollout) | _place_row(rollout, ranking)
+        {"run": run, "query_id": group.query.id, "query": group.query.text, "reference": group.query.reference}
+        | _columns("metadata", group.query.metadata)
+        | _rollout_row(rollout)
+        | _place_row(rollout, ranking)
         for group, ranking in groups
         for rollout in group.rollouts
     ]
     columns = dict.fromkeys(name for row in rows for name in row)
     texts = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
     return [{name: _cell(row.get(name), as_text=name in texts) for name in columns} for row in rows]
-
-
-def _query_row(query: Query) -> Cells:
-    row: Cells = {"query_id": query.id, "query": query.text, "reference": query.reference}
-    return row | _columns("metadata", query.metadata)
 
 
 def _rollout_row(rollout: Rollout) -> Cells:

@@ -15,8 +15,8 @@ from harness.api.outside import (
     handed_out,
     loaded_agent,
     named_credentials,
+    read_rubric_aside,
     read_run_env,
-    rubric_at_hand,
     why_missing,
 )
 from harness.archive.memory_store import MemoryStore
@@ -187,7 +187,7 @@ async def _prepared(
     loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
-        await rubric_at_hand(settings, loaded)  # which `prepare` then has at hand
+        await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = await prepare(loaded, settings, run_env.environ)
         spec, ceiling = plan.agent, make_ceiling(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)

@@ -75,13 +75,15 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
     why = _why_judged if judged else _why_not_judged
     trouble = re.sub("^it ", "the judge's reply ", trouble).removesuffix(".") if trouble else None
+    # a judge that failed may have been paid for some replies
+    usd, usage = (ranking.judge_usd, ranking.judge_usage) if ranking else (None, Usage())
     return Best(
         answer=read_answer(winner),
         p_best=row.p_best if row and judged else None,
         runner_up=read_answer(order[1]) if judged and order[1:] else None,
         rollouts=group.rollouts,
-        cost=_cost(group, ranking),
-        tokens=_tokens(group, ranking),
+        cost=sum_if_known([*(r.price_usd for r in group.rollouts), usd]),
+        tokens=sum((r.usage for r in group.rollouts), usage).tokens,
         why=as_spoken(why(group, ranking, winner, trouble)),
         judged=judged,
         index=winner.index,
@@ -102,28 +104,14 @@ def read_answer(rollout: Rollout) -> Any:
 
 def _best_first(ok: Sequence[Rollout], ranking: GroupRanking | None) -> list[Rollout]:
     """Return the rollouts that can be told apart, best first; none where nothing tells them apart."""
-    rows = {r.index: r for r in ranking.rollouts} if ranking else {}
-    placed = [(rank, r.index, r) for r in ok if (rank := _of(rows, r).rank) is not None]
-    likely = [(-p, r.index, r) for r in ok if (p := _of(rows, r).p_best) is not None]
+    rows = [(row, r) for r in ok if (row := _row(ranking, r))]
+    placed = [(row.rank, r.index, r) for row, r in rows if row.rank is not None]
+    likely = [(-row.p_best, r.index, r) for row, r in rows if row.p_best is not None]
     return [rollout for *_, rollout in sorted(placed or likely, key=lambda row: row[:2])]
-
-
-def _of(rows: dict[int, Ranked], rollout: Rollout) -> Ranked:
-    return rows.get(rollout.index) or Ranked(index=rollout.index)
 
 
 def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
     return next((row for row in ranking.rollouts if row.index == rollout.index), None) if ranking else None
-
-
-def _cost(group: Group, ranking: GroupRanking | None) -> float | None:
-    judging = ranking.judge_usd if ranking else None  # a judge that failed may have been paid for some replies
-    return sum_if_known([*(r.price_usd for r in group.rollouts), judging])
-
-
-def _tokens(group: Group, ranking: GroupRanking | None) -> int | None:
-    judging = ranking.judge_usage if ranking else Usage()
-    return sum((r.usage for r in group.rollouts), judging).tokens
 
 
 def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
@@ -136,11 +124,8 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
     left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""
     if row is None or row.p_best is None:
         return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
-    return f"{_place(group, winner)} with probability {_in_words(row.p_best)} ({calls}{saved}){left}"
-
-
-def _in_words(p_best: float) -> str:
-    return f"{p_best:.2f}" if p_best <= _NEARLY else f"above {_NEARLY}"
+    p_best = f"{row.p_best:.2f}" if row.p_best <= _NEARLY else f"above {_NEARLY}"
+    return f"{_place(group, winner)} with probability {p_best} ({calls}{saved}){left}"
 
 
 def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:

@@ -1,6 +1,6 @@
 """Comparing in Python: is one run, or one agent, better than another?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -57,15 +57,17 @@ async def compare(
     nothing could be compared.
     """
     check_names(settings, CompareSettings.__annotations__)
+    if not 1 <= pairs <= _MOST_PAIRS:
+        raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
     runs_dir, run_env = runs_folder(settings.get("runs_dir")), read_run_env(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
         runs_dir,
         {name: value for name, value in settings.items() if name in OF_JUDGING},
-        pairs=_checked_pairs(pairs),
+        pairs=pairs,
         task=task,
         cluster=cluster,
-        reuse=[find_folder(lender, runs_dir) for lender in reuse],
+        reuse=[find_folder(source, runs_dir) for source in reuse],
         allow_offline=allow_offline or bool(settings.get("offline")),
         trust_archive=trust_archive,
     )
@@ -74,7 +76,12 @@ async def compare(
         idle += ["queries"] if queries is not None else []
         if idle:
             raise UsageError(f"{option(idle[0])} says how agents are rolled out, but every side is an archived run")
-    prepared = [await _prepared(side, settings, options, run_env.environ) for side in named]
+    prepared: list[AnySide] = [
+        side
+        if isinstance(side, Path)
+        else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ)
+        for side in named
+    ]
     asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
     result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
@@ -127,17 +134,3 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
             return loaded_agent(side)
         except UsageError as no_agent:
             raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
-
-
-async def _prepared(
-    side: Path | LoadedAgent, settings: CompareSettings, options: CompareOptions, environ: Mapping[str, str]
-) -> AnySide:
-    if isinstance(side, Path):
-        return side
-    return await prepare(side, settings_of_side(settings, options.pairs, options.runs_dir), environ)
-
-
-def _checked_pairs(pairs: int) -> int:
-    if not 1 <= pairs <= _MOST_PAIRS:
-        raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
-    return pairs

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 
 from harness.api.arguments import door
 from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
-from harness.api.outside import named_credentials, read_run_env, rubric_at_hand, why_missing
+from harness.api.outside import named_credentials, read_rubric_aside, read_run_env, why_missing
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
@@ -165,7 +165,7 @@ async def _ranked(
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
     cache = VerdictCache(store, run_env.progress, ceiling=ceiling or make_ceiling(settings, judge))
-    rubric = await rubric_at_hand(settings)
+    rubric = await read_rubric_aside(settings)
     plan = JudgingPlan(judge, rubric, with_profile(settings, judge, rubric), credentials)
     async with open_ranker(plan, cache, run_env) as ranker:
         ranking = await rank_part(ranker, group, settings)

@@ -83,7 +83,8 @@ def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
 
     The query is the first message of the user's; where there is none, whatever was asked is taken to be the same.
     """
-    asked = [_first_of_user(chat) for chat in chats]
+    nothing: ChatMessage = {}
+    asked = [next((message for message in chat if message.get("role") == "user"), nothing) for chat in chats]
     for number, (chat, query) in enumerate(zip(chats, asked, strict=True)):
         try:
             checked_messages([dict(message) for message in chat])
@@ -91,11 +92,6 @@ def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
             raise UsageError(f"trajectory {number}: {on_a_line(exc)}") from None
         if query.get("content") != asked[0].get("content"):
             raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(_text(query))}")
-
-
-def _first_of_user(chat: Sequence[ChatMessage]) -> ChatMessage:
-    nothing: ChatMessage = {}
-    return next((message for message in chat if message.get("role") == "user"), nothing)
 
 
 def common_beginning(chats: Sequence[Sequence[ChatMessage]]) -> int:

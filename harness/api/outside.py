@@ -1,4 +1,8 @@
-"""What many calls that judge share: a folder of verdicts, and one ceiling on what all of them spend."""
+"""What a Python call takes from outside, and how records are handed back.
+
+The environment, the clock, the watcher and the agent are read once a call; calls that judge may share a folder of
+verdicts and a ceiling.
+"""
 
 import logging
 import weakref
@@ -61,23 +65,22 @@ def check_rubric(rubric: str | Path) -> Sequence[str]:
 
 def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironment, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
-    why = next(iter(open_reasons(_verdicts(store), [ranking])), None) if ranking.failed_verdicts else None
+    verdicts: Iterable[AnyVerdict] = ()
+    if isinstance(store, MemoryStore):
+        verdicts = store.verdicts
+    elif isinstance(store, VerdictFolder):
+        verdicts = store.failed
+    elif isinstance(store, RunStore):
+        verdicts = store.reader.verdicts()
+    why = next(iter(open_reasons(verdicts, [ranking])), None) if ranking.failed_verdicts else None
     late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
     return why or late or run_env.gates.given_up or ceiling.stopped
-
-
-def _verdicts(store: VerdictStore) -> Iterable[AnyVerdict]:
-    if isinstance(store, MemoryStore):
-        return store.verdicts
-    if isinstance(store, VerdictFolder):
-        return store.failed
-    return store.reader.verdicts() if isinstance(store, RunStore) else ()
 
 
 @from_python()
 def handed_out(group: Group) -> Group:
     """Return a group whose failures are worded for Python."""
-    return group.model_copy(update={"rollouts": tuple(map(_rollout, group.rollouts))})
+    return group.model_copy(update={"rollouts": tuple(map(_spoken_rollout, group.rollouts))})
 
 
 @from_python()
@@ -86,7 +89,7 @@ def ranking_handed_out(ranking: GroupRanking) -> GroupRanking:
     return ranking.model_copy(update={"notes": tuple(map(as_spoken, ranking.notes))})
 
 
-def _rollout(rollout: Rollout) -> Rollout:
+def _spoken_rollout(rollout: Rollout) -> Rollout:
     if rollout.failure is None or (message := as_spoken(rollout.failure.message)) == rollout.failure.message:
         return rollout
     return rollout.model_copy(update={"failure": rollout.failure.model_copy(update={"message": message})})
@@ -118,7 +121,7 @@ def read_run_env(progress: Progress | None, clock: Clock = now) -> RunEnvironmen
     return RunEnvironment(environment(), clock, progress or Logged())
 
 
-async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
+async def read_rubric_aside(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
     """Return the rubric. A file of the user's is read in a child process: a thread waits for that, not the loop.
 
     Raises UsageError.
@@ -165,12 +168,11 @@ def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudgi
     with from_python():
         judge = resolve_judge(settings, named_credentials(settings, run_env), None, offline=settings.offline)
         check_prices(settings, judge)
-        verdicts = _opened(folder.resolve(), settings, run_env) if folder else None
-        return SharedJudging(verdicts, make_ceiling(settings, judge))
-
-
-def _opened(folder: Path, settings: Settings, run_env: RunEnvironment) -> OpenVerdicts:
-    if (verdicts := _OPEN.get(folder)) is None:
-        redact = make_redactor(None, settings, run_env.environ)
-        verdicts = _OPEN[folder] = OpenVerdicts(VerdictFolder(folder, run_env.clock(), redact=redact))
-    return verdicts
+        ceiling = make_ceiling(settings, judge)
+        if folder is None:
+            return SharedJudging(None, ceiling)
+        if (verdicts := _OPEN.get(folder.resolve())) is None:
+            redact = make_redactor(None, settings, run_env.environ)
+            verdicts = OpenVerdicts(VerdictFolder(folder.resolve(), run_env.clock(), redact=redact))
+            _OPEN[folder.resolve()] = verdicts
+        return SharedJudging(verdicts, ceiling)

@@ -93,7 +93,7 @@ async def run(
             f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
             f"{option('judge_model')}"
         )
-    reuse_sources = [find_folder(lender, chosen.runs_dir) for lender in reuse]
+    reuse_sources = [find_folder(source, chosen.runs_dir) for source in reuse]
     asked = _asked(loaded, queries, chosen)
     result = await run_queries(prepared, asked, run_env, reuse=reuse_sources)
     if wait:
@@ -211,7 +211,7 @@ async def rescore(
     `trust_archive`. Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     runs_dir = settings.pop("runs_dir", None)
-    reuse_sources = [find_folder(lender, runs_dir) for lender in reuse]
+    reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     run_env = read_run_env(progress, clock)
     folder = find_folder(run, runs_dir)
@@ -238,7 +238,7 @@ async def quote(
 ) -> Quote:
     """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
     runs_dir = settings.pop("runs_dir", None)
-    reuse_sources = [find_folder(lender, runs_dir) for lender in reuse]
+    reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
 
@@ -319,16 +319,12 @@ def _asked(
     loaded: LoadedAgent, queries: Asked | Iterable[Asked] | None, settings: Settings
 ) -> Sequence[Query] | Iterator[Query]:
     """Return the queries to run: those of today's shard. Raises UsageError where none falls into it."""
-    asked = in_shard(queries_of(_example(loaded) if queries is None else queries), settings.shard)
+    if queries is None and not loaded.examples:
+        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
+    asked = in_shard(queries_of(loaded.examples[0] if queries is None else queries), settings.shard)
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked
-
-
-def _example(loaded: LoadedAgent) -> str:
-    if not loaded.examples:
-        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
-    return loaded.examples[0]
 
 
 def _delivered(result: RunResult, *, report: bool) -> Run:
