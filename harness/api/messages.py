@@ -194,13 +194,16 @@ async def ruler(
         trajectories = parted_each(message_lists)
         if not trajectories:
             return []
-        check_comparable([messages for messages, _ in trajectories])
         chats = [messages for messages, _ in trajectories]
+        check_comparable(chats)
         common = common_beginning(chats)
         context = chats[0][:common]
         about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools or ()))
         material = _Material(about, [chat_transcript(messages[common:]) for messages in chats])
-        _warn(_notes_on_equals(material.transcripts))
+        if len({transcript.hash for transcript in material.transcripts}) == 1:
+            count = len(material.transcripts)
+            equal = f"{count} trajectories, all the same" if count > 1 else "a single trajectory"
+            _warn([f"{equal}: scored once, on an absolute scale"])
         judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
         with calling(_ARGUMENTS):
@@ -229,13 +232,6 @@ def _trajectory_score(scores: JuryScores, transcript: Transcript, reward: float 
         explanation=scores.explanations.get(transcript.hash, ""),
         independent_reward=reward,
     )
-
-
-def _notes_on_equals(transcripts: Sequence[Transcript]) -> tuple[str, ...]:
-    if len({transcript.hash for transcript in transcripts}) > 1:
-        return ()
-    several = f"{len(transcripts)} trajectories, all the same"
-    return (f"{several if transcripts[1:] else 'a single trajectory'}: scored once, on an absolute scale",)
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,16 @@ def blind_pairs(
         if (pair := DoubtfulPair(group.query, a, b, p_above)).key not in labelled
     ]
     doubtful.sort(key=lambda pair: abs(pair.p_above - 0.5))
-    better_first = _alternating(rng)
+    better_first, whole = _alternating(rng), TranscriptForm()
     for pair in _with_controls(doubtful, rng):
-        blind = _blind(reader, pair)
+        asked = reader.query(pair.query)
+        assert asked, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
+        trajectories = {rollout.index: rollout.trajectory for rollout in reader.group(asked).rollouts}
+        a, b = (whole(trajectories[index]) for index in (pair.a, pair.b))
+        blind = BlindPair(asked.text, pair.query, (pair.a, pair.b), (a, b), pair.is_control)
         first, second = blind.sides(shown)
         if first != second:
-            (a, b), (text_a, text_b) = blind.rollouts, blind.texts
-            yield blind if next(better_first) else replace(blind, rollouts=(b, a), texts=(text_b, text_a))
+            yield blind if next(better_first) else replace(blind, rollouts=(pair.b, pair.a), texts=(b, a))
 
 
 def _met(group: GroupRanking, p_above: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
@@ -140,12 +143,3 @@ def _alternating(rng: random.Random) -> Iterator[bool]:
         first = rng.random() < 0.5
         yield first
         yield not first
-
-
-def _blind(reader: RunReader, pair: DoubtfulPair) -> BlindPair:
-    query = reader.query(pair.query)
-    assert query, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
-    rollouts = {rollout.index: rollout for rollout in reader.group(query).rollouts}
-    whole = TranscriptForm()
-    texts = (whole(rollouts[pair.a].trajectory), whole(rollouts[pair.b].trajectory))
-    return BlindPair(query.text, pair.query, (pair.a, pair.b), texts, pair.is_control)

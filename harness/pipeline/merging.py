@@ -181,17 +181,17 @@ class _Filling:
         copied.end()
         if copied.labels:
             write_file(target / LABELS, "".join(copied.labels))
-        self._join_rankings(target)
-        blobs = Blobs(target / "blobs")
-        refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._locate)
-
-    def _join_rankings(self, target: Path) -> None:
-        if run := self.copied.contradicted:
+        if run := copied.contradicted:
             self.notes.append(
                 f"run {on_a_line(run)} holds other verdicts on texts that an earlier run holds, too: the earlier run's "
                 "count, and no ranking was taken over"
             )
-            return
+        else:
+            self._join_rankings(target)
+        blobs = Blobs(target / "blobs")
+        refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._locate)
+
+    def _join_rankings(self, target: Path) -> None:
         joined, others = joined_rankings(self._folders)
         self.rankings = write_rankings(target, joined, self._at, self._runs_dir)
         if others:

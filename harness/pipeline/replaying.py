@@ -42,19 +42,15 @@ async def replay_run(
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = make_redactor(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):
-            calls = _raw_calls(reader, recorded)
+            calls, name = list[RawCall](), recorded.raw_calls
+            if name:
+                calls = unpack(reader.blobs.get(name), reader.blobs.get, reader.blobs.place(name))
             yield await replay_rollout(
                 loaded,
                 _agent_env(reader.info, settings, recorded, calls),
                 RecordedRollout(of_query, recorded, calls),
                 ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
             )
-
-
-def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
-    if not recorded.raw_calls:
-        return []
-    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, reader.blobs.place(recorded.raw_calls))
 
 
 def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:

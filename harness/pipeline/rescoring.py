@@ -89,15 +89,11 @@ def _changes(reader: RunReader, head: RankingHead, why: PairExplanation) -> dict
             changes[name] = value
     if head.rubric != reader.info.rubric and not (head.rubric_text is None and reader.info.rubric is None):
         changes["rubric"] = str(head.settings.get("rubric") or head.rubric.partition("@")[0])
-    return changes | _judge_changes(reader, head)
-
-
-def _judge_changes(reader: RunReader, head: RankingHead) -> dict[str, Any]:
     judge = _judge(head)
     usual = recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
     if usual and usual.members == judge.members:
-        return {}
-    changes: dict[str, Any] = {"judge_model": tuple(member.model for member in judge.members)}
+        return changes
+    changes["judge_model"] = tuple(member.model for member in judge.members)
     urls = tuple(member.base_url or OPENAI_URL for member in judge.members if not member.offline)
     if urls and {*urls} != {usual.members[0].base_url if usual else OPENAI_URL}:
         changes["judge_base_url"] = urls

@@ -20,7 +20,7 @@ from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.gate import Patience
 from harness.endpoints.prices import Priced, price_list
 from harness.judging.batches.ask import BatchAsk
 from harness.judging.batches.desk import BatchDesk
@@ -172,10 +172,16 @@ def _ask(
     """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
         return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
+    if settings.judge_tier == "default":
+        gate = endpoint_gate(endpoint, settings, run_env.gates)
+    else:  # calls of another tier are slower: they have a gate of their own, with more patience
+        patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
+        rng = random.Random(f"{settings.seed}/gate")
+        gate = run_env.gates.of(endpoint, patience, rng, settings.judge_tier)
     ask = EndpointAsk(
         endpoint,
         spec.model,
-        _gate_of_judge(endpoint, settings, run_env.gates),
+        gate,
         retries=settings.retries,
         limit=settings.judge_concurrency,
         alone_s=run_env.deadline.alone_s,
@@ -184,14 +190,6 @@ def _ask(
     )
     connections.push_async_callback(ask.aclose)
     return ask, Priced(spec.model, endpoint.base_url, prices=price_list(settings))
-
-
-def _gate_of_judge(endpoint: Endpoint, settings: Settings, gates: Gates) -> Gate:
-    """Return the gate of a judge's calls: one of their own, with more patience, where they ask for another tier."""
-    if settings.judge_tier == "default":
-        return endpoint_gate(endpoint, settings, gates)
-    patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
-    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"), settings.judge_tier)
 
 
 _DRAWS = 20

@@ -188,7 +188,7 @@ def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, ask
     raise UsageError(
         f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
         "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
-        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggestion(word, here))}"
+        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggest_word(word, here))}"
     )
 
 
@@ -201,7 +201,7 @@ def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> L
     return load_agent(word, then if from_then else here, file=attestation.agent_file)
 
 
-def _suggestion(word: str, here: Path) -> str:
+def _suggest_word(word: str, here: Path) -> str:
     """Return what to type after --agent: the archive's word only where it names a file of the working folder's."""
     place = Path(word.rpartition(":")[0] or word)
     inside = not place.is_absolute() and ".." not in place.parts

@@ -52,38 +52,33 @@ _VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
 
 def known_notes(
     readers: Sequence[RunReader], sides: Sequence[ComparedSide], judge: JudgeSpec, rubric: str
-) -> tuple[str, ...]:
-    """Return the notes that are known before anything is judged."""
-    return (
-        *_differing("rubrics", {reader.info.id: reader.info.rubric for reader in readers}, rubric),
-        *_differing("judges", {reader.info.id: _judge_of(reader) for reader in readers}, judge.identity),
-        *_families(sides, judge),
-        *(_only_here(side) for side in sides if side.only_here),
-        *_unfinished(readers, sides),
-    )
-
-
-def _differing(what: str, by_run: Mapping[str, str | None], now: str) -> Iterator[str]:
-    """Say that the runs were ranked in different ways, and how the cross matches are judged."""
-    ways = [way for way in by_run.values() if way]
-    if len(set(ways)) > 1:
-        each = ", ".join(f"{label}: {way}" for label, way in zip(SIDE_LABELS, by_run.values(), strict=False) if way)
-        yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
-
-
-def _judge_of(reader: RunReader) -> str | None:
-    judge = reader.info.judge
-    return recorded_judge(judge, reader.folder / "run.json").identity if judge else None
-
-
-def _families(sides: Sequence[ComparedSide], judge: JudgeSpec) -> Iterator[str]:
-    """Warn of a judge that is of the family of some sides' models, and not of the others'."""
-    for member in judge.members:
+) -> Iterator[str]:
+    """Yield the notes that are known before anything is judged."""
+    judges: dict[str, str | None] = {}
+    for reader in readers:
+        info, where = reader.info, reader.folder / "run.json"
+        judges[info.id] = recorded_judge(info.judge, where).identity if info.judge else None
+    yield from _differing("rubrics", {reader.info.id: reader.info.rubric for reader in readers}, rubric)
+    yield from _differing("judges", judges, judge.identity)
+    for member in judge.members:  # of the family of some sides' models, and not of the others'
         family = model_family(member.model)
         kin = [side.label for side in sides if family in {model_family(model) for model in side.models}]
         if not member.offline and 0 < len(kin) < len(sides):
             whose = " and ".join(kin)
             yield f"the judge {member.model} is of the same family as the model of {whose}: judges favour their own"
+    for side in sides:
+        if side.only_here:
+            queries, them = counted(side.only_here, "query", "queries"), "it" if side.only_here == 1 else "them"
+            yield f"{queries} of {side.label} left out: not every other side has {them}"
+    yield from _unfinished(readers, sides)
+
+
+def _differing(what: str, by_run: Mapping[str, str | None], now: str) -> Iterator[str]:
+    """Say that the runs were ranked by different judges or rubrics, and how the cross matches are judged."""
+    named = [name for name in by_run.values() if name]
+    if len(set(named)) > 1:
+        each = ", ".join(f"{label}: {name}" for label, name in zip(SIDE_LABELS, by_run.values(), strict=False) if name)
+        yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
 
 
 def model_family(model: str) -> str:
@@ -104,11 +99,6 @@ def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> 
             rollouts = counted(missing, "rollout")
             run = shlex.quote(reader.typed_name)
             yield f"{rollouts} of {side.label} never ended; `harness resume {run}` runs what is missing"
-
-
-def _only_here(side: ComparedSide) -> str:
-    queries = counted(side.only_here, "query", "queries")
-    return f"{queries} of {side.label} left out: not every other side has {'it' if side.only_here == 1 else 'them'}"
 
 
 _QUERIES_AT_LEAST = 8
@@ -266,7 +256,7 @@ def _file(
             id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
             created_at=at,
             sides=plan.sides,
-            notes=known_notes(readers, plan.sides, judge, rubric),
+            notes=tuple(known_notes(readers, plan.sides, judge, rubric)),
             floors=chance_floors(readers, judge.identity, rubric, plan.options.pairs),
         )
     )
