@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from harness.api.archived import AnyRun, Run
     from harness.api.archived import list_of_runs as runs
     from harness.api.archived import open_archive as open  # noqa: A004 - people write harness.open, as gzip.open
-    from harness.api.best import best_of, best_of_sync
     from harness.api.best_answer import Best
     from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
-    from harness.api.groups import rank, rank_sync, rollout, rollout_sync
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
+    from harness.api.one_group import best_of, best_of_sync, rank, rank_sync, rollout, rollout_sync
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
     from harness.api.preloading import preload
     from harness.api.runs import (
@@ -285,8 +284,8 @@ _HOMES = {
     "UsageError": "harness.core.errors:UsageError",
     "Validation": "harness.pipeline.validation:Validation",
     "loadable_agents": "harness.api.outside:loadable_agents",
-    "best_of": "harness.api.best:best_of",
-    "best_of_sync": "harness.api.best:best_of_sync",
+    "best_of": "harness.api.one_group:best_of",
+    "best_of_sync": "harness.api.one_group:best_of_sync",
     "check_judge": "harness.doctor.from_python:check_judge",
     "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
     "check_rubric": "harness.api.outside:check_rubric",
@@ -307,20 +306,20 @@ _HOMES = {
     "preload": "harness.api.preloading:preload",
     "quote": "harness.api.runs:quote",
     "quote_sync": "harness.api.runs:quote_sync",
-    "rank": "harness.api.groups:rank",
+    "rank": "harness.api.one_group:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
     "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
     "rank_many": "harness.ranking.many_tables:rank_many",
     "rank_scores": "harness.ranking.score_table:rank_scores",
-    "rank_sync": "harness.api.groups:rank_sync",
+    "rank_sync": "harness.api.one_group:rank_sync",
     "replay": "harness.api.runs:replay",
     "replay_sync": "harness.api.runs:replay_sync",
     "rescore": "harness.api.runs:rescore",
     "rescore_sync": "harness.api.runs:rescore_sync",
     "resume": "harness.api.runs:resume",
     "resume_sync": "harness.api.runs:resume_sync",
-    "rollout": "harness.api.groups:rollout",
-    "rollout_sync": "harness.api.groups:rollout_sync",
+    "rollout": "harness.api.one_group:rollout",
+    "rollout_sync": "harness.api.one_group:rollout_sync",
     "ruler": "harness.api.messages:ruler",
     "ruler_sync": "harness.api.messages:ruler_sync",
     "run": "harness.api.runs:run",
