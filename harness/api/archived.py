@@ -22,7 +22,7 @@ from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
 from harness.pipeline.labelling import answer_labels
-from harness.pipeline.rescoring import with_meeting
+from harness.pipeline.rescoring import offer_match
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
 from harness.report.curve_records import curve_json
@@ -250,7 +250,7 @@ class Run:
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
         around = RunEnvironment(environment())
-        return in_step(with_meeting)(self._reader, chosen, explanation, str(self.path), around)
+        return in_step(offer_match)(self._reader, chosen, explanation, str(self.path), around)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""

@@ -35,7 +35,7 @@ class Best:
     cost: float | None
     """USD for agent and judge together. None where a part of the price is unknown."""
     tokens: int | None
-    """Tokens in and out, agent and judge together, as far as the endpoints told. None if they told none."""
+    """Tokens in and out, agent and judge together, as far as the endpoints say. None if they say none."""
     why: str
     """A sentence: why this answer."""
     judged: bool
@@ -91,7 +91,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
 
 
 def is_unranked(group: Group, ranking: GroupRanking | None) -> bool:
-    """Tell whether several rollouts ended well and nothing tells them apart, because verdicts are missing."""
+    """Return whether several rollouts ended well and nothing separates them, because verdicts are missing."""
     ok = [r for r in group.rollouts if r.status == "ok"]
     return len(ok) > 1 and not _best_first(ok, ranking)
 
@@ -103,7 +103,7 @@ def read_answer(rollout: Rollout) -> Any:
 
 
 def _best_first(ok: Sequence[Rollout], ranking: GroupRanking | None) -> list[Rollout]:
-    """Return the rollouts that can be told apart, best first; none where nothing tells them apart."""
+    """Return the rollouts that verdicts separate, best first; none where nothing separates them."""
     rows = [(row, r) for r in ok if (row := _row(ranking, r))]
     placed = [(row.rank, r.index, r) for row, r in rows if row.rank is not None]
     likely = [(-row.p_best, r.index, r) for row, r in rows if row.p_best is not None]

@@ -198,7 +198,7 @@ def for_best(n: int, sure: float | None = None, *, hurried: bool = False) -> dic
     Below 16 every pair meets once, until the leader is best with probability `sure` (0.95); from 16 on double
     elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
     waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if `sure`
-    is 1, `margins`, of which alone it can be told that no call could change the winner.
+    is 1, `margins`, of which alone it is certain that no call could change the winner.
     """
     if hurried:
         design: dict[str, Any] = {"topology": "cyclic"}

@@ -113,7 +113,7 @@ class Size:
 class JudgeCalls:
     """The judge calls of a ranking in all: those of the queries that are ranked, and at most so many for the others.
 
-    What is at hand, cannot be had, or is the same twice is not bought, so a query may take none.
+    Verdicts that are cached, cannot be had, or are the same twice are not bought, so a query may take none.
     """
 
     progress: Progress
@@ -126,8 +126,8 @@ class JudgeCalls:
     under_way: int = 0
     """At most so many for the queries that are being ranked."""
 
-    def tell(self) -> None:
-        """Tell the bounds."""
+    def report(self) -> None:
+        """Report the bounds to the watcher."""
         if self.free:
             self.progress.total("judging", 0, 0)
         elif self.size.queries is None:
@@ -142,7 +142,7 @@ class JudgeCalls:
         ok = sum(rollout.status == "ok" for rollout in group.rollouts)
         most = min(self._most(ok), self._most(self.size.rollouts))
         self.under_way += most
-        self.tell()
+        self.report()
         return most
 
     def end(self, most: int, ranking: GroupRanking | None = None) -> None:
@@ -151,25 +151,25 @@ class JudgeCalls:
         if ranking:
             failed = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
             self.made += min(most, ranking.judged + failed)
-        self.tell()
+        self.report()
 
     def leave(self, made: int) -> None:
         """Count a query that is not ranked, for which so many calls were made."""
         self.begun += 1
         self.made += made
-        self.tell()
+        self.report()
 
     def learn(self, queries: int) -> None:
         """Learn how many queries there are."""
         self.size = Size(queries, self.size.rollouts)
-        self.tell()
+        self.report()
 
     def _most(self, rollouts: int) -> int:
         return self.ranker.call_bounds(rollouts)[1] if rollouts else 0
 
 
 def counted_stream(items: Iterable[_Item], learn: Callable[[int], None]) -> Iterator[_Item]:
-    """Yield the items; once there are no more, tell `learn` how many there were."""
+    """Yield the items; at the end call `learn` with their number."""
     count = 0
     for item in items:
         count += 1

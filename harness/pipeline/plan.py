@@ -51,7 +51,7 @@ class JudgingPlan:
     credentials: Credentials
     """The keys of the judges, and where they may go."""
     rendering: int = field(default=RENDERING, kw_only=True)
-    """The way in which the judge's transcripts are written."""
+    """How the judge's transcripts are written."""
     judge_may_fail: bool = field(default=False, kw_only=True)
     """A judge that turns the first call down leaves a group unranked, and is no error."""
 

@@ -134,7 +134,7 @@ async def open_ranking(
     several = size.queries != 1 or plan.settings.judge_when == "tied"  # classes of one query teach each other's judge
     async with open_ranker(plan, cache, run_env, one_of_many=several) as ranker:
         calls = JudgeCalls(run_env.progress, ranker, size, cache.free)
-        calls.tell()
+        calls.report()
         writer = store.open_ranking(head)
         try:
             fails, way = plan.judge_may_fail, _way(plan, ranker)

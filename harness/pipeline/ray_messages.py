@@ -48,7 +48,7 @@ class WorkerJob:
     agent: AgentPlace
     _: KW_ONLY
     instructions: str | None
-    """What the starting agent is told in place of its own instructions."""
+    """The starting agent's instructions in place of its own."""
     at_endpoint: bool
     """Whether the agent's models are at an endpoint, and not the agent's own or embedded."""
     has_key: bool
@@ -135,14 +135,14 @@ class Traffic:
         self._changed = asyncio.Event()
 
     async def post(self, source: str, news: News) -> None:
-        """Keep what `source` tells, and wake who waits."""
+        """Keep the news of `source`, and wake who waits."""
         self._count += 1
         self._news.append((self._count, source, news))
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def hear(self, listener: str, since: int, *, everything: bool) -> tuple[int, list[tuple[str, News]]]:
-        """Return the number of the latest news, and those after number `since` that others told.
+    async def receive(self, listener: str, since: int, *, everything: bool) -> tuple[int, list[tuple[str, News]]]:
+        """Return the number of the latest news, and those after number `since` of other sources.
 
         Waits for some, but not for ever. Unless `everything` is wanted, only what concerns all workers counts.
         """
@@ -174,15 +174,15 @@ class TrafficLine:
         """Tell the others; any thread may, and nobody waits for it."""
         self._traffic.post.remote(self._name, news)
 
-    async def listen(self, hear: Callable[[str, News], None]) -> None:
-        """Have `hear` called with the source and the news, until this is cancelled."""
+    async def listen(self, receive: Callable[[str, News], None]) -> None:
+        """Have `receive` called with the source and the news, until this is cancelled."""
         since = 0
         latest: list[tuple[str, News]] = []
         while True:
             try:
-                since, latest = await self._traffic.hear.remote(self._name, since, everything=self._everything)
+                since, latest = await self._traffic.receive.remote(self._name, since, everything=self._everything)
             except RayActorError:  # it is started again elsewhere, and counts anew
                 since, latest = 0, []
                 await asyncio.sleep(_BEFORE_ASKING_AGAIN_S)
             for source, news in latest:
-                hear(source, news)
+                receive(source, news)

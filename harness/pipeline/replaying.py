@@ -72,7 +72,7 @@ def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterat
 
 
 def _agent_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
-    """Return what the agent's file was told when a rollout was made.
+    """Return what the agent's file got when a rollout was made.
 
     A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
     """

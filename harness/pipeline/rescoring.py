@@ -39,7 +39,7 @@ _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instruc
 _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is not judged"
 
 
-async def with_meeting(
+async def offer_match(
     reader: RunReader, ranking: RankingFile, why: PairExplanation, run: str, run_env: RunEnvironment
 ) -> PairExplanation:
     """Return an explanation that also says what would make the two meet, if they never did.

@@ -73,7 +73,7 @@ class RunResult:
     summary: RankingSummary | None = None
     """The ranking summed up, where that was done as it was made; else None."""
     way: str | None = None
-    """By which way of judging extracts of its groups are kept; None where none are."""
+    """The judging fingerprint under which extracts of its groups are kept; None where none are."""
     remaining: Remaining | None = None
     """What the run leaves to do, where that was found while its index was open; else None."""
 

@@ -148,9 +148,9 @@ def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | Non
     """Write down where today's user let a run that was made here be judged, so that `resume` goes on there."""
     if trust.attestation is None or trust.trust_archive:
         return
-    lent = [url for url in urls if url and trust.credentials.may_go_to(url)]
+    allowed = [url for url in urls if url and trust.credentials.may_go_to(url)]
     try:
-        attest_addresses(trust.attestation, run_env.environ, lent)
+        attest_addresses(trust.attestation, run_env.environ, allowed)
     except CannotWrite as exc:
         run_env.progress.note(str(exc))
 

@@ -165,7 +165,7 @@ async def compare_planned(
 
 @dataclass
 class _Tally:
-    """What the queries took so far; the watcher hears the bounds of all judge calls, which close in."""
+    """What the queries took so far; the bounds of all judge calls, which close in, are reported to the watcher."""
 
     progress: Progress
     left: int
@@ -178,13 +178,13 @@ class _Tally:
     reused: int = 0
     out_of_quota: bool = False
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.progress.total("judging", self.asked, self.asked + self.left * self.most)
 
     def add(self, ledger: PairLedger) -> None:
         self.left -= 1
         self.asked += len(ledger.bought)
-        self.tell()
+        self.report()
         self.bought += ledger.judged
         self.reused += len(ledger.reused)
         failed = [verdict for verdict in ledger.bought.values() if verdict.status == "failed"]
@@ -211,7 +211,7 @@ async def judge_into(
     with one_error(store, new=new):
         async with open_cross_judge(plan, cache, run_env) as judge:
             tally.most = judge.calls((plan.options.pairs + 1) * comb(len(readers), 2))
-            tally.tell()
+            tally.report()
             with _file(store, plan, readers, run_env) as writer:
 
                 async def work(query: SharedQuery) -> None:

@@ -28,7 +28,7 @@ class Steps:
     queries: Sequence[SharedQuery]
     plan: LookPlan | None
     judged: dict[str, ComparedQuery] = field(default_factory=dict[str, ComparedQuery])
-    """What the looks are taken at."""
+    """What the interim analyses are made of."""
 
     def add(self, query: ComparedQuery) -> None:
         """Note what came of a query."""
@@ -36,7 +36,7 @@ class Steps:
             self.judged[query.query] = query
 
     def parts(self) -> Iterator[Sequence[SharedQuery]]:
-        """Yield what is to be judged next, until a look tells or nothing is left."""
+        """Yield what is to be judged next, until an interim analysis decides or nothing is left."""
         if self.plan is None:
             yield self.queries
             return

@@ -76,7 +76,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
 
 
 def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
-    """Say of a gate's comparison that not all queries were judged, because a look told before."""
+    """Say of a gate's comparison that not all queries were judged, because an interim analysis decided before."""
     if info.early_stop and info.queries and judged < info.queries:
         of = counted(info.queries, "query", "queries")
         yield (

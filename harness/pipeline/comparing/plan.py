@@ -133,7 +133,7 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
 
 
 def without_calls(plan: ComparisonPlan) -> ComparisonPlan:
-    """Return a plan that lends no key: nothing can be bought."""
+    """Return a plan without keys: nothing can be bought."""
     return replace(plan, judging=replace(plan.judging, credentials=plan.judging.credentials.without_calls()))
 
 

@@ -65,7 +65,7 @@ class Draw:
     pairs: int
     seed: int
     runs: tuple[str, ...]
-    """A hash for each side, by which its run is told from all others."""
+    """A hash for each side, which only its run has."""
 
     def of_query(self, content: str, sides: Sequence[Sequence[Rollout]]) -> list[CrossPair]:
         """Return the pairs of one query: for each two sides their samples' pairs, then the anchors' pair."""
@@ -117,7 +117,7 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
 
 @dataclass(frozen=True)
 class MatchedQueries:
-    """The queries that all sides share, and how many each side has beside them."""
+    """The queries that all sides share, and how many more each side has."""
 
     queries: Sequence[SharedQuery]
     only_here: tuple[int, ...]
