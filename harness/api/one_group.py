@@ -23,9 +23,8 @@ from harness.api.outside import (
 )
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
-from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
@@ -35,7 +34,7 @@ from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
-from harness.core.wording import as_spoken
+from harness.core.wording import as_spoken, counted
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
 from harness.judging.judge import Judge

@@ -37,8 +37,7 @@ from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
 from harness.pipeline.resolve import make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.summary.notes import open_reasons
-from harness.rollouts.agent_folders import agent_files
-from harness.rollouts.loading import LoadedAgent, from_object, load_agent
+from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.tournament.ranker import METHODS, AnyRubric
 
 

@@ -12,8 +12,18 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
-from harness.endpoints.costs import Ceiling, CostBounds, Purchase, Tokens, agent_tokens, cost_bounds, judge_tokens
-from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, price_list
+from harness.endpoints.costs import (
+    UNKNOWN_ADDRESS,
+    Ceiling,
+    CostBounds,
+    Priced,
+    Purchase,
+    Tokens,
+    agent_tokens,
+    cost_bounds,
+    judge_tokens,
+    price_list,
+)
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 from harness.tournament.ranker import Ranker
 

@@ -15,20 +15,18 @@ from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.reply_tokens import TokenRequests
 from harness.endpoints.state import EndpointState
-from harness.endpoints.token_requests import TokenRequests
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.engine import Engine, sdk_in_hand
-from harness.rollouts.first_call import FirstCall
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loop_watch import LoopWatch
-from harness.rollouts.maker import RolloutMaker, RolloutsHere
+from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
 from harness.rollouts.servers import RolloutsOnServers
-from harness.rollouts.tool_threads import tools_in_threads
+from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 
 OpenMaker = Callable[[AgentSpec, RunContext, RunEnvironment], AbstractAsyncContextManager[RolloutMaker]]
 """Opens what makes a run's rollouts outside of this process."""

@@ -46,9 +46,8 @@ from harness.pipeline.ray_worker import RolloutWorker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
-from harness.rollouts.first_call import FirstCall
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, record_lost
 
 _RAY: Any = ray
 """Its own types are partly unknown."""

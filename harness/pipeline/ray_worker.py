@@ -34,8 +34,7 @@ from harness.pipeline.ray_messages import (
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
-from harness.rollouts.first_call import FirstCall
-from harness.rollouts.maker import BegunRollout, RolloutsHere
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 
 _RAY: Any = ray
 """Its own types are partly unknown."""

@@ -6,8 +6,7 @@ from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from harness.core.clock import Clock, now
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Clock, Deadline, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.settings import Settings

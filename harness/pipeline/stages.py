@@ -18,10 +18,9 @@ from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
-from harness.endpoints.costs import Ceiling
+from harness.endpoints.costs import Ceiling, Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
-from harness.endpoints.prices import Priced, price_list
 from harness.judging.batches.ask import BatchAsk
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.batches.rounds import BatchRounds

@@ -36,6 +36,7 @@ def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> None:
     done = subprocess.run(
@@ -71,7 +72,7 @@ WITHOUT = {
 @pytest.mark.parametrize(("command", "modules"), WITHOUT.items())
 def test_a_command_loads_nothing_heavy_that_it_does_not_need(command: str, modules: str, folder_of_a_run: Path) -> None:
     watching = (
-        "import atexit, sys; from harness.cli import main; "
+        "import atexit, sys; from harness.cli.app import main; "
         f"atexit.register(lambda: print(*({set(modules.split())} & sys.modules.keys()), file=sys.stderr)); main()"
     )
     done = subprocess.run(

@@ -20,9 +20,8 @@ from harness.comparison.noise import reversals
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, LookRule
-from harness.core.plurals import counted
 from harness.core.records import Query
-from harness.core.wording import call, option, switch
+from harness.core.wording import call, counted, option, switch
 from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_run
 from harness.pipeline.comparing.plan import CompareOptions, plan_judging
 from harness.pipeline.comparing.quote import AnySide
