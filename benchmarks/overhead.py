@@ -28,7 +28,7 @@ import openai
 from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
 from looking_agent import AGENT
 
-from harness.api.groups import rollout
+from harness.api.one_group import rollout
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
 from harness.core.clock import now

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from looking_agent import AGENT
 from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, print_ratio, script
 
-from harness.api.groups import rollout
+from harness.api.one_group import rollout
 from harness.archive.run_store import RunStore
 from harness.core.clock import now
 

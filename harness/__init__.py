@@ -17,34 +17,33 @@ if TYPE_CHECKING:
     from harness.api.archived import AnyRun, Run
     from harness.api.archived import list_of_runs as runs
     from harness.api.archived import open_archive as open  # noqa: A004 - people write harness.open, as gzip.open
-    from harness.api.best import best_of
     from harness.api.best_answer import Best
-    from harness.api.comparing import compare, open_comparison
+    from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
-    from harness.api.export import export_run
-    from harness.api.groups import rank, rollout
-    from harness.api.merging import merge
-    from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
-    from harness.api.messages import RulerSettings, TrajectoryScore, ruler
-    from harness.api.outside import AnyAgent
+    from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
+    from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
+    from harness.api.one_group import best_of, best_of_sync, rank, rank_sync, rollout, rollout_sync
+    from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
     from harness.api.preloading import preload
-    from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, resume, run, validate
-    from harness.api.starting_points import check_rubric, loadable_agents, text_of_rubric
-    from harness.api.twins import (
-        best_of_sync,
-        compare_sync,
+    from harness.api.runs import (
+        RunPlan,
+        import_run,
+        plan,
         plan_sync,
+        quote,
         quote_sync,
-        rank_messages_sync,
-        rank_sync,
+        replay,
         replay_sync,
+        rescore,
         rescore_sync,
+        resume,
         resume_sync,
-        rollout_sync,
-        ruler_sync,
+        run,
         run_sync,
+        validate,
         validate_sync,
     )
+    from harness.api.transfers import export_run, merge
     from harness.archive.folder_check import Finding
     from harness.archive.memory_store import MemoryStore
     from harness.archive.rankings import RankingFile
@@ -85,7 +84,7 @@ if TYPE_CHECKING:
     from harness.judging.prompt import Task
     from harness.judging.rubric_files import packaged_rubrics
     from harness.pipeline.exporting.export import ExportResult
-    from harness.pipeline.quote import Quote
+    from harness.pipeline.rescoring import Quote
     from harness.pipeline.validation import Validation
     from harness.ranking.many_tables import rank_many
     from harness.ranking.registry import Sampler
@@ -250,7 +249,7 @@ _HOMES = {
     "OutOfQuota": "harness.core.errors:OutOfQuota",
     "Progress": "harness.core.progress:Progress",
     "Query": "harness.core.records:Query",
-    "Quote": "harness.pipeline.quote:Quote",
+    "Quote": "harness.pipeline.rescoring:Quote",
     "RankMessagesSettings": "harness.api.message_tournament:RankMessagesSettings",
     "Ranked": "harness.core.rankings:Ranked",
     "RankedScores": "harness.ranking.score_table:RankedScores",
@@ -284,52 +283,52 @@ _HOMES = {
     "Usage": "harness.core.records:Usage",
     "UsageError": "harness.core.errors:UsageError",
     "Validation": "harness.pipeline.validation:Validation",
-    "loadable_agents": "harness.api.starting_points:loadable_agents",
-    "best_of": "harness.api.best:best_of",
-    "best_of_sync": "harness.api.twins:best_of_sync",
+    "loadable_agents": "harness.api.outside:loadable_agents",
+    "best_of": "harness.api.one_group:best_of",
+    "best_of_sync": "harness.api.one_group:best_of_sync",
     "check_judge": "harness.doctor.from_python:check_judge",
     "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
-    "check_rubric": "harness.api.starting_points:check_rubric",
+    "check_rubric": "harness.api.outside:check_rubric",
     "check_setup": "harness.doctor.from_python:check_setup",
     "check_setup_sync": "harness.doctor.from_python:check_setup_sync",
     "compare": "harness.api.comparing:compare",
     "compare_scores": "harness.comparison.scores:compare_scores",
-    "compare_sync": "harness.api.twins:compare_sync",
+    "compare_sync": "harness.api.comparing:compare_sync",
     "comparisons": "harness.api.comparing:list_of_comparisons",
     "open_comparison": "harness.api.comparing:open_comparison",
-    "export_run": "harness.api.export:export_run",
+    "export_run": "harness.api.transfers:export_run",
     "import_run": "harness.api.runs:import_run",
-    "merge": "harness.api.merging:merge",
+    "merge": "harness.api.transfers:merge",
     "open": "harness.api.archived:open_archive",
     "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
     "plan": "harness.api.runs:plan",
-    "plan_sync": "harness.api.twins:plan_sync",
+    "plan_sync": "harness.api.runs:plan_sync",
     "preload": "harness.api.preloading:preload",
     "quote": "harness.api.runs:quote",
-    "quote_sync": "harness.api.twins:quote_sync",
-    "rank": "harness.api.groups:rank",
+    "quote_sync": "harness.api.runs:quote_sync",
+    "rank": "harness.api.one_group:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
-    "rank_messages_sync": "harness.api.twins:rank_messages_sync",
+    "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
     "rank_many": "harness.ranking.many_tables:rank_many",
     "rank_scores": "harness.ranking.score_table:rank_scores",
-    "rank_sync": "harness.api.twins:rank_sync",
+    "rank_sync": "harness.api.one_group:rank_sync",
     "replay": "harness.api.runs:replay",
-    "replay_sync": "harness.api.twins:replay_sync",
+    "replay_sync": "harness.api.runs:replay_sync",
     "rescore": "harness.api.runs:rescore",
-    "rescore_sync": "harness.api.twins:rescore_sync",
+    "rescore_sync": "harness.api.runs:rescore_sync",
     "resume": "harness.api.runs:resume",
-    "resume_sync": "harness.api.twins:resume_sync",
-    "rollout": "harness.api.groups:rollout",
-    "rollout_sync": "harness.api.twins:rollout_sync",
+    "resume_sync": "harness.api.runs:resume_sync",
+    "rollout": "harness.api.one_group:rollout",
+    "rollout_sync": "harness.api.one_group:rollout_sync",
     "ruler": "harness.api.messages:ruler",
-    "ruler_sync": "harness.api.twins:ruler_sync",
+    "ruler_sync": "harness.api.messages:ruler_sync",
     "run": "harness.api.runs:run",
-    "run_sync": "harness.api.twins:run_sync",
+    "run_sync": "harness.api.runs:run_sync",
     "runs": "harness.api.archived:list_of_runs",
     "schemas": "harness.archive.schema:schemas",
-    "text_of_rubric": "harness.api.starting_points:text_of_rubric",
+    "text_of_rubric": "harness.api.outside:text_of_rubric",
     "validate": "harness.api.runs:validate",
-    "validate_sync": "harness.api.twins:validate_sync",
+    "validate_sync": "harness.api.runs:validate_sync",
 }
 """The module that each name is in, and the name that it has there."""
 

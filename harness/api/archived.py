@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.arguments import door_at_once
-from harness.api.handed_out import handed_out, ranking_handed_out
+from harness.api.outside import handed_out, ranking_handed_out
 from harness.archive.layout import find_run, list_runs
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
@@ -20,8 +20,8 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, counted, from_python
-from harness.pipeline.label_files import answer_labels
-from harness.pipeline.meeting import with_meeting
+from harness.pipeline.labelling import answer_labels
+from harness.pipeline.rescoring import offer_match
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
 from harness.report.html.run_page import write_page
@@ -41,21 +41,19 @@ _PLAIN = (str, int, float, bool)
 Cells = dict[str, Any]
 
 
-def frame_of(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
+def frame_rows(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
     """Return a row a rollout, in the order of queries and indices; what is not known is None."""
     rows = [
-        {"run": run} | _query_row(group.query) | _rollout_row(rollout) | _place_row(rollout, ranking)
+        {"run": run, "query_id": group.query.id, "query": group.query.text, "reference": group.query.reference}
+        | _columns("metadata", group.query.metadata)
+        | _rollout_row(rollout)
+        | _place_row(rollout, ranking)
         for group, ranking in groups
         for rollout in group.rollouts
     ]
     columns = dict.fromkeys(name for row in rows for name in row)
     texts = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
     return [{name: _cell(row.get(name), as_text=name in texts) for name in columns} for row in rows]
-
-
-def _query_row(query: Query) -> Cells:
-    row: Cells = {"query_id": query.id, "query": query.text, "reference": query.reference}
-    return row | _columns("metadata", query.metadata)
 
 
 def _rollout_row(rollout: Rollout) -> Cells:
@@ -189,7 +187,7 @@ class Run:
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
-        return frame_of(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
+        return frame_rows(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
 
     def to_json(self, ranking: str | None = None) -> Mapping[str, Any]:
         """Return what `harness show --json` prints: the run with one of its rankings."""
@@ -250,7 +248,7 @@ class Run:
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
         around = RunEnvironment(environment())
-        return in_step(with_meeting)(self._reader, chosen, explanation, str(self.path), around)
+        return in_step(offer_match)(self._reader, chosen, explanation, str(self.path), around)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""
@@ -287,20 +285,20 @@ def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Ru
 
     Raises UsageError where there is no such run; ArchiveDamaged, NeedsUpgrade.
     """
-    return Run(folder_of(run, runs_dir))
+    return Run(find_folder(run, runs_dir))
 
 
 @door_at_once
 def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
-    return list_runs(parent_of(runs_dir))
+    return list_runs(runs_folder(runs_dir))
 
 
-def folder_of(run: AnyRun, runs_dir: str | Path | None) -> Path:
+def find_folder(run: AnyRun, runs_dir: str | Path | None) -> Path:
     """Return the folder of a run. Raises UsageError where there is no such run."""
-    return run.path if isinstance(run, Run) else find_run(str(run), parent_of(runs_dir))
+    return run.path if isinstance(run, Run) else find_run(str(run), runs_folder(runs_dir))
 
 
-def parent_of(runs_dir: str | Path | None) -> Path:
+def runs_folder(runs_dir: str | Path | None) -> Path:
     """Return where runs are."""
     return Path(SETTINGS["runs_dir"].default if runs_dir is None else runs_dir)

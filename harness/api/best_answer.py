@@ -34,7 +34,7 @@ class Best:
     cost: float | None
     """USD for agent and judge together. None where a part of the price is unknown."""
     tokens: int | None
-    """Tokens in and out, agent and judge together, as far as the endpoints told. None if they told none."""
+    """Tokens in and out, agent and judge together, as far as the endpoints say. None if they say none."""
     why: str
     """A sentence: why this answer."""
     judged: bool
@@ -73,14 +73,16 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     row = _row(ranking, winner)
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
     why = _why_judged if judged else _why_not_judged
-    trouble = _in_a_sentence(trouble) if trouble else None
+    trouble = re.sub("^it ", "the judge's reply ", trouble).removesuffix(".") if trouble else None
+    # a judge that failed may have been paid for some replies
+    usd, usage = (ranking.judge_usd, ranking.judge_usage) if ranking else (None, Usage())
     return Best(
-        answer=answer_of(winner),
+        answer=read_answer(winner),
         p_best=row.p_best if row and judged else None,
-        runner_up=answer_of(order[1]) if judged and order[1:] else None,
+        runner_up=read_answer(order[1]) if judged and order[1:] else None,
         rollouts=group.rollouts,
-        cost=_cost(group, ranking),
-        tokens=_tokens(group, ranking),
+        cost=sum_if_known([*(r.price_usd for r in group.rollouts), usd]),
+        tokens=sum((r.usage for r in group.rollouts), usage).tokens,
         why=as_spoken(why(group, ranking, winner, trouble)),
         judged=judged,
         index=winner.index,
@@ -88,67 +90,41 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
 
 
 def is_unranked(group: Group, ranking: GroupRanking | None) -> bool:
-    """Tell whether several rollouts ended well and nothing tells them apart, because verdicts are missing."""
+    """Return whether several rollouts ended well and nothing separates them, because verdicts are missing."""
     ok = [r for r in group.rollouts if r.status == "ok"]
     return len(ok) > 1 and not _best_first(ok, ranking)
 
 
-def answer_of(rollout: Rollout) -> Any:
+def read_answer(rollout: Rollout) -> Any:
     """Return a rollout's answer: text, or the value of a structured one."""
     trajectory = rollout.trajectory
     return json.loads(trajectory.answer) if trajectory.answer_type == "json" else trajectory.answer
 
 
 def _best_first(ok: Sequence[Rollout], ranking: GroupRanking | None) -> list[Rollout]:
-    """Return the rollouts that can be told apart, best first; none where nothing tells them apart."""
-    rows = {r.index: r for r in ranking.rollouts} if ranking else {}
-    placed = [(rank, r.index, r) for r in ok if (rank := _of(rows, r).rank) is not None]
-    likely = [(-p, r.index, r) for r in ok if (p := _of(rows, r).p_best) is not None]
+    """Return the rollouts that verdicts separate, best first; none where nothing separates them."""
+    rows = [(row, r) for r in ok if (row := _row(ranking, r))]
+    placed = [(row.rank, r.index, r) for row, r in rows if row.rank is not None]
+    likely = [(-row.p_best, r.index, r) for row, r in rows if row.p_best is not None]
     return [rollout for *_, rollout in sorted(placed or likely, key=lambda row: row[:2])]
-
-
-def _of(rows: dict[int, Ranked], rollout: Rollout) -> Ranked:
-    return rows.get(rollout.index) or Ranked(index=rollout.index)
 
 
 def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
     return next((row for row in ranking.rollouts if row.index == rollout.index), None) if ranking else None
 
 
-def _cost(group: Group, ranking: GroupRanking | None) -> float | None:
-    judging = ranking.judge_usd if ranking else None  # a judge that failed may have been paid for some replies
-    return sum_if_known([*(r.price_usd for r in group.rollouts), judging])
-
-
-def _tokens(group: Group, ranking: GroupRanking | None) -> int | None:
-    judging = ranking.judge_usage if ranking else Usage()
-    return sum((r.usage for r in group.rollouts), judging).tokens
-
-
 def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
     if ranking is None:
         return _place(group, winner)
-    row, calls = _row(ranking, winner), _calls(ranking.judged + ranking.reused)
+    row, calls = _row(ranking, winner), counted((ranking.judged + ranking.reused), "judge call")
     saved = f", {ranking.saved_calls:,} saved by stopping early" if ranking.saved_calls else ""
     missing = len(ranking.failed_verdicts)
     verdicts = counted(missing, "verdict is", "verdicts are")
     left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""
     if row is None or row.p_best is None:
         return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
-    return f"{_place(group, winner)} with probability {_in_words(row.p_best)} ({calls}{saved}){left}"
-
-
-def _calls(number: int) -> str:
-    return counted(number, "judge call")
-
-
-def _in_a_sentence(trouble: str) -> str:
-    """Return a reason as a part of a sentence; what is wrong with a reply is kept without saying whose it is."""
-    return re.sub("^it ", "the judge's reply ", trouble).removesuffix(".")
-
-
-def _in_words(p_best: float) -> str:
-    return f"{p_best:.2f}" if p_best <= _NEARLY else f"above {_NEARLY}"
+    p_best = f"{row.p_best:.2f}" if row.p_best <= _NEARLY else f"above {_NEARLY}"
+    return f"{_place(group, winner)} with probability {p_best} ({calls}{saved}){left}"
 
 
 def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:

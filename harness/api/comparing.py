@@ -1,12 +1,12 @@
 """Comparing in Python: is one run, or one agent, better than another?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from harness.api.archived import AnyRun, Run, folder_of, parent_of
+from harness.api.archived import AnyRun, Run, find_folder, runs_folder
 from harness.api.arguments import door, door_at_once
-from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
+from harness.api.outside import AnyAgent, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.layout import find_archived, list_comparisons
 from harness.core.clock import Clock, now
@@ -16,13 +16,13 @@ from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_
 from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
+from harness.core.sync import in_step
 from harness.core.wording import call, option
 from harness.formats.queries import Asked, queries_of
-from harness.pipeline.comparing.new_sides import compare_sides
+from harness.pipeline.comparing.new_sides import compare_sides, queries_asked, settings_of_side
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
-from harness.pipeline.comparing.roll_out_quote import AnySide
-from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+from harness.pipeline.comparing.quote import AnySide
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import prepare
 from harness.report.html.comparison_page import write_comparison_page
@@ -57,21 +57,31 @@ async def compare(
     nothing could be compared.
     """
     check_names(settings, CompareSettings.__annotations__)
-    runs_dir, run_env = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
+    if not 1 <= pairs <= _MOST_PAIRS:
+        raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
+    runs_dir, run_env = runs_folder(settings.get("runs_dir")), read_run_env(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
         runs_dir,
         {name: value for name, value in settings.items() if name in OF_JUDGING},
-        pairs=_checked_pairs(pairs),
+        pairs=pairs,
         task=task,
         cluster=cluster,
-        reuse=[folder_of(lender, runs_dir) for lender in reuse],
+        reuse=[find_folder(source, runs_dir) for source in reuse],
         allow_offline=allow_offline or bool(settings.get("offline")),
         trust_archive=trust_archive,
     )
     if all(isinstance(side, Path) for side in named):
-        _refuse_idle(settings, queries)
-    prepared = [await _prepared(side, settings, options, run_env.environ) for side in named]
+        idle = [name for name in settings if name not in {*OF_JUDGING, "runs_dir"}]
+        idle += ["queries"] if queries is not None else []
+        if idle:
+            raise UsageError(f"{option(idle[0])} says how agents are rolled out, but every side is an archived run")
+    prepared: list[AnySide] = [
+        side
+        if isinstance(side, Path)
+        else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ)
+        for side in named
+    ]
     asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
     result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
@@ -82,13 +92,16 @@ async def compare(
         return comparison
 
 
+compare_sync = in_step(compare)
+
+
 @door_at_once
 def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None = None) -> Comparison:
     """Return an archived comparison: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
 
     `last` is the newest comparison. Raises UsageError where there is none such; ArchiveDamaged, NeedsUpgrade.
     """
-    parent = parent_of(runs_dir)
+    parent = runs_folder(runs_dir)
     folders = list_comparisons(parent)
     if str(comparison) == "last" and not folders:
         raise UsageError(f"no comparison in {on_a_line(parent)}/ yet; {call('compare', 'RUN_A', 'RUN_B')} makes one")
@@ -103,7 +116,7 @@ def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None
 @door_at_once
 def list_of_comparisons(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all comparisons in `runs_dir` (default: runs), oldest first."""
-    return list_comparisons(parent_of(runs_dir))
+    return list_comparisons(runs_folder(runs_dir))
 
 
 def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:
@@ -113,7 +126,7 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
     if not isinstance(side, str | Path):
         return loaded_agent(side)
     try:
-        return folder_of(side, runs_dir)
+        return find_folder(side, runs_dir)
     except ArchiveDamaged:
         raise
     except UsageError as no_run:
@@ -121,25 +134,3 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
             return loaded_agent(side)
         except UsageError as no_agent:
             raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
-
-
-def _refuse_idle(settings: CompareSettings, queries: object) -> None:
-    """Refuse what would change how agents are rolled out where all sides have been."""
-    idle = [name for name in settings if name not in {*OF_JUDGING, "runs_dir"}]
-    idle += ["queries"] if queries is not None else []
-    if idle:
-        raise UsageError(f"{option(idle[0])} says how agents are rolled out, but every side is an archived run")
-
-
-async def _prepared(
-    side: Path | LoadedAgent, settings: CompareSettings, options: CompareOptions, environ: Mapping[str, str]
-) -> AnySide:
-    if isinstance(side, Path):
-        return side
-    return await prepare(side, settings_of_side(settings, options.pairs, options.runs_dir), environ)
-
-
-def _checked_pairs(pairs: int) -> int:
-    if not 1 <= pairs <= _MOST_PAIRS:
-        raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
-    return pairs

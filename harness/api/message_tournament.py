@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from harness.api.arguments import door
-from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
-from harness.api.missing_verdicts import why_missing
-from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
+from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
+from harness.api.outside import named_credentials, read_rubric_aside, read_run_env, why_missing
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
-from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.endpoints.costs import Ceiling
 from harness.formats.imported import ImportedRun
 from harness.formats.messages import read_messages
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.costs import ceiling_of, check_prices
-from harness.pipeline.lent_profile import with_profile
+from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.judge_inputs import with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.resolve import make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.ranking.registry import NEED_ANCHOR
@@ -95,6 +95,9 @@ async def rank_messages(
     return list(judged.places)
 
 
+rank_messages_sync = in_step(rank_messages)
+
+
 @dataclass(frozen=True)
 class RankedMessages:
     """The places of trajectories, in their order, and the ranking that they come from."""
@@ -129,14 +132,27 @@ async def ranked_messages(
     if settings.get("judge_profile"):
         picked = {**picked, "estimator": "pooled"}
     chosen = load({"n": len(parts), **picked, **settings})
-    run_env = surroundings_of(progress)
-    redact = redactor_of(None, chosen, run_env.environ)
+    run_env = read_run_env(progress)
+    redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = _group([messages for messages, _ in parts], tools or (), importing)
     store = keep_in or MemoryStore(redact)
     ranking = await _ranked(redact.record(group), chosen, run_env, store, ceiling)
     rewards = [reward for _, reward in parts]
-    places = [_place(row, ranking.matches, reward) for row, reward in zip(ranking.rollouts, rewards, strict=True)]
+    places = [
+        TrajectoryRank(
+            rank=row.rank or 0.0,
+            score=row.score,
+            reward=row.reward,
+            advantage=row.advantage,
+            uncertainty=row.uncertainty,
+            p_best=row.p_best,
+            explanation=row.explanation
+            or "; ".join(_result(row.index, match) for match in ranking.matches if row.index in {match.a, match.b}),
+            independent_reward=reward,
+        )
+        for row, reward in zip(ranking.rollouts, rewards, strict=True)
+    ]
     is_usual = chosen.topology not in NEED_ANCHOR
     notes = [note for note in ranking.notes if not is_usual or note != _NO_ANCHOR]
     return RankedMessages(tuple(places), ranking, tuple(notes))
@@ -145,11 +161,11 @@ async def ranked_messages(
 async def _ranked(
     group: Group, settings: Settings, run_env: RunEnvironment, store: VerdictStore, ceiling: Ceiling | None
 ) -> GroupRanking:
-    credentials = credentials_of(settings, run_env)
+    credentials = named_credentials(settings, run_env)
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
-    cache = VerdictCache(store, run_env.progress, ceiling=ceiling or ceiling_of(settings, judge))
-    rubric = await rubric_at_hand(settings)
+    cache = VerdictCache(store, run_env.progress, ceiling=ceiling or make_ceiling(settings, judge))
+    rubric = await read_rubric_aside(settings)
     plan = JudgingPlan(judge, rubric, with_profile(settings, judge, rubric), credentials)
     async with open_ranker(plan, cache, run_env) as ranker:
         ranking = await rank_part(ranker, group, settings)
@@ -176,23 +192,6 @@ def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, 
             None, [importing.rollout(trajectory)]
         )  # a trajectory without a number is never there already
     return Group(query=queries[0], rollouts=tuple(rollouts))
-
-
-def _place(row: Ranked, matches: Sequence[Match], reward: float | None) -> TrajectoryRank:
-    return TrajectoryRank(
-        rank=row.rank or 0.0,
-        score=row.score,
-        reward=row.reward,
-        advantage=row.advantage,
-        uncertainty=row.uncertainty,
-        p_best=row.p_best,
-        explanation=row.explanation or _results(row.index, matches),
-        independent_reward=reward,
-    )
-
-
-def _results(index: int, matches: Sequence[Match]) -> str:
-    return "; ".join(_result(index, match) for match in matches if index in {match.a, match.b})
 
 
 def _result(index: int, match: Match) -> str:

@@ -1,33 +1,30 @@
 """RULER on plain chat messages: `await harness.ruler(message_lists, judge_model=...)`, no agent and no archive."""
 
+import json
+import math
 import random
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack
+from itertools import takewhile
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.api.arguments import door
-from harness.api.chats import (
-    ChatMessage,
-    ChatTrajectory,
-    check_comparable,
-    common_beginning,
-    json_lines,
-    parted_each,
-    request_in,
-    transcript_of,
-)
 from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
-from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted
+from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
+from harness.core.sync import in_step
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
 from harness.endpoints.credentials import Credentials
+from harness.formats.messages import checked_messages
 from harness.judging.juror import ListLedger
 from harness.judging.jury import ListJury
 from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
@@ -38,7 +35,105 @@ from harness.pipeline.resolve import resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
+from harness.transcripts.path_text import plain_text
 from harness.transcripts.transcript import Transcript
+
+ChatMessage = Mapping[str, Any]
+ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
+"""Chat messages; or an object with `messages` and, where there is one, a `reward`."""
+
+_LINE_END = re.compile("[\x85\u2028\u2029]")
+"""Ends of lines that JSON leaves as they are in a string."""
+
+
+def parted_each(message_lists: Any) -> list[tuple[list[ChatMessage], float | None]]:
+    """Return the messages and the reward of each trajectory. Raises UsageError for anything else."""
+    if not isinstance(message_lists, list | tuple):
+        raise UsageError(f"expected a list of trajectories, found a {type(message_lists).__name__}")
+    return [_parted(trajectory, number) for number, trajectory in enumerate(cast("Sequence[Any]", message_lists))]
+
+
+def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
+    """Return a trajectory's messages and the reward that came with it. Raises UsageError for anything else."""
+    reward = None
+    if isinstance(trajectory, Mapping):
+        members = cast("Mapping[str, Any]", trajectory)
+        trajectory, reward = members.get("messages"), members.get("reward")
+    if not isinstance(trajectory, list | tuple):
+        raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
+    messages = [
+        (m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m) for m in cast("Sequence[Any]", trajectory)
+    ]
+    if not all(isinstance(m, Mapping) for m in messages):
+        raise UsageError(f"trajectory {number} holds something that is no chat message")
+    return messages, None if reward is None else _number(reward, number)
+
+
+def _number(reward: Any, number: int) -> float:
+    """Return a reward as a float, whatever library's number it is; text is none, though float() reads some."""
+    with suppress(TypeError, ValueError, OverflowError):
+        is_number = hasattr(reward, "__float__") and not type(reward).__name__.startswith("bool")  # NumPy has its own
+        if is_number and math.isfinite(as_float := float(reward)):
+            return as_float
+    raise UsageError(f"trajectory {number} has a reward that is no number: {quoted(reward)}")
+
+
+def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
+    """Raise UsageError for a trajectory without messages or an assistant's, an unfit role, and for another query.
+
+    The query is the first message of the user's; where there is none, whatever was asked is taken to be the same.
+    """
+    nothing: ChatMessage = {}
+    asked = [next((message for message in chat if message.get("role") == "user"), nothing) for chat in chats]
+    for number, (chat, query) in enumerate(zip(chats, asked, strict=True)):
+        try:
+            checked_messages([dict(message) for message in chat])
+        except ValueError as exc:
+            raise UsageError(f"trajectory {number}: {on_a_line(exc)}") from None
+        if query.get("content") != asked[0].get("content"):
+            raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(_text(query))}")
+
+
+def common_beginning(chats: Sequence[Sequence[ChatMessage]]) -> int:
+    """Return how many messages all begin with, each keeping one of its own; all the same: those before any reply."""
+    if all(chat == chats[0] for chat in chats):
+        return len(list(takewhile(lambda m: m.get("role") not in {"assistant", "tool"}, chats[0])))
+    same = takewhile(lambda at: all(chat[at] == chats[0][at] for chat in chats), range(min(map(len, chats)) - 1))
+    return len(list(same))
+
+
+def chat_transcript(messages: Sequence[ChatMessage]) -> Transcript:
+    """Return the closing text as the answer, and what leads to it as the path, a JSON object a line."""
+    answer = ""
+    if messages and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls"):
+        answer = _text(messages[-1])
+        messages = messages[:-1] if answer else messages
+    return Transcript(path=plain_text(json_lines(messages)) or "(no steps)", answer=plain_text(answer))
+
+
+def request_in(context: Sequence[ChatMessage]) -> str:
+    """Return what was asked: the last words of the user's that all have in common."""
+    return next((_text(m) for m in reversed(context) if m.get("role") == "user"), "")
+
+
+def _text(message: ChatMessage) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
+    texts = [str(cast("Mapping[str, Any]", p)["text"]) for p in parts if isinstance(p, Mapping) and "text" in p]
+    return "\n".join(texts) if len(texts) == len(parts) else ""
+
+
+def json_lines(objects: Sequence[Mapping[str, Any]]) -> str:
+    """Return each object as JSON on a line of its own. Raises UsageError for what is no JSON."""
+    try:
+        return "\n".join(
+            _LINE_END.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(dict(o), ensure_ascii=False))
+            for o in objects
+        )
+    except (TypeError, ValueError) as exc:
+        raise UsageError(f"a message or tool is no JSON: {exc}") from None
 
 
 class TrajectoryScore(Record):
@@ -99,9 +194,16 @@ async def ruler(
         trajectories = parted_each(message_lists)
         if not trajectories:
             return []
-        check_comparable([messages for messages, _ in trajectories])
-        material = _material([messages for messages, _ in trajectories], tools or ())
-        _warn(_notes_on_equals(material.transcripts))
+        chats = [messages for messages, _ in trajectories]
+        check_comparable(chats)
+        common = common_beginning(chats)
+        context = chats[0][:common]
+        about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools or ()))
+        material = _Material(about, [chat_transcript(messages[common:]) for messages in chats])
+        if len({transcript.hash for transcript in material.transcripts}) == 1:
+            count = len(material.transcripts)
+            equal = f"{count} trajectories, all the same" if count > 1 else "a single trajectory"
+            _warn([f"{equal}: scored once, on an absolute scale"])
         judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
         with calling(_ARGUMENTS):
@@ -121,6 +223,9 @@ async def ruler(
         return None
 
 
+ruler_sync = in_step(ruler)
+
+
 def _trajectory_score(scores: JuryScores, transcript: Transcript, reward: float | None) -> TrajectoryScore:
     return TrajectoryScore(
         score=clipped(scores.scores[transcript.hash]),
@@ -129,26 +234,12 @@ def _trajectory_score(scores: JuryScores, transcript: Transcript, reward: float 
     )
 
 
-def _notes_on_equals(transcripts: Sequence[Transcript]) -> tuple[str, ...]:
-    if len({transcript.hash for transcript in transcripts}) > 1:
-        return ()
-    several = f"{len(transcripts)} trajectories, all the same"
-    return (f"{several if transcripts[1:] else 'a single trajectory'}: scored once, on an absolute scale",)
-
-
 @dataclass(frozen=True)
 class _Material:
     """What the judge gets: what all trajectories have in common, and what each has of its own."""
 
     about: ListTask
     transcripts: Sequence[Transcript]
-
-
-def _material(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, Any]]) -> _Material:
-    common = common_beginning(chats)
-    context = chats[0][:common]
-    about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools))
-    return _Material(about, [transcript_of(messages[common:]) for messages in chats])
 
 
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:

@@ -1,7 +1,13 @@
-"""What a Python call takes from outside: the environment, the clock, the watcher and the agent, each once a call."""
+"""What a Python call takes from outside, and how records are handed back.
+
+The environment, the clock, the watcher and the agent are read once a call; calls that judge may share a folder of
+verdicts and a ceiling.
+"""
 
 import logging
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -10,15 +16,83 @@ from typing import Any
 import anyio
 from agents import Agent
 
+from harness.archive.memory_store import MemoryStore
+from harness.archive.run_store import RunStore
+from harness.archive.store import VerdictStore
+from harness.archive.verdict_folder import VerdictFolder
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
+from harness.core.verdicts import AnyVerdict
+from harness.core.wording import as_spoken, from_python
+from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials
-from harness.pipeline.rubrics import rubric_of, rubric_of_run
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import read_rubric, rubric_source
+from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
+from harness.pipeline.resolve import make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
-from harness.rollouts.loading import LoadedAgent, from_object, load_agent
+from harness.report.summary.notes import open_reasons
+from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.tournament.ranker import METHODS, AnyRubric
+
+
+def loadable_agents() -> Sequence[str]:
+    """Return the names of the agents that have a file: in agents_config/ of the working folder, and the packaged."""
+    return sorted({file.stem for file in agent_files(Path.cwd())})
+
+
+@from_python()
+def text_of_rubric(rubric: str | Path) -> str:
+    """Return the text of a packaged rubric, to begin one of your own with, or of a file. Raises UsageError."""
+    return rubric_source(str(rubric))
+
+
+@from_python()
+def check_rubric(rubric: str | Path) -> Sequence[str]:
+    """Return everything that is wrong with a rubric, as `harness rubric check` prints it; nothing for a good one.
+
+    Raises UsageError where there is no such rubric.
+    """
+    checked = read_rubric(rubric_source(str(rubric)))
+    return [] if isinstance(checked, Rubric) else [f"{rubric}:{fault.line}: {fault.text}" for fault in checked]
+
+
+def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironment, ceiling: Ceiling) -> str | None:
+    """Return what a failed verdict says, else why none was bought, as far as that is known."""
+    verdicts: Iterable[AnyVerdict] = ()
+    if isinstance(store, MemoryStore):
+        verdicts = store.verdicts
+    elif isinstance(store, VerdictFolder):
+        verdicts = store.failed
+    elif isinstance(store, RunStore):
+        verdicts = store.reader.verdicts()
+    why = next(iter(open_reasons(verdicts, [ranking])), None) if ranking.failed_verdicts else None
+    late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
+    return why or late or run_env.gates.given_up or ceiling.stopped
+
+
+@from_python()
+def handed_out(group: Group) -> Group:
+    """Return a group whose failures are worded for Python."""
+    return group.model_copy(update={"rollouts": tuple(map(_spoken_rollout, group.rollouts))})
+
+
+@from_python()
+def ranking_handed_out(ranking: GroupRanking) -> GroupRanking:
+    """Return a ranking whose notes are worded for Python."""
+    return ranking.model_copy(update={"notes": tuple(map(as_spoken, ranking.notes))})
+
+
+def _spoken_rollout(rollout: Rollout) -> Rollout:
+    if rollout.failure is None or (message := as_spoken(rollout.failure.message)) == rollout.failure.message:
+        return rollout
+    return rollout.model_copy(update={"failure": rollout.failure.model_copy(update={"message": message})})
+
 
 AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
 """An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""
@@ -36,23 +110,23 @@ class Logged(Silent):
         logging.getLogger("arena-harness").warning("%s", text)
 
 
-def credentials_of(settings: Settings, run_env: RunEnvironment) -> Credentials:
+def named_credentials(settings: Settings, run_env: RunEnvironment) -> Credentials:
     """Return the keys in force for settings that the caller gave."""
     return Credentials.naming(run_env.environ, settings.base_url, settings.judge_base_url)
 
 
-def surroundings_of(progress: Progress | None, clock: Clock = now) -> RunEnvironment:
+def read_run_env(progress: Progress | None, clock: Clock = now) -> RunEnvironment:
     """Read the environment; without a watcher the log gets the notes."""
     return RunEnvironment(environment(), clock, progress or Logged())
 
 
-async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
+async def read_rubric_aside(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
     """Return the rubric. A file of the user's is read in a child process: a thread waits for that, not the loop.
 
     Raises UsageError.
     """
     word = settings.rubric or (loaded.rubric if loaded else None)
-    read = partial(rubric_of, settings) if loaded is None else lambda: rubric_of_run(loaded, settings)[1]
+    read = partial(load_named_rubric, settings) if loaded is None else lambda: rubric_for_run(loaded, settings)[1]
     is_packaged = word is None or METHODS[settings.judge].is_packaged(word)
     return read() if is_packaged else await anyio.to_thread.run_sync(read)
 
@@ -60,3 +134,44 @@ async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) 
 def loaded_agent(agent: AnyAgent) -> LoadedAgent:
     """Find or wrap an agent that the caller gave; a name is looked up from the working folder. Raises UsageError."""
     return load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
+
+
+class OpenVerdicts:
+    """A folder of verdicts that is open as long as anybody holds this."""
+
+    def __init__(self, folder: VerdictFolder) -> None:
+        """Close the folder when nobody holds this any more, or when the process ends."""
+        self.folder = folder
+        weakref.finalize(self, folder.close)
+
+
+_OPEN = weakref.WeakValueDictionary[Path, OpenVerdicts]()
+"""The folders that this process has open: a folder has one lock, and a process may judge in several places."""
+
+
+@dataclass(frozen=True)
+class SharedJudging:
+    """Where verdicts are kept, if they are, and what may be spent."""
+
+    verdicts: OpenVerdicts | None
+    ceiling: Ceiling
+
+
+def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudging:
+    """Open the folder of verdicts, or make it. Keys in force, and what `settings` name, are kept out of it.
+
+    A folder that this process has open is shared. Raises UsageError for a judge that cannot be used or has no price
+    under a ceiling; ArchiveLocked, CannotWrite and ArchiveDamaged for the folder.
+    """
+    run_env = read_run_env(None)
+    with from_python():
+        judge = resolve_judge(settings, named_credentials(settings, run_env), None, offline=settings.offline)
+        check_prices(settings, judge)
+        ceiling = make_ceiling(settings, judge)
+        if folder is None:
+            return SharedJudging(None, ceiling)
+        if (verdicts := _OPEN.get(folder.resolve())) is None:
+            redact = make_redactor(None, settings, run_env.environ)
+            verdicts = OpenVerdicts(VerdictFolder(folder.resolve(), run_env.clock(), redact=redact))
+            _OPEN[folder.resolve()] = verdicts
+        return SharedJudging(verdicts, ceiling)

@@ -8,7 +8,7 @@ from pathlib import Path
 from agents import Agent
 from pydantic import SecretStr
 
-from harness.api.best import best_of
+from harness.api.one_group import best_of
 from harness.core.records import build_records
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.settings_sources import environment

@@ -7,9 +7,9 @@ from typing import Unpack
 
 import anyio.to_thread
 
-from harness.api.archived import AnyRun, Run, folder_of, parent_of
+from harness.api.archived import AnyRun, Run, find_folder, runs_folder
 from harness.api.arguments import door, door_at_once
-from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
+from harness.api.outside import AnyAgent, loaded_agent, read_run_env
 from harness.archive.attestations import attestation_of
 from harness.archive.layout import find_archived
 from harness.archive.missing import last_unfinished
@@ -21,19 +21,18 @@ from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
+from harness.core.sync import in_step
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, in_shard, queries_of
 from harness.formats.trajectory_files import Format
-from harness.pipeline.comparing.validation import validate_comparison
 from harness.pipeline.import_run import import_trajectories
-from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, prepare
-from harness.pipeline.quote import Quote, quote_rescoring
+from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.replaying import replay_run
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.rescoring import Quote, quote_rescoring
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
-from harness.pipeline.validation import Validation, validate_run
+from harness.pipeline.validation import Validation, validate_comparison, validate_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
@@ -81,18 +80,27 @@ async def run(
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
-    chosen, run_env = load(settings), surroundings_of(progress, clock)
+    chosen, run_env = load(settings), read_run_env(progress, clock)
     if wait:
         refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent)
     prepared = await prepare(loaded, chosen, run_env.environ)
-    _note_limits(prepared, run_env)
-    reuse_sources = [folder_of(lender, chosen.runs_dir) for lender in reuse]
+    if prepared.offline and not prepared.settings.offline:
+        run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
+    elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
+        run_env.progress.note(
+            f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
+            f"{option('judge_model')}"
+        )
+    reuse_sources = [find_folder(source, chosen.runs_dir) for source in reuse]
     asked = _asked(loaded, queries, chosen)
     result = await run_queries(prepared, asked, run_env, reuse=reuse_sources)
     if wait:
         result = await stay_until_judged(result, loaded, run_env)
     return _delivered(result, report=report)
+
+
+run_sync = in_step(run)
 
 
 @door
@@ -116,6 +124,9 @@ async def plan(
         cost=prepared.cost(count),
         offline=prepared.offline,
     )
+
+
+plan_sync = in_step(plan)
 
 
 @door
@@ -142,9 +153,9 @@ async def resume(
 
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
-    unfinished = last_unfinished(parent_of(runs_dir), only_runs=True) if run is None else None
-    folder = unfinished.folder if unfinished else folder_of(run or "last", runs_dir)
-    run_env = surroundings_of(progress, clock)
+    unfinished = last_unfinished(runs_folder(runs_dir), only_runs=True) if run is None else None
+    folder = unfinished.folder if unfinished else find_folder(run or "last", runs_dir)
+    run_env = read_run_env(progress, clock)
     check_names(settings, ResumeSettings.__annotations__)
     if wait:
         refuse_idle_wait_for(folder, settings, resuming=True)
@@ -174,6 +185,9 @@ async def resume(
     return _delivered(result, report=report) if result else Run(folder)
 
 
+resume_sync = in_step(resume)
+
+
 @door
 async def rescore(
     run: AnyRun = "last",
@@ -196,16 +210,19 @@ async def rescore(
     `trust_archive`. Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     runs_dir = settings.pop("runs_dir", None)
-    reuse_sources = [folder_of(lender, runs_dir) for lender in reuse]
+    reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
-    run_env = surroundings_of(progress, clock)
-    folder = folder_of(run, runs_dir)
+    run_env = read_run_env(progress, clock)
+    folder = find_folder(run, runs_dir)
     if wait:
         refuse_idle_wait_for(folder, settings)
     result = await rescore_run(folder, settings, run_env, options)
     if wait:
         result = await stay_until_judged(result, None, run_env)
     return _delivered(result, report=report)
+
+
+rescore_sync = in_step(rescore)
 
 
 @door
@@ -220,9 +237,12 @@ async def quote(
 ) -> Quote:
     """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
     runs_dir = settings.pop("runs_dir", None)
-    reuse_sources = [folder_of(lender, runs_dir) for lender in reuse]
+    reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
-    return await quote_rescoring(folder_of(run, runs_dir), settings, surroundings_of(None), options)
+    return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
+
+
+quote_sync = in_step(quote)
 
 
 @door
@@ -241,7 +261,7 @@ async def replay(
     Returns the outcome for each rollout, of the query with the id `query` or the index `rollout` where given; one is
     identical where its `divergence` is None. Raises UsageError, ArchiveDamaged.
     """
-    folder, loaded = folder_of(run, runs_dir), None if agent is None else loaded_agent(agent)
+    folder, loaded = find_folder(run, runs_dir), None if agent is None else loaded_agent(agent)
     return [
         outcome
         async for outcome in replay_run(
@@ -256,6 +276,9 @@ async def replay(
     ]
 
 
+replay_sync = in_step(replay)
+
+
 @door
 async def validate(
     run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
@@ -264,9 +287,12 @@ async def validate(
 
     With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked.
     """
-    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), parent_of(runs_dir))
+    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_folder(runs_dir))
     look = validate_comparison if kind == "comparison" else validate_run
     return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
+
+
+validate_sync = in_step(validate)
 
 
 @door_at_once
@@ -281,9 +307,9 @@ def import_run(
 ) -> Run:
     """Make a run of trajectories made elsewhere, as `harness import` does; `rescore` judges it. Raises UsageError."""
     paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
-    settings = load({"redact": redact, "runs_dir": parent_of(runs_dir)})
+    settings = load({"redact": redact, "runs_dir": runs_folder(runs_dir)})
     folder, _ = import_trajectories(
-        paths, settings, surroundings_of(None), format=format, first_is_anchor=first_is_anchor, name=name
+        paths, settings, read_run_env(None), format=format, first_is_anchor=first_is_anchor, name=name
     )
     return Run(folder)
 
@@ -292,16 +318,12 @@ def _asked(
     loaded: LoadedAgent, queries: Asked | Iterable[Asked] | None, settings: Settings
 ) -> Sequence[Query] | Iterator[Query]:
     """Return the queries to run: those of today's shard. Raises UsageError where none falls into it."""
-    asked = in_shard(queries_of(_example(loaded) if queries is None else queries), settings.shard)
+    if queries is None and not loaded.examples:
+        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
+    asked = in_shard(queries_of(loaded.examples[0] if queries is None else queries), settings.shard)
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked
-
-
-def _example(loaded: LoadedAgent) -> str:
-    if not loaded.examples:
-        raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
-    return loaded.examples[0]
 
 
 def _delivered(result: RunResult, *, report: bool) -> Run:
@@ -313,14 +335,3 @@ def _delivered(result: RunResult, *, report: bool) -> Run:
         if any(head.id == result.ranking_id for head in reader.heads()):
             write_page(reader, reader.ranking(result.ranking_id), done.page)
     return done
-
-
-def _note_limits(prepared: Prepared, run_env: RunEnvironment) -> None:
-    """Say what the ranks will not be worth."""
-    if prepared.offline and not prepared.settings.offline:
-        run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
-    elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
-        run_env.progress.note(
-            f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
-            f"{option('judge_model')}"
-        )

@@ -11,8 +11,8 @@ from harness.core.errors import did_you_mean, quoted
 from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
-from harness.pipeline.batches import describe_batches
 from harness.pipeline.plan import Prepared, describe_calls
+from harness.pipeline.stages import describe_batches
 from harness.tournament.ranker import METHODS
 
 _OF_MODELS = ("model", "base_url", "api")

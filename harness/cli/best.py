@@ -145,7 +145,7 @@ def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late
 
 def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bool) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
-    from harness.api.best import for_best
+    from harness.api.one_group import for_best
     from harness.core.settings_sources import load
 
     design = for_best(n, sure, hurried=hurried)

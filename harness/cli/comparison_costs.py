@@ -12,8 +12,7 @@ from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.wording import counted
 from harness.pipeline.comparing.new_sides import quote_sides
-from harness.pipeline.comparing.quote import ComparisonQuote
-from harness.pipeline.comparing.roll_out_quote import RollOutQuote
+from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
 from harness.pipeline.run_environment import RunEnvironment
 
 _OFFLINE = (

@@ -5,7 +5,7 @@ from harness.core.wording import counted
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline.costs import prices_by_name
 from harness.pipeline.plan import Prepared, describe_calls
-from harness.pipeline.quote import Quote
+from harness.pipeline.rescoring import Quote
 from harness.report.text import dollars
 
 

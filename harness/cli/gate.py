@@ -61,7 +61,7 @@ def gate(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> Ex
         from harness.cli.comparison_result import compare_asked
         from harness.cli.console import stderr
         from harness.cli.gate_result import GateFiles, announce_gate, asked_gate, deliver_gate, print_gate_quote
-        from harness.pipeline.comparing.gating import power_check
+        from harness.pipeline.comparing.outcome import power_check
 
         process.silence_logs(verbose=given["verbose"])
         asked, rules = asked_gate(asked_sides(sides, given | {"allow_offline": True}, parent, environ), given)

@@ -19,9 +19,8 @@ from harness.core.comparisons import ComparedQuery
 from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.gates import Forecast, GateResult
 from harness.pipeline.comparing.compare import ComparisonResult
-from harness.pipeline.comparing.gating import GateRules, conclude_comparison
-from harness.pipeline.comparing.quote import ComparisonQuote
-from harness.pipeline.comparing.roll_out_quote import RollOutQuote
+from harness.pipeline.comparing.outcome import GateRules, conclude_comparison
+from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
 from harness.report.html.comparison_page import write_comparison_page
 from harness.report.junit import junit_refusal, junit_xml
 from harness.report.markdown import gate_markdown, refusal_markdown

@@ -41,7 +41,7 @@ def judges(
     from harness.cli.output import print_json
     from harness.core.errors import UsageError
     from harness.core.wording import call
-    from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import answer_labels
     from harness.report.json import judges_json
     from harness.report.summary.judges import judges_side_by_side
     from harness.report.terminal.judges import side_by_side_lines

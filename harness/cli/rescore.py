@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from harness.core.settings import Settings
     from harness.pipeline.plan import RescoreOptions
-    from harness.pipeline.quote import Quote
+    from harness.pipeline.rescoring import Quote
     from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
 
@@ -171,7 +171,7 @@ def _announce(console: Console, folder: Path, job: _Job) -> Settings:
 def _quote(console: Console, folder: Path, job: _Job) -> Quote:
     from harness.cli import process
     from harness.cli.progress_bars import ProgressBars
-    from harness.pipeline.quote import quote_rescoring
+    from harness.pipeline.rescoring import quote_rescoring
     from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(console, quiet=True) as bars:

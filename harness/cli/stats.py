@@ -114,7 +114,7 @@ def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> No
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import answer_labels
     from harness.report.json import agreement_json, figures_json, quality_json
     from harness.report.judge_quality import judge_qualities
     from harness.report.learnt_judges import judge_profiles, profile_json, voices_of_jurors
@@ -181,7 +181,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
 
 
 def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.pipeline.label_files import answer_labels
+    from harness.pipeline.labelling import answer_labels
     from harness.report.judge_quality import agreement_words
     from harness.report.summary.labels import label_agreement
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.cli.console import stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import print_json, say
-from harness.pipeline.label_files import answer_labels
+from harness.pipeline.labelling import answer_labels
 from harness.report.csv import curve_csv
 from harness.report.html.curve_svg import curve_svg
 from harness.report.json import curve_json

@@ -32,8 +32,7 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.core.clock import now
-    from harness.pipeline.comparing.validation import validate_comparison
-    from harness.pipeline.validation import validate_run
+    from harness.pipeline.validation import validate_comparison, validate_run
 
     folder, kind = find_archived(run, runs_folder(runs_dir, environ))
     look = validate_comparison if kind == "comparison" else validate_run

@@ -106,10 +106,10 @@ def _with_meeting(
     from harness.cli import process
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
-    from harness.pipeline.meeting import with_meeting
+    from harness.pipeline.rescoring import offer_match
     from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(stderr(quiet=True), quiet=True) as bars:
         around = RunEnvironment(environ)
-        work = partial(with_meeting, reader, ranking, explanation, reader.typed_name, around)
+        work = partial(offer_match, reader, ranking, explanation, reader.typed_name, around)
         return process.run_interruptible(work, bars)

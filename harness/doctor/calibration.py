@@ -16,7 +16,7 @@ from harness.judging.juror import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.concurrency import for_each
+from harness.pipeline.open_groups import for_each
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.message_tournament import RankMessagesSettings, ranked_messages
-from harness.api.shared_judging import SharedJudging, share_judging
+from harness.api.outside import SharedJudging, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking

@@ -1,9 +1,15 @@
-"""What a plan's agent and judges are taken to cost, by the run's prices, and the ceiling on that."""
+"""What a run takes: its judge calls by their bounds, what agent and judges are estimated to cost, and the ceiling."""
 
 import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 from harness.core.errors import UsageError
+from harness.core.progress import Progress
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
 from harness.endpoints.costs import (
@@ -19,6 +25,7 @@ from harness.endpoints.costs import (
     price_list,
 )
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
+from harness.tournament.ranker import Ranker
 
 
 def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | None:
@@ -78,7 +85,7 @@ def _way_out(at: Priced) -> str:
     return f"{name}, or take {like.provider_name}'s list price with {switch('price_by_name')}" if like else name
 
 
-def ceiling_of(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
+def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
     expected: dict[Purchase, float] = {}
     least = judge_tokens(settings.judge_budget)[0].usage()
@@ -99,3 +106,82 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     priced = [*([agent.priced(prices)] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many queries are ranked (None: nobody knows yet), and how many rollouts of one may have ended well."""
+
+    queries: int | None
+    rollouts: int
+
+
+@dataclass
+class JudgeCalls:
+    """The judge calls of a ranking in all: those of the queries that are ranked, and at most so many for the others.
+
+    Verdicts that are cached, cannot be had, or are the same twice are not bought, so a query may take none.
+    """
+
+    progress: Progress
+    ranker: Ranker
+    size: Size
+    free: bool = False
+    """Nothing is bought."""
+    begun: int = 0
+    made: int = 0
+    under_way: int = 0
+    """At most so many for the queries that are being ranked."""
+
+    def report(self) -> None:
+        """Report the bounds to the watcher."""
+        if self.free:
+            self.progress.total("judging", 0, 0)
+        elif self.size.queries is None:
+            self.progress.total("judging", self.made, None)
+        else:
+            open_calls = (self.size.queries - self.begun) * self._most(self.size.rollouts)
+            self.progress.total("judging", self.made, self.made + self.under_way + open_calls)
+
+    def begin(self, group: Group) -> int:
+        """Count a query whose rollouts are there; return how many calls it takes at most."""
+        self.begun += 1
+        ok = sum(rollout.status == "ok" for rollout in group.rollouts)
+        most = min(self._most(ok), self._most(self.size.rollouts))
+        self.under_way += most
+        self.report()
+        return most
+
+    def end(self, most: int, ranking: GroupRanking | None = None) -> None:
+        """Count what the ranking of a query took, for which `begin` gave `most`; None if the judge turned it down."""
+        self.under_way -= most
+        if ranking:
+            failed = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
+            self.made += min(most, ranking.judged + failed)
+        self.report()
+
+    def leave(self, made: int) -> None:
+        """Count a query that is not ranked, for which so many calls were made."""
+        self.begun += 1
+        self.made += made
+        self.report()
+
+    def learn(self, queries: int) -> None:
+        """Learn how many queries there are."""
+        self.size = Size(queries, self.size.rollouts)
+        self.report()
+
+    def _most(self, rollouts: int) -> int:
+        return self.ranker.call_bounds(rollouts)[1] if rollouts else 0
+
+
+def counted_stream(items: Iterable[_Item], learn: Callable[[int], None]) -> Iterator[_Item]:
+    """Yield the items; at the end call `learn` with their number."""
+    count = 0
+    for item in items:
+        count += 1
+        yield item
+    learn(count)

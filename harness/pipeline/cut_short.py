@@ -20,12 +20,17 @@ def what_is_kept(folder: Path | None) -> str:
     if folder is None:
         return "Nothing had begun"
     if find_archived(str(folder), folder.parent).kind == "comparison":
-        return f"{_kept_of_comparison(folder)} in {folder}; {call('resume', folder)} does what is missing"
+        with ComparisonReader(folder) as comparison:
+            verdicts = len(list(comparison.verdicts()))
+        kept = counted(verdicts, "verdict is kept", "verdicts are kept")
+        if not verdicts:  # the sides' rollouts are in runs of their own
+            kept = "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
+        return f"{kept} in {folder}; {call('resume', folder)} does what is missing"
     with RunReader(folder) as reader:
-        return _kept_of_run(reader)
+        return _describe_run(reader)
 
 
-def _kept_of_run(reader: RunReader) -> str:
+def _describe_run(reader: RunReader) -> str:
     missing, newest, folder = missing_of(reader), reader.newest_ranking(), reader.folder
     begun = newest if newest and not newest.finished else None
     if missing.nothing and begun is None:
@@ -36,22 +41,13 @@ def _kept_of_run(reader: RunReader) -> str:
             return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
         kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
     else:
-        ended = _ended(reader)
+        ended = _count_statuses(reader)
         rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
         kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 
-def _kept_of_comparison(folder: Path) -> str:
-    """Return in words what a comparison holds that was paid for; its sides' rollouts are in runs of their own."""
-    with ComparisonReader(folder) as reader:
-        verdicts = len(list(reader.verdicts()))
-    if not verdicts:
-        return "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
-    return counted(verdicts, "verdict is kept", "verdicts are kept")
-
-
-def _ended(reader: RunReader) -> Counter[str]:
+def _count_statuses(reader: RunReader) -> Counter[str]:
     """Return how many rollouts have each status."""
     return Counter(place.status for group in reader.index.rollouts.values() for place in group.values())
 
@@ -65,7 +61,7 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
         if new and store.is_empty:
             store.discard()
             raise first_error(group) from None
-        kept = what_is_kept(store.folder) + _elsewhere(store)
+        kept = what_is_kept(store.folder) + _name_rescore(store)
         raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
     except* CannotWrite as group:
         advice = f"make room, then {call('resume', store.folder)}"
@@ -76,10 +72,10 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
         raise first_error(group) from None
 
 
-def _elsewhere(store: RunStore | ComparisonStore) -> str:
+def _name_rescore(store: RunStore | ComparisonStore) -> str:
     """Return the command that takes another judge, where there is something to judge."""
     if isinstance(store, ComparisonStore):
         return ""
     with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
-        judgeable = "ok" in _ended(reader)
+        judgeable = "ok" in _count_statuses(reader)
     return f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge" if judgeable else ""

@@ -1,26 +1,101 @@
-"""What a run needs of whatever rolls out: the engine of this process, or one whose rollouts run elsewhere."""
+"""The engine that rolls out: it is opened in the process of a run, and in each worker of a Ray cluster."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
 
-from harness.core.records import Group, Query, Rollout
-from harness.rollouts.engine import UNWATCHED, GroupWatch
+import anyio
+from agents import Agent
+
+from harness.archive.store import Store
+from harness.core.settings import Settings
+from harness.endpoints.address import Endpoint
+from harness.endpoints.costs import Ceiling
+from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.reply_tokens import TokenRequests
+from harness.endpoints.state import EndpointState
+from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.attempt import ModelSource, RunContext
+from harness.rollouts.engine import Engine, sdk_in_hand
+from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
+from harness.rollouts.models import provider_for
+from harness.rollouts.nested import LoopModels
+from harness.rollouts.servers import RolloutsOnServers
+from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
+
+OpenMaker = Callable[[AgentSpec, RunContext, RunEnvironment], AbstractAsyncContextManager[RolloutMaker]]
+"""Opens what makes a run's rollouts outside of this process."""
+_OWN_THREADS = 4
+"""Threads for what is no tool, such as waiting for a slow disk."""
 
 
-class RolloutEngine(Protocol):
-    """Rolls out queries. It is called for many queries at a time, and lets them in by places of its own, in order."""
+def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
+    """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
+    patience = Patience(settings.request_timeout, settings.give_up)
+    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
 
-    async def roll_out(self, query: Query, kept: Sequence[Rollout] = (), watch: GroupWatch = UNWATCHED) -> Group:
-        """Run the agent on `query`, less the rollouts that are `kept`, and return all of them.
 
-        Every rollout is in the store of the run when this returns, failed ones with their cause, and so are the texts
-        that the records name. Rollouts that --max-cost, an endpoint that was given up, or an interruption left out are
-        not in the group. `watch.placed()` is due as soon as no rollout of the query waits for a place any more: the
-        next query begins then. `watch.ended(group)` may be called with the group so far after each rollout that is in
-        the store. Raises Refused where the endpoint turned the very first call down, OutOfQuota.
-        """
-        ...
+@asynccontextmanager
+async def open_local_engine(
+    spec: AgentSpec,
+    settings: Settings,
+    store: Store,
+    run_env: RunEnvironment,
+    *,
+    run_id: str = "",
+    ceiling: Ceiling | None = None,
+    open_maker: OpenMaker | None = None,
+) -> AsyncGenerator[Engine]:
+    """Open an engine, with the connections that the whole run shares; they are closed at the end.
 
-    async def fingerprint(self, query: Query, index: int) -> str | None:
-        """Return the fingerprint that rollout `index` of `query` would have now, without a model call."""
-        ...
+    Rollouts are made in this process, or by what `open_maker` opens.
+    """
+    tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
+
+    def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
+        gate = endpoint_gate(endpoint, settings, run_env.gates)  # one for all event loops
+        provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
+        state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s, tokens=tokens)
+        return LoopModels(provider, state, client.close if client else None)
+
+    def source_of(endpoint: Endpoint | None) -> ModelSource:
+        refused = RefusedSettings(run_env.progress.note, strict=settings.strict_temperature)
+        models = models_of_loop(endpoint, refused)
+        if models.close:
+            connections.push_async_callback(models.close)
+        elsewhere = partial(models_of_loop, endpoint, refused)
+        return ModelSource(endpoint, models.provider, spec.offline, models.state, elsewhere)
+
+    async with AsyncExitStack() as connections:
+        connections.enter_context(sdk_in_hand())
+        sources = [source_of(endpoint) for endpoint in spec.servers or (spec.endpoint,)]
+        run_context = RunContext(
+            loaded=spec.loaded,
+            settings=settings,
+            models=sources[0],
+            run_id=run_id,
+            store=store,
+            progress=run_env.progress,
+            clock=run_env.clock,
+            ceiling=ceiling or Ceiling(),
+            stop=run_env.stop,
+            deadline=run_env.deadline,
+            alternatives=sources if spec.servers else (),
+        )
+        run_env.gates.stand_in([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
+        source: Any = spec.loaded.source
+        if spec.loaded.shared_mcp and isinstance(source, Agent):
+            for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
+                await connect(server, connections)
+        maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
+        if open_maker:
+            maker = await connections.enter_async_context(open_maker(spec, run_context, run_env))
+        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, run_env.progress.note))
+        connections.enter_context(LoopWatch(run_env.progress.note))
+        first_call = FirstCall(run_env.deadline.alone_s)
+        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)

@@ -13,9 +13,8 @@ from harness.archive.typed_records import RankingHead
 from harness.core.settings import Settings, as_written
 from harness.formats.imported import ImportedRun
 from harness.formats.trajectory_files import Format, read_trajectories
-from harness.pipeline.resolve import redactor_of
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import package_versions
+from harness.pipeline.resolve import make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import attested
 
 _MOST_JUDGES = 8
@@ -49,7 +48,7 @@ def import_trajectories(
         offline=False,
         versions=package_versions(),
     )
-    redact = redactor_of(None, settings, run_env.environ)
+    redact = make_redactor(None, settings, run_env.environ)
     with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, run_env):
         importing = ImportedRun(info.id, at, first_is_anchor, store.put_blob)
         for foreign in read_trajectories(files, format):

@@ -1,23 +1,46 @@
-"""Which pairs of a run a person is asked about, and what of them is shown: blind, and the most doubtful first."""
+"""Labels that people give: those that a run or a file holds, and which pairs of a run a person is asked about next.
+
+A pair is shown blind, and the pairs that the judging is least sure of come first.
+"""
 
 import json
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Literal
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
-from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text
-from harness.report.summary.pooled_fit import PairOdds, pair_odds
+from harness.core.wording import before_colon
+from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
+from harness.report.summary.labels import AnswerLabel
+from harness.report.summary.pooled_fit import pair_odds
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10
 """One pair of so many is drawn at random: on the others, the doubtful ones, a judge is right less often than usual."""
 Shown = Literal["answers", "paths"]
 _UNKNOWN = 0.5
+
+
+def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
+    """Return the labels of a file, else those of the run; none where it has none.
+
+    Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
+    """
+    labels = list[AnswerLabel]()
+    for pair in read_pairs(path, before_colon("labels")) if path else _labels(reader):
+        a, b = (side.answer for side in pair.sides)
+        is_control = pair.kind == CONTROL
+        labels.append(AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, is_control))
+    return labels
+
+
+def _labels(reader: RunReader) -> list[LabelledPair]:
+    return pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
 
 
 @dataclass(frozen=True)
@@ -38,7 +61,7 @@ class DoubtfulPair:
 
 @dataclass(frozen=True)
 class BlindPair:
-    """What a person sees: a query and two texts, without anything that tells the rollouts apart."""
+    """What a person sees: a query and two texts, without anything that names the rollouts."""
 
     query: str
     query_id: str
@@ -49,11 +72,17 @@ class BlindPair:
 
     def line(self, label: Label, shown: Shown) -> str:
         """Return the line for the file of labels: what `doctor --judge --pairs` reads, and which rollouts they are."""
-        a, b = (_side(text, shown) for text in self.texts)
+        a, b = self.sides(shown)
         entry: dict[str, object] = {"query": self.query, "a": a, "b": b, "label": label}
         entry |= {"class": CONTROL if self.is_control else "doubtful"}
         entry |= {"query_id": self.query_id, "rollouts": list(self.rollouts)}
         return json.dumps(entry, ensure_ascii=False) + "\n"
+
+    def sides(self, shown: Shown) -> list[str] | list[dict[str, str]]:
+        """Return what is shown of the two rollouts."""
+        if shown == "answers":
+            return [text.answer for text in self.texts]
+        return [{"answer": text.answer, "path": text.path} for text in self.texts]
 
 
 def blind_pairs(
@@ -65,44 +94,35 @@ def blind_pairs(
     each other, one has the better place first and one the worse, so that the side tells nothing. The same `rng` gives
     the same pairs while the labels are the same. Raises UsageError for a file of labels that cannot be read.
     """
-    labelled = {key for pair in _labels(reader) if (key := rollouts_of(pair))}
-    doubtful = [p for p in _doubtful(ranking, query) if p.key not in labelled]
-    sides = _sides(rng)
+    labels = (pair for pair in _labels(reader) if pair.query_id is not None)  # else not made by `harness label`
+    labelled = {(pair.query_id, frozenset(pair.rollouts)) for pair in labels if pair.rollouts}
+    odds, groups = pair_odds(ranking), [group for group in ranking.groups if query in {None, group.query}]
+    doubtful = [
+        pair
+        for group in groups
+        for (a, b), p_above in _met(group, odds(group)).items()
+        if (pair := DoubtfulPair(group.query, a, b, p_above)).key not in labelled
+    ]
+    doubtful.sort(key=lambda pair: abs(pair.p_above - 0.5))
+    better_first, whole = _alternating(rng), TranscriptForm()
     for pair in _with_controls(doubtful, rng):
-        blind = _blind(reader, pair)
-        first, second = (_side(text, shown) for text in blind.texts)
+        asked = reader.query(pair.query)
+        assert asked, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
+        trajectories = {rollout.index: rollout.trajectory for rollout in reader.group(asked).rollouts}
+        a, b = (whole(trajectories[index]) for index in (pair.a, pair.b))
+        blind = BlindPair(asked.text, pair.query, (pair.a, pair.b), (a, b), pair.is_control)
+        first, second = blind.sides(shown)
         if first != second:
-            yield blind if next(sides) else _turned(blind)
+            yield blind if next(better_first) else replace(blind, rollouts=(pair.b, pair.a), texts=(b, a))
 
 
-def rollouts_of(pair: LabelledPair) -> tuple[str, frozenset[int]] | None:
-    """Return the query and the rollouts that a label names; None for one that was not made by `harness label`."""
-    return (pair.query_id, frozenset(pair.rollouts)) if pair.query_id is not None and pair.rollouts else None
-
-
-def _labels(reader: RunReader) -> list[LabelledPair]:
-    return pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
-
-
-def _doubtful(ranking: RankingFile, query: str | None) -> list[DoubtfulPair]:
-    """Return the pairs that met, the better place first; the least sure pair at the front."""
-    groups, odds = (group for group in ranking.groups if query in {None, group.query}), pair_odds(ranking)
-    return sorted((pair for group in groups for pair in _pairs(group, odds)), key=lambda p: abs(p.p_above - 0.5))
-
-
-def _pairs(group: GroupRanking, odds: PairOdds) -> Iterator[DoubtfulPair]:
+def _met(group: GroupRanking, p_above: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
+    """Return the pairs that met, the better place first; of a listwise judge, which compares all, neighbours."""
     ranks = {r.index: r.rank for r in group.rollouts if r.rank is not None}
-    above = odds(group)
-    for better, worse in _met(group, sorted(ranks, key=lambda index: (ranks[index], index))):
-        yield DoubtfulPair(group.query, better, worse, above.get((better, worse), _UNKNOWN))
-
-
-def _met(group: GroupRanking, by_rank: list[int]) -> list[tuple[int, int]]:
-    """Return the pairs that met, in the order of places; of a listwise judge, which compares all, neighbours."""
-    if group.verdicts:
-        return list(pairwise(by_rank))
+    by_rank = sorted(ranks, key=lambda index: (ranks[index], index))
     met = {frozenset((match.a, match.b)) for match in group.matches}
-    return [pair for pair in combinations(by_rank, 2) if frozenset(pair) in met]
+    pairs = pairwise(by_rank) if group.verdicts else (p for p in combinations(by_rank, 2) if frozenset(p) in met)
+    return {pair: p_above.get(pair, _UNKNOWN) for pair in pairs}
 
 
 def _with_controls(doubtful: list[DoubtfulPair], rng: random.Random) -> Iterator[DoubtfulPair]:
@@ -117,27 +137,9 @@ def _with_controls(doubtful: list[DoubtfulPair], rng: random.Random) -> Iterator
                 yield left.pop(next(iter(left)))
 
 
-def _sides(rng: random.Random) -> Iterator[bool]:
+def _alternating(rng: random.Random) -> Iterator[bool]:
     """Yield whether the better place is shown first: once in every two."""
     while True:
         first = rng.random() < 0.5
         yield first
         yield not first
-
-
-def _blind(reader: RunReader, pair: DoubtfulPair) -> BlindPair:
-    query = reader.query(pair.query)
-    assert query, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
-    rollouts = {rollout.index: rollout for rollout in reader.group(query).rollouts}
-    whole = TranscriptForm()
-    texts = (whole(rollouts[pair.a].trajectory), whole(rollouts[pair.b].trajectory))
-    return BlindPair(query.text, pair.query, (pair.a, pair.b), texts, pair.is_control)
-
-
-def _turned(pair: BlindPair) -> BlindPair:
-    (a, b), (text_a, text_b) = pair.rollouts, pair.texts
-    return BlindPair(pair.query, pair.query_id, (b, a), (text_b, text_a), pair.is_control)
-
-
-def _side(text: Transcript, shown: Shown) -> str | dict[str, str]:
-    return text.answer if shown == "answers" else {"answer": text.answer, "path": text.path}

@@ -1,7 +1,7 @@
 """Queries on their way through the stages, and how many may be: as many as there are places and memory for.
 
-A query begins as soon as the rollouts of those before it have places, whoever is being judged meanwhile. What is rolled
-out and not yet judged stays in memory, so no further query begins while there is too much of it.
+A query begins as soon as the rollouts of those before it have places, whoever is being judged meanwhile. Rollouts that
+are not yet judged stay in memory, so no further query begins while there are too many of them.
 """
 
 import math
@@ -24,6 +24,22 @@ _BESIDE_TEXTS = 12_000
 """Bytes that a rollout's record, and its part of the tasks of a waiting group, take beside the texts."""
 
 T = TypeVar("T")
+
+
+async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_once: int) -> None:
+    """Await `work(item)` for every item, at most `at_once` at a time; items are drawn as places come free."""
+    places = anyio.Semaphore(at_once)
+
+    async def one(item: T) -> None:
+        try:
+            await work(item)
+        finally:
+            places.release()
+
+    async with anyio.create_task_group() as tasks:
+        for item in items:
+            await places.acquire()
+            start_child(tasks, one, item)
 
 
 @dataclass
@@ -60,12 +76,10 @@ class OpenGroups:
     async def _room(self) -> None:
         """Return once there is room for a further group. A group alone always has room."""
         await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
-        while self._open and self._is_full:
+        while self._open and (
+            self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
+        ):
             await self._changed.wait()
-
-    @property
-    def _is_full(self) -> bool:
-        return self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
 
     def change(self, *, groups: int = 0, in_line: int = 0, unjudged: int = 0) -> None:
         """Note that there are more groups open, or in line, or more bytes of unjudged transcripts; or fewer."""
@@ -95,7 +109,7 @@ class OpenGroup:
 
     def holds(self, group: Group) -> None:
         """Note which rollouts the group has so far."""
-        new = {r.index: size_of(r) for r in group.rollouts if r.index not in self._bytes}
+        new = {r.index: rollout_bytes(r) for r in group.rollouts if r.index not in self._bytes}
         self._bytes |= new
         if new:
             self._among.change(unjudged=sum(new.values()))
@@ -106,13 +120,13 @@ class OpenGroup:
         self._among.change(groups=-1, unjudged=-sum(self._bytes.values()))
 
 
-def size_of(rollout: Rollout) -> int:
+def rollout_bytes(rollout: Rollout) -> int:
     """Return the bytes of memory that a rollout takes: the texts of its trajectory, and what is there of each."""
     trajectory = rollout.trajectory
     texts = sum(map(sys.getsizeof, (trajectory.query, trajectory.answer)))
-    return _BESIDE_TEXTS + texts + sum(map(_size_of_step, trajectory.path))
+    return _BESIDE_TEXTS + texts + sum(map(_step_bytes, trajectory.path))
 
 
-def _size_of_step(step: Step) -> int:
+def _step_bytes(step: Step) -> int:
     texts = (step.reasoning, step.tool_input, step.tool_output, step.error)
-    return sum(map(sys.getsizeof, filter(None, texts))) + sum(map(_size_of_step, step.inner))
+    return sum(map(sys.getsizeof, filter(None, texts))) + sum(map(_step_bytes, step.inner))

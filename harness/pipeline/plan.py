@@ -1,5 +1,6 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
@@ -7,22 +8,30 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from harness.archive.layout import new_run_id
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.addresses import without_credentials
+from harness.core.clock import Clock
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.settings import OFFLINE_MODEL, Settings
+from harness.core.redaction import Redactor
+from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline.costs import agent_cost, check_prices, judge_cost
-from harness.pipeline.lent_profile import with_profile
-from harness.pipeline.ray_engine.availability import check_engine
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
-from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of_run
+from harness.pipeline.judge_inputs import (
+    rubric_as_begun,
+    rubric_for_rescoring,
+    rubric_for_run,
+    whole_text,
+    with_profile,
+)
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
+from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
@@ -42,7 +51,7 @@ class JudgingPlan:
     credentials: Credentials
     """The keys of the judges, and where they may go."""
     rendering: int = field(default=RENDERING, kw_only=True)
-    """The way in which the judge's transcripts are written."""
+    """How the judge's transcripts are written."""
     judge_may_fail: bool = field(default=False, kw_only=True)
     """A judge that turns the first call down leaves a group unranked, and is no error."""
 
@@ -79,14 +88,39 @@ class Prepared(JudgingPlan):
 async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
     """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
     check_engine(settings)
-    settings, rubric = rubric_of_run(loaded, settings)
-    redactor_of(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
+    settings, rubric = rubric_for_run(loaded, settings)
+    make_redactor(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve_agent(loaded, settings, credentials)
     judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
+
+
+def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
+    """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
+    at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint
+    return RunInfo(
+        schema_version=1,
+        id=new_run_id(loaded.name, at, secrets.token_hex(8)),
+        created_at=at,
+        agent=loaded.name,
+        agent_file=loaded.file.name if loaded.file else None,
+        settings=as_written(prepared.settings),
+        judge=prepared.judge.model_dump(mode="json"),
+        offline=prepared.offline,
+        agent_offline=prepared.agent.offline,
+        agent_api=endpoint.api if endpoint else None,
+        endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
+        agent_word=loaded.word,
+        rubric=prepared.rubric.label,
+        rendering=prepared.rendering,
+        rubric_text=whole_text(prepared.rubric.source, redact),
+        instructions=whole_text(loaded.instructions, redact),
+        queries=queries,
+        versions=package_versions(),
+    )
 
 
 @dataclass(frozen=True)
@@ -118,14 +152,17 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
         judge = recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
             judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
-    _check_parts(reader, settings)
+    for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
+        for word in words:
+            _check_part(reader, option(flag, word), word)
     settings = trust.priced(settings, changes)
     if not options.free:
         check_prices(settings, judge)
     rubric = rubric_for_rescoring(reader.info, settings, changes)
     settings = with_profile(settings, judge, rubric, options.rendering)
-    lent = credentials.without_calls() if options.free else credentials
-    return JudgingPlan(judge, rubric, settings, lent, rendering=options.rendering)
+    if options.free:
+        credentials = credentials.without_calls()
+    return JudgingPlan(judge, rubric, settings, credentials, rendering=options.rendering)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -136,11 +173,11 @@ def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
     host = host_of(None if url is None else str(url))
-    place = ", ".join(f"{model}@{host}" for model in _models_of_begun(reader)) if info.endpoint else own
+    place = ", ".join(f"{model}@{host}" for model in _begun_models(reader)) if info.endpoint else own
     return f"agent: {place}, judge: {judge.places}"
 
 
-def _models_of_begun(reader: RunReader) -> Sequence[str]:
+def _begun_models(reader: RunReader) -> Sequence[str]:
     """Return the model that a run names, else those that its first rollout with any asked; else a word for them."""
     if named := reader.info.settings.get("model"):
         return [str(named)]
@@ -159,14 +196,8 @@ def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
     return checked(judge, JudgeSpec.model_validate, f"{where}: judge")
 
 
-def _check_parts(reader: RunReader, settings: Settings) -> None:
-    """Refuse an --include or --exclude that names no rollout of the run."""
-    for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
-        for word in words:
-            _check_part(reader, option(flag, word), word)
-
-
 def _check_part(reader: RunReader, option: str, word: str) -> None:
+    """Refuse an --include or --exclude that names no rollout of the run."""
     rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
     query, _, index = word.rpartition("/")
     if query and query not in queries:
@@ -233,7 +264,10 @@ def as_begun(
     settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
     place, environ = dict(info.endpoint or {}), trust.credentials.environ
     judge = recorded_judge(like.judge if like else info.judge, where)
-    servers: tuple[str, ...] = _servers_of(settings, place) if info.endpoint else _several(settings.base_url)
+    if info.endpoint and not isinstance(settings.base_url, tuple):
+        servers = (str(url),) if (url := place.get("base_url")) else ()  # none: OpenAI's own alone
+    else:
+        servers = _several(settings.base_url)
     named.check(servers or (None,), judge)
     if named.base_url:
         settings = replace(settings, base_url=named.base_url)
@@ -247,14 +281,6 @@ def as_begun(
     rendering = (like or info).rendering
     rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
     return JudgingPlan(judge, rubric, settings, trust.credentials, rendering=rendering)
-
-
-def _servers_of(settings: Settings, place: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Return the addresses at which a run's models were; none for OpenAI's own alone."""
-    if isinstance(settings.base_url, tuple):
-        return settings.base_url
-    url = place.get("base_url")
-    return (str(url),) if url else ()
 
 
 def describe_calls(settings: Settings) -> str | None:
@@ -279,10 +305,8 @@ def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) ->
         return settings
     if "judge_model" not in changes:
         settings = replace(settings, judge_model=_each([j.model for j in before.members]))
-    return settings if "judge_base_url" in changes else _at_address(settings, before, changes)
-
-
-def _at_address(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:
+    if "judge_base_url" in changes:
+        return settings
     urls = [j.base_url or "" for j in before.members]
     settings = replace(settings, judge_base_url=(urls[0] if "judge_model" in changes else _each(urls)) or None)
     return settings if before.jurors else replace(settings, judge_api=settings.judge_api or before.api)

@@ -1,11 +1,10 @@
 """A ranking in the making: judges seated, groups ranked, each written down as it is."""
 
 import secrets
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -23,11 +22,11 @@ from harness.core.settings import Settings, as_written
 from harness.core.wording import counted
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.costs import JudgeCalls, Size
+from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.totals import JudgeCalls, Size
 from harness.ranking.registry import TOPOLOGIES
 from harness.report.learnt_judges import judge_profiles
 from harness.tournament.at_hand import CachedRanker
@@ -135,7 +134,7 @@ async def open_ranking(
     several = size.queries != 1 or plan.settings.judge_when == "tied"  # classes of one query teach each other's judge
     async with open_ranker(plan, cache, run_env, one_of_many=several) as ranker:
         calls = JudgeCalls(run_env.progress, ranker, size, cache.free)
-        calls.tell()
+        calls.report()
         writer = store.open_ranking(head)
         try:
             fails, way = plan.judge_may_fail, _way(plan, ranker)
@@ -185,7 +184,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.topology].usual_order},
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
-        rubric_text=text_to_keep(plan.rubric, store.redact),
+        rubric_text=whole_text(plan.rubric.source, store.redact),
         free=cache.free,
         rendering=plan.rendering,
         fit_version=FIT_VERSION,
@@ -252,13 +251,3 @@ def _unranked(group: Group, ranker: Ranker, why: str) -> GroupRanking:
         notes=(why,),
         basis=group.basis,
     )
-
-
-@contextmanager
-def open_lenders(folders: Iterable[Path]) -> Generator[list[RunReader]]:
-    """Open the runs of --reuse, and read where their verdicts are: damage is found before anything is spent."""
-    with ExitStack() as opened:
-        readers = [opened.enter_context(RunReader(folder)) for folder in folders]
-        for reader in readers:
-            _ = reader.index
-        yield readers

@@ -1,14 +1,18 @@
 """Driving the agent of an archived run again, on what the run recorded."""
 
+import random
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
-from harness.pipeline.resolve import redactor_of, replay_env
+from harness.core.settings import Api, Settings
+from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in
+from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.raw import RawCall, unpack
 from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
@@ -36,21 +40,17 @@ async def replay_run(
         loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
         loaded = replace(loaded, instructions=reader.info.instructions)
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
-        redact = redactor_of(loaded, settings, environ)
+        redact = make_redactor(loaded, settings, environ)
         for of_query, recorded in _chosen(reader, query, rollout):
-            calls = _raw_calls(reader, recorded)
+            calls, name = list[RawCall](), recorded.raw_calls
+            if name:
+                calls = unpack(reader.blobs.get(name), reader.blobs.get, reader.blobs.place(name))
             yield await replay_rollout(
                 loaded,
-                replay_env(reader.info, settings, recorded, calls),
+                _agent_env(reader.info, settings, recorded, calls),
                 RecordedRollout(of_query, recorded, calls),
                 ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
             )
-
-
-def _raw_calls(reader: RunReader, recorded: Rollout) -> list[RawCall]:
-    if not recorded.raw_calls:
-        return []
-    return unpack(reader.blobs.get(recorded.raw_calls), reader.blobs.get, reader.blobs.place(recorded.raw_calls))
 
 
 def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
@@ -58,15 +58,29 @@ def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterat
     queries = list(reader.queries())
     if query is not None and query not in (ids := [q.id for q in queries]):
         raise UsageError(f"no query {quoted(query)} in run {reader.info.id}{did_you_mean(query, ids)}")
-    pairs = _rollouts_of(reader, [q for q in queries if query in (None, q.id)], rollout)
+    pairs = (
+        (asked, recorded)
+        for asked in queries
+        if query in (None, asked.id)
+        for recorded in reader.group(asked).rollouts
+        if rollout in (None, recorded.index)
+    )
     if (first := next(pairs, None)) is None:
         raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")
     yield first
     yield from pairs
 
 
-def _rollouts_of(reader: RunReader, queries: Sequence[Query], rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
-    for query in queries:
-        for recorded in reader.group(query).rollouts:
-            if rollout in (None, recorded.index):
-                yield query, recorded
+def _agent_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
+    """Return what the agent's file got when a rollout was made.
+
+    A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
+    """
+    api: Api = info.agent_api or settings.api or ("responses" if any(c.reply.response_id for c in calls) else "chat")
+    return AgentEnv(
+        api=api,
+        offline=info.agent_offline,
+        corpus=settings.corpus,
+        model=settings.model,
+        rng=random.Random(f"{settings.seed}/{rollout.query}/{rollout.index}"),
+    )

@@ -1,32 +1,53 @@
-"""From settings and environment to an agent and a judge: which endpoint, which model, embedded or not."""
+"""From settings and environment to an agent and a judge: which endpoint, model and instructions, embedded or not."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from agents import Agent
 from agents.models import get_default_model
 
-from harness.archive.run_info import RunInfo
+from harness.archive.reader import RunReader
 from harness.core.addresses import without_credentials
-from harness.core.errors import UsageError
-from harness.core.records import Record, Rollout
+from harness.core.errors import UsageError, on_a_line
+from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
-from harness.core.wording import before_colon, option, switch
+from harness.core.user_files import read_text
+from harness.core.wording import before_colon, call, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.secrets import secrets_in
-from harness.pipeline.instructions import with_instructions
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model
-from harness.rollouts.raw import RawCall
 from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for
+
+_MOST = 1_000_000
+
+
+def with_instructions(loaded: LoadedAgent, settings: Settings) -> LoadedAgent:
+    """Return an agent with the instructions that the settings name, unless it has got some. Raises UsageError."""
+    if settings.instructions is None or loaded.instructions is not None:
+        return loaded
+    name = f"{option('instructions')} {on_a_line(settings.instructions)}"
+    text = read_text(settings.instructions, name, most=_MOST)
+    if not text.strip():
+        raise UsageError(f"{name}: it is empty")
+    return replace(loaded, instructions=text)
+
+
+def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
+    """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
+    info = run.info
+    if settings.instructions is not None and info.instructions is None:
+        raise UsageError(
+            f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is not "
+            f"read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
+        )
+    return replace(loaded, instructions=info.instructions)
 
 
 class JudgeSpec(Record):
@@ -137,7 +158,8 @@ async def resolve_agent(
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
-        model = OFFLINE_MODEL if offline else _model_name(agent, settings)
+        own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
+        model = OFFLINE_MODEL if offline else settings.model or (get_default_model() if agent.model is None else own)
         return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
 
 
@@ -146,7 +168,7 @@ def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str
 
     Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
     """
-    seats = jurors(settings, credentials.without_calls())  # keys are lent when the judge is opened
+    seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
     if len(specs) == 1:
         return specs[0]
@@ -191,30 +213,7 @@ def member_keys(spec: JudgeSpec, settings: Settings, credentials: Credentials) -
     return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, credentials), strict=True)]
 
 
-def redactor_of(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
+def make_redactor(loaded: LoadedAgent | None, settings: Settings, environ: Mapping[str, str]) -> Redactor:
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
     secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
-
-
-def replay_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
-    """Return what the agent's file was told when a rollout was made.
-
-    A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
-    """
-    api: Api = info.agent_api or settings.api or ("responses" if any(c.reply.response_id for c in calls) else "chat")
-    return AgentEnv(
-        api=api,
-        offline=info.agent_offline,
-        corpus=settings.corpus,
-        model=settings.model,
-        rng=random.Random(f"{settings.seed}/{rollout.query}/{rollout.index}"),
-    )
-
-
-def _model_name(agent: Agent[Any], settings: Settings) -> str | None:
-    if settings.model:
-        return settings.model
-    if agent.model is None:
-        return get_default_model()
-    return agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", None)

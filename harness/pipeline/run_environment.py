@@ -1,12 +1,19 @@
-"""What a command takes from outside, read once by the command or by the Python API and passed on from there."""
+"""What a command takes from outside: read once by the command or by the Python API, and passed on from there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
 
 from harness.core.clock import NO_DEADLINE, Clock, Deadline, now
+from harness.core.errors import UsageError
 from harness.core.progress import Progress, Silent, StopSign
+from harness.core.settings import Settings
+from harness.core.wording import option
 from harness.endpoints.gate import Gates
+
+_PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
 
 @dataclass(frozen=True)
@@ -32,3 +39,18 @@ class RunEnvironment:
         """In words: that the deadline was over, and which error of an endpoint came last."""
         error = self.gates.last_errors
         return f"the deadline of {self.deadline.seconds:g} s was over" + (f"; the last error: {error}" if error else "")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that decide what a run does."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+def check_engine(settings: Settings) -> None:
+    """Raise UsageError for `--engine ray` without Ray, and for a cluster's address without that engine."""
+    if settings.engine == "ray" and find_spec("ray") is None:
+        raise UsageError(f"{option('engine', 'ray')} needs Ray: pip install 'arena-harness[ray]'")
+    if settings.engine != "ray" and settings.ray_address:
+        raise UsageError(
+            f"{option('ray_address', settings.ray_address)} does nothing without {option('engine', 'ray')}"
+        )

@@ -7,7 +7,6 @@ import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,18 @@ from harness.archive.missing import Remaining, missing_of, redacted_of, remainin
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
-from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.extracts import extract_of
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
+from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.judging.batches.rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.batches import open_batches
-from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.costs import Size, check_prices, counted_stream, make_ceiling
 from harness.pipeline.cut_short import one_error
-from harness.pipeline.engines import RolloutEngine
-from harness.pipeline.instructions import with_recorded_instructions
+from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import (
     PLAIN_RESCORE,
@@ -40,20 +37,18 @@ from harness.pipeline.plan import (
     Prepared,
     RescoreOptions,
     as_begun,
+    new_run_info,
     rescoring,
 )
-from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_at_hand import rank_at_hand
-from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.ray_engine.availability import check_engine
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import new_run_info, package_versions
-from harness.pipeline.stages import open_engine
-from harness.pipeline.totals import Size, counted_stream
+from harness.pipeline.rank_groups import OpenRanking, open_ranking
+from harness.pipeline.rescoring import quote_rescoring
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
+from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
+from harness.pipeline.stages import judge_fault, open_batches, open_engine
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
 from harness.report.summary.ranking import RankingSummary
-from harness.rollouts.engine import GroupWatch
+from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
 
 _MB = 1_000_000
@@ -78,9 +73,9 @@ class RunResult:
     summary: RankingSummary | None = None
     """The ranking summed up, where that was done as it was made; else None."""
     way: str | None = None
-    """By which way of judging extracts of its groups are kept; None where none are."""
+    """The judging fingerprint under which extracts of its groups are kept; None where none are."""
     remaining: Remaining | None = None
-    """What the run leaves to do, where that was told while its index was at hand; else None."""
+    """What the run leaves to do, where that was found while its index was open; else None."""
 
 
 async def run_queries(
@@ -92,13 +87,13 @@ async def run_queries(
     Raises Refused where the endpoint turned the first call down: with nothing spent the run is taken away again.
     """
     agent, settings = prepared.agent, prepared.settings
-    ceiling = ceiling_of(settings, prepared.judge, agent)
-    redact = redactor_of(agent.loaded, settings, run_env.environ)
+    ceiling = make_ceiling(settings, prepared.judge, agent)
+    redact = make_redactor(agent.loaded, settings, run_env.environ)
     listed = queries if isinstance(queries, Sequence) else ()
     size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
     info = new_run_info(prepared, run_env.clock, len(listed) or None, redact)
     with (
-        open_lenders(reuse) as reuse_sources,
+        open_reuse_sources(reuse) as reuse_sources,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
         attested(store, run_env, agent.loaded),
     ):
@@ -108,23 +103,17 @@ async def run_queries(
         with one_error(store, new=True):
             async with _open_stages(prepared, agent, store, cache, run_env, size) as stages:
 
-                async def work(place: OpenGroup, query: Query) -> None:
-                    store.add_query(query)
-                    await stages.roll_out_and_rank(place, query)
-
                 def learn(count: int) -> None:
                     run_env.progress.total("rollouts", count * settings.n, count * settings.n)
                     stages.ranking.calls.learn(count)
 
                 if size.queries is None:
                     run_env.progress.total("rollouts", 0, None)
-                    await stages.open_groups.each(counted_stream(queries, learn), work)
+                    queries = counted_stream(queries, learn)
                 else:
                     learn(size.queries)
-                    await stages.open_groups.each(queries, work)
-        given_up = run_env.gates.given_up
-        head, waiting = stages.ranking.head.id, stages.waiting
-        return RunResult(store.folder, head, ceiling.stopped, ceiling.spent, given_up, waiting)
+                await stages.open_groups.each(queries, stages.complete)
+        return stages.result
 
 
 async def resume_run(
@@ -151,7 +140,11 @@ async def resume_run(
         info, missing = before.info, missing_of(before, retry_failed=retry_failed)
         if missing.nothing:
             return None
-        _refuse_redacted(before, missing.rollouts)
+        if lost := redacted_of(before, missing.rollouts):
+            raise UsageError(
+                f"query {lost.id!r} of run {info.id} was redacted, and its true text is not kept: its missing "
+                f"rollouts cannot be run; {call('rescore', folder)} ranks those that are there"
+            )
         urls = named.base_url, named.judge_base_url
         trust = trust_in(before, run_env.environ, *urls, trust_archive=trust_archive)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
@@ -159,7 +152,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
-    redact = redactor_of(agent, trust.without_patterns(plan.settings), run_env.environ)
+    redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
         if missing.nothing:
@@ -170,28 +163,31 @@ async def resume_run(
             at_work = agent if missing.rollouts else None
             if at_work and not (changes or {}).get("instructions"):
                 at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
-            spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
-            ceiling = ceiling_of(plan.settings, plan.judge, spec)
+            spec = await _resolve_as_before(info, at_work, plan.settings, plan.credentials) if at_work else None
+            ceiling = make_ceiling(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
-            async with _open_stages(plan, spec, store, cache, run_env, size) as stages:
+            async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
-                if not missing.rollouts and (begun := stages.nothing_new_for(missing.like)):
-                    return RunResult(folder, begun.id, waiting=stages.waiting)
+                if not missing.rollouts and missing.like and stages.batches and stages.batches.waits_on:
+                    return RunResult(folder, missing.like.id, waiting=stages.waiting)
                 if missing.count:
                     run_env.progress.total("rollouts", missing.count, missing.count)
-                work = partial(stages.complete, store.reader, missing.rollouts)
-                await stages.open_groups.each(store.reader.queries(), work)
-        given_up, waiting = run_env.gates.given_up, stages.waiting
-        return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting)
+                await stages.open_groups.each(store.reader.queries(), stages.complete)
+        return stages.result
 
 
 @dataclass(frozen=True)
 class _Stages:
     """A run at work: what rolls out (None where every rollout is there), and the ranking that is being written."""
 
-    engine: RolloutEngine | None
+    store: RunStore
+    run_env: RunEnvironment
+    ceiling: Ceiling
+    missing: Mapping[str, Sequence[int]] | None
+    """The rollouts to run, by query; None: all of a new run's."""
+    engine: Engine | None
     ranking: OpenRanking
     open_groups: OpenGroups
     judging_places: anyio.Semaphore
@@ -204,12 +200,27 @@ class _Stages:
         """What the provider has of the judges' questions, in words; None where that is nothing."""
         return self.batches.describe() if self.batches else None
 
-    def nothing_new_for(self, begun: RankingHead | None) -> RankingHead | None:
-        """Return the ranking that was begun, if it waits for batches of which none is over."""
-        return begun if self.batches and self.batches.waits_on else None
+    @property
+    def result(self) -> RunResult:
+        """What the work left behind so far."""
+        stopped, spent = self.ceiling.stopped, self.ceiling.spent
+        given_up = self.run_env.gates.given_up
+        return RunResult(self.store.folder, self.ranking.head.id, stopped, spent, given_up, self.waiting)
 
-    async def roll_out_and_rank(self, place: OpenGroup, query: Query, kept: Sequence[Rollout] = ()) -> None:
-        """Roll a query out, less the rollouts that are `kept`, and rank all of them."""
+    async def complete(self, place: OpenGroup, query: Query) -> None:
+        """Run the rollouts that are missing of a query, and rank it."""
+        reader, kept = self.store.reader, list[Rollout]()
+        if self.missing is None:
+            self.store.add_query(query)
+        elif self.engine and (missing := self.missing.get(query.id)):
+            kept = [r for r in reader.group(query).rollouts if r.index not in missing]
+        else:
+            async with self.judging_places:
+                place.placed()
+                group = reader.group(query)
+                place.holds(group)
+                await self.ranking.rank(group)
+            return
         assert self.engine, "there is an engine where rollouts are missing"  # noqa: S101 - for the type checker
         async with self.ranking.early() as early:
 
@@ -222,21 +233,6 @@ class _Stages:
             place.holds(group)
             await self.ranking.rank_or_leave(group, early)
 
-    async def complete(
-        self, reader: RunReader, missing: Mapping[str, Sequence[int]], place: OpenGroup, query: Query
-    ) -> None:
-        """Run the rollouts that are missing of a query, and rank it."""
-        indices = missing.get(query.id, ())
-        if self.engine and indices:
-            kept = [r for r in reader.group(query).rollouts if r.index not in indices]
-            await self.roll_out_and_rank(place, query, kept)
-            return
-        async with self.judging_places:
-            place.placed()
-            group = reader.group(query)
-            place.holds(group)
-            await self.ranking.rank(group)
-
 
 @asynccontextmanager
 async def _open_stages(
@@ -246,29 +242,26 @@ async def _open_stages(
     cache: VerdictCache,
     run_env: RunEnvironment,
     size: Size,
+    missing: Mapping[str, Sequence[int]] | None = None,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
-    settings = plan.settings
+    settings, ceiling = plan.settings, cache.ceiling
+    most_groups = math.inf
+    if settings.max_cost is not None:  # no more rollouts are bought than can be judged soon
+        most_groups = max(_UNJUDGED_AT_LEAST, 2 * math.ceil(settings.concurrency / settings.n))
+    open_groups, places = OpenGroups(settings.max_unjudged * _MB, most_groups), settings.judge_concurrency
     async with open_batches(plan, store, run_env, free=cache.free) as batches:
         async with AsyncExitStack() as opened:
             engine = None
             if agent:
-                run_id, ceiling = store.reader.info.id, cache.ceiling
-                opening = open_engine(agent, settings, store, run_env, run_id=run_id, ceiling=ceiling)
+                opening = open_engine(agent, settings, store, run_env, run_id=store.reader.info.id, ceiling=ceiling)
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
             ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))
-            open_groups = OpenGroups(settings.max_unjudged * _MB, _most_groups(settings))
-            yield _Stages(engine, ranking, open_groups, anyio.Semaphore(settings.judge_concurrency), batches)
+            judging_places = anyio.Semaphore(places)
+            yield _Stages(store, run_env, ceiling, missing, engine, ranking, open_groups, judging_places, batches)
         if batches and not run_env.stop.asked:
             await batches.hand_in()
-
-
-def _most_groups(settings: Settings) -> float:
-    """Return how many groups may be open: under a ceiling, no more rollouts are bought than can be judged soon."""
-    if settings.max_cost is None:
-        return math.inf
-    return max(_UNJUDGED_AT_LEAST, 2 * math.ceil(settings.concurrency / settings.n))
 
 
 async def rescore_run(
@@ -282,37 +275,35 @@ async def rescore_run(
     The rollouts are read, never touched; the ranking is written beside those that are there.
     Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
-    with open_lenders(options.reuse) as reuse_sources:
+    with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
             trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
             plan = rescoring(reader, changes, trust, options)
-        if lending_fault(plan):  # raises if anything is to be bought
+        if judge_fault(plan):  # raises if anything is to be bought
             await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())
         attest_judge(trust, run_env, [member.base_url for member in plan.judge.members])
         patterns = plan.settings if "redact" in changes else trust.without_patterns(plan.settings)
-        redact = redactor_of(None, patterns, run_env.environ)
-        ceiling = ceiling_of(plan.settings, plan.judge)
+        redact = make_redactor(None, patterns, run_env.environ)
+        ceiling = make_ceiling(plan.settings, plan.judge)
         with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
             run_env.progress.opened(folder)
             cache = VerdictCache(store, run_env.progress, reuse_sources, ceiling, options.free, run_env.stop)
+            summary = None
             with one_error(store, new=False):
-                summary = None
-                async with _open_stages(plan, None, store, cache, run_env, _size_of(store.reader)) as stages:
+                async with _open_stages(plan, None, store, cache, run_env, _size(store.reader), {}) as stages:
                     if options.free:
                         summary = await _rank_each(stages.ranking, store.reader)
                     else:
-                        work = partial(stages.complete, store.reader, {})
-                        await stages.open_groups.each(store.reader.queries(), work)
-            given_up, waiting, head = run_env.gates.given_up, stages.waiting, stages.ranking.head.id
-            way, left = stages.ranking.way if options.free else None, remaining_of(store.reader)
-            return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way, left)
+                        await stages.open_groups.each(store.reader.queries(), stages.complete)
+            way = stages.ranking.way if options.free else None
+            return replace(stages.result, summary=summary, way=way, remaining=remaining_of(store.reader))
 
 
 async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
     """Rank the groups of a run one after another: where nothing is bought, nothing is waited for.
 
-    Return what they sum up to, as long as their records are at hand; None where they are ranked anew at the end.
+    Return what they sum up to, as long as their records are in memory; None where they are ranked anew at the end.
     """
     with reader.extracts(ranking.way) as extracts:
         if summary := await rank_at_hand(ranking, reader, extracts):
@@ -330,23 +321,16 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
     return summary
 
 
-def _size_of(reader: RunReader) -> Size:
+def _size(reader: RunReader) -> Size:
     """Return how many queries there are to rank, and of how many rollouts that ended well the largest is."""
     queries, rollouts = reader.index.queries, reader.index.rollouts
     ended_well = (sum(place.status == "ok" for place in rollouts.get(query, {}).values()) for query in queries)
     return Size(len(queries), max(ended_well, default=0))
 
 
-def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:
-    """Refuse to run an agent on a query of which only the redacted text is there."""
-    if lost := redacted_of(reader, missing):
-        raise UsageError(
-            f"query {lost.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
-            f"rollouts cannot be run; {call('rescore', reader.folder)} ranks those that are there"
-        )
-
-
-async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, credentials: Credentials) -> AgentSpec:
+async def _resolve_as_before(
+    info: RunInfo, loaded: LoadedAgent, settings: Settings, credentials: Credentials
+) -> AgentSpec:
     """Resolve the agent to where it ran before, never to another place. Raises UsageError."""
     at_openai = info.endpoint is not None and info.endpoint.get("base_url") is None
     spec = await resolve_agent(loaded, settings, credentials.with_variables(**({AGENT_URL: ""} if at_openai else {})))
@@ -356,7 +340,7 @@ async def _agent_of(info: RunInfo, loaded: LoadedAgent, settings: Settings, cred
     return spec
 
 
-async def _check_agent(store: RunStore, engine: RolloutEngine, *, accept: bool) -> None:
+async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None:
     """Compare the agent with the run's: a recorded rollout is begun anew and stopped before its first model call."""
     reader = store.reader
     recorded = next((r for q in reader.queries() for r in reader.group(q).rollouts if r.fingerprint), None)

@@ -1,27 +1,29 @@
-"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks."""
+"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks.
+
+With `--judge-batch` the ranker's judges leave their questions in batches, which are opened here, too.
+"""
 
 import random
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from fractions import Fraction
 from typing import Any
 
-import anyio
-from agents import Agent
-
+from harness.archive.batch_log import BatchLog
+from harness.archive.run_store import RunStore
 from harness.archive.store import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
+from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint, judge_endpoint
+from harness.endpoints.batch_files import BatchFiles
 from harness.endpoints.costs import Ceiling, Priced, price_list
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.gate import Gate, Gates, Patience
-from harness.endpoints.refused_settings import RefusedSettings
-from harness.endpoints.reply_tokens import TokenRequests
-from harness.endpoints.state import EndpointState
+from harness.endpoints.gate import Patience
 from harness.judging.batches.ask import BatchAsk
 from harness.judging.batches.desk import BatchDesk
+from harness.judging.batches.rounds import BatchRounds
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge import Ask, Judge
@@ -30,32 +32,17 @@ from harness.judging.pairwise import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.tiers import FLEX_REPLY_S
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
-from harness.rollouts.attempt import ModelSource, RunContext
-from harness.rollouts.engine import Engine, sdk_in_hand
-from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
-from harness.rollouts.models import provider_for
-from harness.rollouts.nested import LoopModels
-from harness.rollouts.servers import RolloutsOnServers
-from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
+from harness.ranking.registry import Entry, make_topology
+from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 
-_OWN_THREADS = 4
-"""Threads for what is no tool, such as waiting for a slow disk."""
 
-
-def gate_of(endpoint: Endpoint | None, settings: Settings, gates: Gates) -> Gate:
-    """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
-    patience = Patience(settings.request_timeout, settings.give_up)
-    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
-
-
-@asynccontextmanager
-async def open_engine(
+def open_engine(
     spec: AgentSpec,
     settings: Settings,
     store: Store,
@@ -63,55 +50,14 @@ async def open_engine(
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
-) -> AsyncGenerator[Engine]:
-    """Give an engine, with the connections that the whole run shares; they are closed at the end."""
-    tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
+) -> AbstractAsyncContextManager[Engine]:
+    """Open an engine that makes rollouts in this process or, with `--engine ray`, on a cluster."""
+    open_maker: OpenMaker | None = None
+    if settings.engine == "ray":
+        from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
 
-    def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
-        gate = gate_of(endpoint, settings, run_env.gates)  # one for all event loops
-        provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
-        state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s, tokens=tokens)
-        return LoopModels(provider, state, client.close if client else None)
-
-    def source_of(endpoint: Endpoint | None) -> ModelSource:
-        refused = RefusedSettings(run_env.progress.note, strict=settings.strict_temperature)
-        models = models_of_loop(endpoint, refused)
-        if models.close:
-            connections.push_async_callback(models.close)
-        elsewhere = partial(models_of_loop, endpoint, refused)
-        return ModelSource(endpoint, models.provider, spec.offline, models.state, elsewhere)
-
-    async with AsyncExitStack() as connections:
-        connections.enter_context(sdk_in_hand())
-        sources = [source_of(endpoint) for endpoint in spec.servers or (spec.endpoint,)]
-        run_context = RunContext(
-            loaded=spec.loaded,
-            settings=settings,
-            models=sources[0],
-            run_id=run_id,
-            store=store,
-            progress=run_env.progress,
-            clock=run_env.clock,
-            ceiling=ceiling or Ceiling(),
-            stop=run_env.stop,
-            deadline=run_env.deadline,
-            alternatives=sources if spec.servers else (),
-        )
-        run_env.gates.stand_in([gate_of(server, settings, run_env.gates) for server in spec.servers])
-        source: Any = spec.loaded.source
-        if spec.loaded.shared_mcp and isinstance(source, Agent):
-            for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
-                await connect(server, connections)
-        maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
-        if settings.engine == "ray":
-            from harness.pipeline.ray_engine.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
-
-            on_ray = open_rollouts_on_ray(spec, run_context, run_env)
-            maker = await connections.enter_async_context(on_ray)
-        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, run_env.progress.note))
-        connections.enter_context(LoopWatch(run_env.progress.note))
-        first_call = FirstCall(run_env.deadline.alone_s)
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)
+        open_maker = open_rollouts_on_ray
+    return open_local_engine(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling, open_maker=open_maker)
 
 
 @asynccontextmanager
@@ -192,6 +138,15 @@ def judge_endpoints(
     return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
 
 
+def judge_fault(plan: JudgingPlan) -> UsageError | None:
+    """Return why a judge of a plan cannot be asked: a key may not go there, or is missing. None where each can."""
+    try:
+        judge_endpoints(plan.judge, plan.settings, plan.credentials)
+    except UsageError as exc:
+        return exc
+    return None
+
+
 def _endpoint(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> Endpoint | None:
     if spec.offline:
         return None
@@ -216,10 +171,16 @@ def _ask(
     """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
         return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
+    if settings.judge_tier == "default":
+        gate = endpoint_gate(endpoint, settings, run_env.gates)
+    else:  # calls of another tier are slower: they have a gate of their own, with more patience
+        patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
+        rng = random.Random(f"{settings.seed}/gate")
+        gate = run_env.gates.of(endpoint, patience, rng, settings.judge_tier)
     ask = EndpointAsk(
         endpoint,
         spec.model,
-        _gate_of_judge(endpoint, settings, run_env.gates),
+        gate,
         retries=settings.retries,
         limit=settings.judge_concurrency,
         alone_s=run_env.deadline.alone_s,
@@ -230,9 +191,63 @@ def _ask(
     return ask, Priced(spec.model, endpoint.base_url, prices=price_list(settings))
 
 
-def _gate_of_judge(endpoint: Endpoint, settings: Settings, gates: Gates) -> Gate:
-    """Return the gate of a judge's calls: one of their own, with more patience, where they ask for another tier."""
-    if settings.judge_tier == "default":
-        return gate_of(endpoint, settings, gates)
-    patience = Patience(max(settings.request_timeout, FLEX_REPLY_S), max(settings.give_up, FLEX_REPLY_S))
-    return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"), settings.judge_tier)
+_DRAWS = 20
+"""Tournaments tried to find how many rounds one may take."""
+
+
+@asynccontextmanager
+async def open_batches(
+    plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
+) -> AsyncGenerator[BatchRounds | None]:
+    """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
+
+    A judging that is `free` asks nobody anything, and ranks by the verdicts that are there: None, too.
+
+    Raises Refused for an endpoint without batches, UsageError for the embedded judge.
+    """
+    if free or not plan.settings.judge_batch or plan.settings.topology == "none":
+        yield None
+        return
+    async with AsyncExitStack() as connections:
+        files: dict[str, BatchFiles] = {}
+        for member, endpoint in judge_endpoints(plan.judge, plan.settings, plan.credentials):
+            if endpoint is None:
+                raise UsageError(
+                    f"{switch('judge_batch')}: the embedded judge has no batches; leave it out, or name a judge with "
+                    f"{option('judge_model')}"
+                )
+            files[member.identity] = BatchFiles(endpoint, member.model, plan.settings.retries)
+            connections.push_async_callback(files[member.identity].aclose)
+        log = BatchLog(store.folder)
+        desk = BatchDesk(store, log, files.keys())
+        connections.callback(desk.close)
+        rounds = BatchRounds(store, log, desk, files, run_env.clock, run_env.progress)
+        await rounds.check()
+        await rounds.collect()
+        yield rounds
+
+
+def describe_batches(settings: Settings) -> str | None:
+    """Return in words how many batches a judging by batch takes one after another; None where one is enough."""
+    if not settings.judge_batch or settings.judge != "pairwise":
+        return None
+    rng = random.Random(settings.seed)
+    rounds = max(_rounds(settings, rng) for _ in range(_DRAWS))
+    if rounds <= 1:
+        return None
+    return (
+        f"by batch: {settings.topology} needs up to {rounds} batches, one after another, since who meets whom depends "
+        f"on the round before; {option('topology', 'cyclic')} needs 1"
+    )
+
+
+def _rounds(settings: Settings, rng: random.Random) -> int:
+    """Return in how many rounds a tournament of rollouts that all differ asks its questions."""
+    entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
+    topology, rounds = make_topology(settings.topology, entry), 0
+    strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
+    while pairings := topology.pairings():
+        rounds += 1
+        for pairing in pairings:
+            topology.record(pairing, strength[pairing.a], strength[pairing.b])
+    return rounds

@@ -135,7 +135,7 @@ def _attest(store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: L
         attest(
             store.reader,
             run_env.environ,
-            addresses=addresses_of(store.reader.info),
+            addresses=archived_addresses(store.reader.info),
             agent_word=agent.word if agent else None,
             agent_file=agent.file if agent else None,
             here=agent.here if agent else None,
@@ -148,14 +148,14 @@ def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | Non
     """Write down where today's user let a run that was made here be judged, so that `resume` goes on there."""
     if trust.attestation is None or trust.trust_archive:
         return
-    lent = [url for url in urls if url and trust.credentials.may_go_to(url)]
+    allowed = [url for url in urls if url and trust.credentials.may_go_to(url)]
     try:
-        attest_addresses(trust.attestation, run_env.environ, lent)
+        attest_addresses(trust.attestation, run_env.environ, allowed)
     except CannotWrite as exc:
         run_env.progress.note(str(exc))
 
 
-def addresses_of(info: RunInfo | ComparisonInfo) -> list[str]:
+def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
     """Return every address that a run's run.json names, or a comparison's compare.json."""
     judge, endpoint = info.judge, (info.endpoint if isinstance(info, RunInfo) else None) or {}
     places: list[JsonValue] = [info.settings.get("base_url"), info.settings.get("judge_base_url")]
@@ -188,7 +188,7 @@ def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, ask
     raise UsageError(
         f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
         "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
-        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggestion(word, here))}"
+        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggest_word(word, here))}"
     )
 
 
@@ -201,7 +201,7 @@ def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> L
     return load_agent(word, then if from_then else here, file=attestation.agent_file)
 
 
-def _suggestion(word: str, here: Path) -> str:
+def _suggest_word(word: str, here: Path) -> str:
     """Return what to type after --agent: the archive's word only where it names a file of the working folder's."""
     place = Path(word.rpartition(":")[0] or word)
     inside = not place.is_absolute() and ".." not in place.parts

@@ -1,16 +1,20 @@
-"""Is a run's archive whole, and do its ranks follow from its matches? validate_run(folder, clock).
+"""Is an archive whole, and do its ranks and matches follow from its verdicts? Of runs and of comparisons.
 
-A ranking is played again by the very code that made it, on the verdicts that its matches name.
+A ranking or a comparison is played again by the very code that made it, on the verdicts that its matches name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 
 from harness.archive.blobs import Blobs
+from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.comparison_validation import comparison_findings
 from harness.archive.folder_check import Finding
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
@@ -19,22 +23,79 @@ from harness.archive.run_store import RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import findings
 from harness.core.clock import Clock
+from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Group
+from harness.core.records import Failure, Group
+from harness.core.settings import Settings
+from harness.core.verdicts import Judged, Unjudged
+from harness.judging.juror import PairJuror, PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.prompt import Task
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.recorded_jury import recorded_jury
 from harness.ranking.fit_versions import MARGINS
 from harness.rollouts.raw import parts
+from harness.tournament.cross import CrossPair, play_cross
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 from harness.transcripts.renderings import is_rendering
 from harness.transcripts.tokens import ESTIMATE, is_at_hand
+from harness.transcripts.transcript import Transcript
 
+_HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
+"""What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
+_FEWEST = 2
+"""Only a jury's ranking names its judges' seats."""
 _OF_ROUNDING = 1e-6
 _OF_A_SEARCH = 1e-3
 """How far places may be from those of another machine, where a search for the most probable judge is behind them."""
+_Place = tuple[int, int]
+"""A rollout by its side's place and its index."""
+
+
+def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
+    """Seat each juror that gave one of the verdicts.
+
+    `seats` says where a judge sat; who gave none of them keeps a place, and has nothing to say.
+    """
+    seat_of = dict(seats or {})
+    free = max(_FEWEST, 1 + max(seat_of.values())) if seat_of else 0
+    others = dict.fromkeys(verdict.judge for verdict in verdicts if verdict.judge not in seat_of)
+    seat_of |= {judge: free + number for number, judge in enumerate(others)}
+    by_seat = {seat: [v for v in verdicts if v.judge == judge] for judge, seat in seat_of.items()}
+    seated = range(max(free, 1 + max(by_seat, default=-1)))
+    return PairJury([RecordedJuror(by_seat.get(seat, ())) for seat in seated], settings.jury)
+
+
+class RecordedJuror(PairJuror):
+    """Has one judge's recorded verdicts, by the transcripts in the order shown; asks nobody."""
+
+    def __init__(self, verdicts: Sequence[Judged]) -> None:
+        self._verdicts = {(v.first, v.second, v.repeat): v for v in verdicts}
+
+    def at_hand(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
+        """Return the recorded verdict; None where there is none."""
+        del ledger
+        for hidden in _HIDDEN:
+            shown = replace(first, **hidden).hash, replace(second, **hidden).hash
+            if verdict := self._verdicts.get((*shown, task.repeat)):
+                return verdict
+        return None
+
+    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Return the recorded verdict, or a failed one."""
+        return self.at_hand(ledger, task, first, second) or Unjudged(
+            key=f"{first.hash}/{second.hash}",
+            query="",
+            first=first.hash,
+            second=second.hash,
+            rubric="",
+            judge="",
+            started_at=datetime.fromtimestamp(0, UTC),
+            duration_s=0.0,
+            failure=Failure(kind="internal", type="NotThere", message="no match has that verdict"),
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +117,7 @@ def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validat
     With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
     person can mend. Raises CannotWrite, ArchiveLocked.
     """
-    return validated(folder, _look, lambda: RunStore(folder, clock()), repair=repair)
+    return validated(folder, _look_at_run, lambda: RunStore(folder, clock()), repair=repair)
 
 
 def validated(
@@ -81,7 +142,7 @@ def _damage(of_folder: tuple[Finding, ...]) -> int:
     return sum(f.kind == "damage" for f in of_folder)
 
 
-def _look(folder: Path) -> tuple[Finding, ...]:
+def _look_at_run(folder: Path) -> tuple[Finding, ...]:
     blobs = Blobs(folder / "blobs")
     of_records = tuple(findings(folder, lambda name: parts(blobs.get(name))))
     if _damage(of_records):
@@ -152,3 +213,70 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
 
 def _place(ranked: Ranked) -> tuple[float | None, ...]:
     return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score
+
+
+def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
+    """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
+    return validated(folder, _look_at_comparison, lambda: ComparisonStore(folder, clock()), repair=repair)
+
+
+def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:
+    of_records = tuple(comparison_findings(folder))
+    if any(finding.kind == "damage" for finding in of_records):
+        return of_records  # matches are compared once the records are whole
+    with ComparisonReader(folder) as reader:
+        return (*of_records, *(finding for file in reader.files() for finding in _wrong_queries(reader, file)))
+
+
+def _wrong_queries(reader: ComparisonReader, file: ComparisonFile) -> Iterator[Finding]:
+    settings, labels = reader.settings, [side.label for side in file.head.sides]
+    for line, query in enumerate(file.queries, 2):
+        texts = {
+            (side, rollout.index): Transcript(
+                reader.blobs.get(rollout.path_blob), reader.blobs.get(rollout.answer_blob)
+            )
+            for side, rollouts in enumerate(query.rollouts)
+            for rollout in rollouts
+            if rollout.path_blob and rollout.answer_blob
+        }
+        for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, settings, labels)):
+            yield Finding("damage", file.path, f"query {query.query!r}: {reason}", line)
+
+
+def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]) -> Iterator[str]:
+    """Say which transcripts are not the ones whose hashes the line holds, and which are missing."""
+    for side, rollouts in enumerate(query.rollouts):
+        for rollout in rollouts:
+            text = texts.get((side, rollout.index))
+            if text and text.hash != rollout.transcript:
+                yield f"the transcript of rollout {rollout.index} of {labels[side]} does not match its hash"
+    judged = {place for match in query.matches if match.verdicts for place in _places(match)}
+    for side, index in sorted(judged - texts.keys()):
+        yield f"rollout {index} of {labels[side]} was judged, and has no transcript"
+
+
+def _wrong_matches(
+    reader: ComparisonReader,
+    query: ComparedQuery,
+    texts: Mapping[_Place, Transcript],
+    settings: Settings,
+    labels: Sequence[str],
+) -> Iterator[str]:
+    """Play the matches again, and say which ones say something else than their verdicts do."""
+    stored = [match for match in query.matches if match.winner]  # an open one claims nothing
+    if any(match.verdicts and not texts.keys() >= _places(match) for match in stored):
+        return
+    rollouts = {(side, r.index): r for side, listed in enumerate(query.rollouts) for r in listed}
+    verdicts = [v for match in stored for key in match.verdicts if (v := reader.verdict(key))]
+    pairs = [CrossPair(match.sides, match.role, match.first, match.second) for match in stored]
+    task, jury = Task(query.query, query.text), recorded_jury(verdicts, settings)
+    played = anyio.run(play_cross, pairs, rollouts, texts, task, jury, PairLedger(), settings.judge_repeats)
+    for before, again in zip(stored, played.matches, strict=True):
+        if before != again:
+            first, second = (labels[side] for side in before.sides)
+            pair = f"rollout {before.first} of {first} and rollout {before.second} of {second}"
+            yield f"the match of {pair} does not follow from its verdicts"
+
+
+def _places(match: CrossMatch) -> set[_Place]:
+    return {(match.sides[0], match.first), (match.sides[1], match.second)}

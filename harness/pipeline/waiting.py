@@ -51,12 +51,12 @@ async def stay_until_judged(
         run_env.progress.note(f"waiting: {result.waiting}")
         await anyio.sleep(pause_s)
         before = result
-        result = await resume_run(before.path, loaded or _no_agent, run_env) or replace(before, waiting=None)
+        result = await resume_run(before.path, loaded or _refuse_rollouts, run_env) or replace(before, waiting=None)
         same = result.ranking_id == before.ranking_id
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
         result = replace(result, spent=result.spent + before.spent)
     return result
 
 
-def _no_agent() -> LoadedAgent:
+def _refuse_rollouts() -> LoadedAgent:
     raise UsageError(f"rollouts of the run are missing; {call('resume')} runs them")

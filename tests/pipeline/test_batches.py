@@ -16,10 +16,10 @@ from harness.core.progress import Silent
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline.batches import describe_batches
 from harness.pipeline.plan import RescoreOptions, prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.pipeline.stages import describe_batches
 from harness.rollouts.loading import load_agent
 from tests.batch_server import BatchEndpoint, FakeBatch, Lines
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge, list_judge

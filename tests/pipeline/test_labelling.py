@@ -11,8 +11,7 @@ from harness.archive.layout import append_label
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.formats.labelled_pairs import pairs_in_text
-from harness.pipeline.label_files import answer_labels
-from harness.pipeline.labelling import BlindPair, blind_pairs
+from harness.pipeline.labelling import BlindPair, answer_labels, blind_pairs
 from harness.ranking.pair_probability import probabilities_above
 from harness.report.summary.labels import label_agreement
 from tests.fuzz.attacks import Room

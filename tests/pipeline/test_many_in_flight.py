@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline.open_groups import OpenGroup, OpenGroups, size_of
+from harness.pipeline.open_groups import OpenGroup, OpenGroups, rollout_bytes
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
@@ -152,4 +152,4 @@ async def test_no_more_than_two_groups_wait_for_places():
 
 
 def test_the_size_of_a_rollout_is_that_of_the_texts_of_its_path_and_answer():
-    assert size_of(a_rollout(0, "x" * 10_000)) - size_of(a_rollout(0, "")) == 10_000
+    assert rollout_bytes(a_rollout(0, "x" * 10_000)) - rollout_bytes(a_rollout(0, "")) == 10_000

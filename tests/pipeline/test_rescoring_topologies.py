@@ -7,7 +7,7 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from harness.api.groups import rank
+from harness.api.one_group import rank
 from harness.api.runs import rescore
 from harness.archive.reader import RunReader
 from harness.core.settings import EstimatorName, TopologyName

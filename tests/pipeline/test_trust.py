@@ -14,7 +14,7 @@ from harness.core.progress import Silent
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import RUNS_OWN, NamedAddresses, RescoreOptions, prepare
-from harness.pipeline.quote import quote_rescoring
+from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run, resume_run, run_queries
 from harness.rollouts.loading import load_agent

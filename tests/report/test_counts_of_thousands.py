@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness.cli.cost_lines import quote_line
 from harness.comparison.conclusions import sentence
-from harness.pipeline.quote import Quote
+from harness.pipeline.rescoring import Quote
 from harness.report.html.facts import summary_facts
 from harness.report.summary.group import AgentFigures, JudgeFigures
 from harness.report.summary.ranking import RankingSummary, by_signal, summarize

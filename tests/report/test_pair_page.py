@@ -12,7 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.core.wording import set_program
-from harness.pipeline.meeting import with_meeting
+from harness.pipeline.rescoring import offer_match
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.pair_page import pair_page
 from harness.report.html.word_diff import word_diff
@@ -127,7 +127,7 @@ def test_the_command_on_the_page_has_no_way_to_the_harness_of_this_machine(tmp_p
             ranking = reader.ranking()
             pair = find_pair(reader, ranking, next(reader.queries()), 1, 2)
             around = RunEnvironment({})
-            why = in_step(with_meeting)(reader, ranking, explain_pair(reader, ranking, pair), "/opt/secret/run", around)
+            why = in_step(offer_match)(reader, ranking, explain_pair(reader, ranking, pair), "/opt/secret/run", around)
             assert why.meet
             assert why.meet.command.startswith("/opt/secret/python -m harness rescore /opt/secret/run ")
             return pair_page(reader, ranking, pair, why)

@@ -11,7 +11,7 @@ from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
 from harness.judging.jury import PairJury
-from harness.pipeline.recorded_jury import recorded_jury
+from harness.pipeline.validation import recorded_jury
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
 from harness.ranking.cyclic import Cyclic

@@ -15,10 +15,10 @@ from harness.endpoints.credentials import Credentials
 from harness.judging.judge_model import JudgeModel
 from harness.judging.list_prompt import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.judge_inputs import load_named_rubric
 from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
-from harness.pipeline.rubrics import rubric_of
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.tournament.group import Rules
@@ -109,7 +109,7 @@ async def test_a_further_way_of_judging_needs_a_class_and_a_line_in_the_registry
 ) -> None:
     monkeypatch.setitem(METHODS, "ruler", FirstComesMethod())  # type: ignore[arg-type]
     settings = load({"judge": "ruler", "exclude": ["3"]})
-    plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), rubric_of(settings), settings, Credentials({}))
+    plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), load_named_rubric(settings), settings, Credentials({}))
     assert call_bounds(settings, 4, plan.judge) == (0, 0)
     async with open_ranker(plan, VerdictCache(MemoryStore()), RunEnvironment({})) as ranker:
         ranking = await rank_part(ranker, GROUP, settings)

@@ -1,4 +1,4 @@
-"""The story of a comparison: what is planned is opened or gone on with, bought, and written down query by query."""
+"""A planned comparison is opened or gone on with, its verdicts are bought, and it is written down query by query."""
 
 import re
 import secrets
@@ -21,22 +21,26 @@ from harness.core.progress import Progress
 from harness.core.wording import counted
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
-from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.early_stop import looking_steps
-from harness.pipeline.comparing.floor import floors_of
-from harness.pipeline.comparing.pairs import SharedQuery
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
+from harness.pipeline.comparing.cross_judge import looking_steps, open_cross_judge
+from harness.pipeline.comparing.plan import (
+    CompareOptions,
+    ComparisonPlan,
+    comparison_like,
+    is_done,
+    new_comparison,
+    open_reuse_sources,
+    plan_comparison,
+    without_calls,
+)
 from harness.pipeline.comparing.quote import quote_plan
-from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
-from harness.pipeline.concurrency import for_each
-from harness.pipeline.costs import ceiling_of
+from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_floors, open_sides, shared_group
+from harness.pipeline.costs import make_ceiling
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import recorded_judge
-from harness.pipeline.quote import lending_fault
-from harness.pipeline.resolve import JudgeSpec, redactor_of
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import package_versions
+from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import attest_judge, attested
 
 _FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}
@@ -46,43 +50,38 @@ _VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
 """What stands before a model's name: `anthropic.` in `anthropic.claude-5`, `ft:` in that of a fine-tuned model."""
 
 
-def notes_of(
+def known_notes(
     readers: Sequence[RunReader], sides: Sequence[ComparedSide], judge: JudgeSpec, rubric: str
-) -> tuple[str, ...]:
-    """Return the notes that are known before anything is judged."""
-    return (
-        *_differing("rubrics", {reader.info.id: reader.info.rubric for reader in readers}, rubric),
-        *_differing("judges", {reader.info.id: _judge_of(reader) for reader in readers}, judge.identity),
-        *_families(sides, judge),
-        *(_only_here(side) for side in sides if side.only_here),
-        *_unfinished(readers, sides),
-    )
-
-
-def _differing(what: str, by_run: Mapping[str, str | None], now: str) -> Iterator[str]:
-    """Say that the runs were ranked in different ways, and how the cross matches are judged."""
-    ways = [way for way in by_run.values() if way]
-    if len(set(ways)) > 1:
-        each = ", ".join(f"{label}: {way}" for label, way in zip(SIDE_LABELS, by_run.values(), strict=False) if way)
-        yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
-
-
-def _judge_of(reader: RunReader) -> str | None:
-    judge = reader.info.judge
-    return recorded_judge(judge, reader.folder / "run.json").identity if judge else None
-
-
-def _families(sides: Sequence[ComparedSide], judge: JudgeSpec) -> Iterator[str]:
-    """Warn of a judge that is of the family of some sides' models, and not of the others'."""
-    for member in judge.members:
-        family = family_of(member.model)
-        kin = [side.label for side in sides if family in {family_of(model) for model in side.models}]
+) -> Iterator[str]:
+    """Yield the notes that are known before anything is judged."""
+    judges: dict[str, str | None] = {}
+    for reader in readers:
+        info, where = reader.info, reader.folder / "run.json"
+        judges[info.id] = recorded_judge(info.judge, where).identity if info.judge else None
+    yield from _differing("rubrics", {reader.info.id: reader.info.rubric for reader in readers}, rubric)
+    yield from _differing("judges", judges, judge.identity)
+    for member in judge.members:  # of the family of some sides' models, and not of the others'
+        family = model_family(member.model)
+        kin = [side.label for side in sides if family in {model_family(model) for model in side.models}]
         if not member.offline and 0 < len(kin) < len(sides):
             whose = " and ".join(kin)
             yield f"the judge {member.model} is of the same family as the model of {whose}: judges favour their own"
+    for side in sides:
+        if side.only_here:
+            queries, them = counted(side.only_here, "query", "queries"), "it" if side.only_here == 1 else "them"
+            yield f"{queries} of {side.label} left out: not every other side has {them}"
+    yield from _unfinished(readers, sides)
 
 
-def family_of(model: str) -> str:
+def _differing(what: str, by_run: Mapping[str, str | None], now: str) -> Iterator[str]:
+    """Say that the runs were ranked by different judges or rubrics, and how the cross matches are judged."""
+    named = [name for name in by_run.values() if name]
+    if len(set(named)) > 1:
+        each = ", ".join(f"{label}: {name}" for label, name in zip(SIDE_LABELS, by_run.values(), strict=False) if name)
+        yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
+
+
+def model_family(model: str) -> str:
     """Return the family of a model, by its name: `gpt` of `openai/gpt-5.2` and of `o3-mini`."""
     name = _VENDOR.sub("", model.rsplit("/", 1)[-1].lower())
     begin = re.match(r"[a-z]+", name)
@@ -100,11 +99,6 @@ def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> 
             rollouts = counted(missing, "rollout")
             run = shlex.quote(reader.typed_name)
             yield f"{rollouts} of {side.label} never ended; `harness resume {run}` runs what is missing"
-
-
-def _only_here(side: ComparedSide) -> str:
-    queries = counted(side.only_here, "query", "queries")
-    return f"{queries} of {side.label} left out: not every other side has {'it' if side.only_here == 1 else 'them'}"
 
 
 _QUERIES_AT_LEAST = 8
@@ -149,13 +143,14 @@ async def compare_planned(
     plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonResult:
     """Do what is planned, in the comparison that is there already or in a new one. Raises as `compare_runs`."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-    info = new_comparison_info(plan, run_env.clock, redact)
+    redact, info = new_comparison(plan, run_env)
     folder = comparison_like(info, plan.options.runs_dir, run_env)
     if folder and is_done(folder, plan.sides):
         return ComparisonResult(folder, was_complete=True)
-    with open_lending(plan, readers, run_env) as reuse_sources:
-        plan = await _payable(plan, readers, reuse_sources, run_env)
+    with open_reuse_sources(plan, readers, run_env) as reuse_sources:
+        if judge_fault(plan.judging):
+            await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
+            plan = without_calls(plan)
         attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
         if folder:
             at, versions = run_env.clock(), package_versions()
@@ -168,19 +163,9 @@ async def compare_planned(
             return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
 
 
-async def _payable(
-    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
-) -> ComparisonPlan:
-    """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
-    if not lending_fault(plan.judging):
-        return plan
-    await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
-    return without_calls(plan)
-
-
 @dataclass
 class _Tally:
-    """What the queries took so far; the watcher hears the bounds of all judge calls, which close in."""
+    """What the queries took so far; the bounds of all judge calls, which close in, are reported to the watcher."""
 
     progress: Progress
     left: int
@@ -193,13 +178,13 @@ class _Tally:
     reused: int = 0
     out_of_quota: bool = False
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.progress.total("judging", self.asked, self.asked + self.left * self.most)
 
     def add(self, ledger: PairLedger) -> None:
         self.left -= 1
         self.asked += len(ledger.bought)
-        self.tell()
+        self.report()
         self.bought += ledger.judged
         self.reused += len(ledger.reused)
         failed = [verdict for verdict in ledger.bought.values() if verdict.status == "failed"]
@@ -220,13 +205,13 @@ async def judge_into(
     run_env.progress.opened(store.folder)
     judging, tally = plan.judging, _Tally(run_env.progress, len(plan.matched.queries))
     steps = looking_steps(plan, readers[0])
-    ceiling = ceiling_of(judging.settings, judging.judge)
-    others = [lender for lender in reuse_sources if lender.folder != store.folder]
+    ceiling = make_ceiling(judging.settings, judging.judge)
+    others = [source for source in reuse_sources if source.folder != store.folder]
     cache = VerdictCache(store, run_env.progress, others, ceiling, stop=run_env.stop)
     with one_error(store, new=new):
         async with open_cross_judge(plan, cache, run_env) as judge:
             tally.most = judge.calls((plan.options.pairs + 1) * comb(len(readers), 2))
-            tally.tell()
+            tally.report()
             with _file(store, plan, readers, run_env) as writer:
 
                 async def work(query: SharedQuery) -> None:
@@ -271,8 +256,8 @@ def _file(
             id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
             created_at=at,
             sides=plan.sides,
-            notes=notes_of(readers, plan.sides, judge, rubric),
-            floors=floors_of(readers, judge.identity, rubric, plan.options.pairs),
+            notes=tuple(known_notes(readers, plan.sides, judge, rubric)),
+            floors=chance_floors(readers, judge.identity, rubric, plan.options.pairs),
         )
     )
     try:

@@ -1,23 +1,74 @@
-"""A jury that compares the sides on one query after the other."""
+"""A jury that compares the sides on one query after the other, and the steps between interim analyses."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from harness.archive.reader import RunReader
+from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import ComparedQuery
-from harness.core.records import Group
+from harness.core.records import Group, Query
 from harness.judging.juror import PairLedger
 from harness.judging.jury import PairJury
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.comparing.pairs import Draw, SharedQuery, takes_part
 from harness.pipeline.comparing.plan import ComparisonPlan
-from harness.pipeline.comparing.sides import compared_rollout
+from harness.pipeline.comparing.sides import Draw, SharedQuery, compared_rollout, takes_part
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.tournament.cross import play_cross, shared_task
 from harness.tournament.group import Rules, rules_of
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The queries of a comparison, part by part; without a plan all at once."""
+
+    queries: Sequence[SharedQuery]
+    plan: InterimPlan | None
+    judged: dict[str, ComparedQuery] = field(default_factory=dict[str, ComparedQuery])
+    """What the interim analyses are made of."""
+
+    def add(self, query: ComparedQuery) -> None:
+        """Note what came of a query."""
+        if self.plan:
+            self.judged[query.query] = query
+
+    def parts(self) -> Iterator[Sequence[SharedQuery]]:
+        """Yield what is to be judged next, until an interim analysis decides or nothing is left."""
+        if self.plan is None:
+            yield self.queries
+            return
+        by_content = {query.content: query for query in self.queries}
+        for part in self.plan.parts:
+            yield [by_content[content] for content in part]
+            if any(look.finding != "cannot tell" for look in self.plan.analyses(self.judged)):
+                return
+
+
+def looking_steps(plan: ComparisonPlan, reader: RunReader) -> Steps:
+    """Return the steps in which a comparison's queries are judged; `reader` is of the run that has their metadata."""
+    queries, options = plan.matched.queries, plan.options
+    if options.early_stop is None:
+        return Steps(queries, None)
+    clusters = clusters_by_key(queries_of_run(queries, reader), options.cluster)
+    early_stop, seed = options.early_stop, plan.judging.settings.seed
+    contents = [query.content for query in queries]
+    return Steps(queries, InterimPlan.of(contents, early_stop.looks, early_stop.margin, clusters, seed))
+
+
+def queries_of_run(queries: Sequence[SharedQuery], reader: RunReader) -> dict[str, Query]:
+    """Return shared queries by content, as the first side has them."""
+    asked = {query.content: reader.query(query.ids[0]) for query in queries}
+    return {content: query for content, query in asked.items() if query}
+
+
+def clusters_by_key(queries: Mapping[str, Query | ComparedQuery], key: str | None) -> dict[str, str]:
+    """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
+    if key is None:
+        return {}
+    return {name: str(query.metadata[key]) for name, query in queries.items() if query.metadata.get(key) is not None}
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,66 @@
-"""Comparing agents that are rolled out for it: runs first, then the comparison, and only then anything is spent."""
+"""Compares agents that are rolled out for it: makes their runs, then the comparison, and only then spends anything."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.archive.attestations import withdraw
 from harness.archive.comparison_store import ComparisonStore
+from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.records import Query
-from harness.pipeline.comparing.archived import new_comparison_info
+from harness.core.settings import Settings
+from harness.core.settings_sources import load
+from harness.core.wording import option
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
-from harness.pipeline.comparing.plan import CompareOptions, plan_comparison
-from harness.pipeline.comparing.quote import ComparisonQuote, quote_comparison
+from harness.pipeline.comparing.plan import CompareOptions, new_comparison, plan_comparison
+from harness.pipeline.comparing.quote import (
+    AnySide,
+    ComparisonQuote,
+    RollOutQuote,
+    quote_comparison,
+    quote_roll_out,
+)
 from harness.pipeline.comparing.resuming import resume_comparison
-from harness.pipeline.comparing.roll_out_quote import AnySide, RollOutQuote, quote_roll_out
-from harness.pipeline.comparing.rolling_out import create_run
 from harness.pipeline.comparing.sides import open_sides
-from harness.pipeline.resolve import redactor_of
+from harness.pipeline.plan import Prepared, new_run_info
+from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import attested
 from harness.rollouts.loading import LoadedAgent
+
+
+def settings_of_side(values: Mapping[str, Any], pairs: int, runs_dir: Path) -> Settings:
+    """Return the settings of a side that is rolled out: by default an anchor, and a sample for each pair.
+
+    It is judged only against the other sides. Raises UsageError.
+    """
+    kept = {name: value for name, value in values.items() if name != "budget"}
+    needed = {"runs_dir": runs_dir, "judge": "pairwise", "topology": "none"}
+    return load({"n": pairs + 1, **kept, **needed})
+
+
+def queries_asked(sides: Sequence[object]) -> list[Query]:
+    """Return the queries of the first run among the sides, where no others are named. Raises UsageError without one."""
+    run = next((side for side in sides if isinstance(side, Path)), None)
+    if run is None:
+        raise UsageError(f"agents are compared on queries: name them with {option('queries', 'FILE')}")
+    with RunReader(run) as reader:
+        return list(reader.queries())
+
+
+def create_run(prepared: Prepared, queries: Sequence[Query], run_env: RunEnvironment) -> Path:
+    """Make a run with all its queries written down and nothing spent: `resume_run` rolls it out. Raises UsageError."""
+    loaded, settings = prepared.agent.loaded, prepared.settings
+    redact = make_redactor(loaded, settings, run_env.environ)
+    info = new_run_info(prepared, run_env.clock, len(queries), redact)
+    with (
+        RunStore.create(settings.runs_dir, info, queries, redact=redact) as store,
+        attested(store, run_env, loaded),
+    ):
+        return store.folder
 
 
 async def quote_sides(
@@ -55,8 +95,13 @@ async def compare_sides(
     quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
     made: dict[Path, LoadedAgent | None] = {}
     try:
-        folders = [_folder_of(side, queries, run_env, made) for side in sides]
-        comparison = _begun(folders, list(made), run_env, options)
+        folders = list[Path]()
+        for side in sides:
+            folder = side if isinstance(side, Path) else create_run(side, queries, run_env)
+            if not isinstance(side, Path):
+                made[folder] = side.agent.loaded
+            folders.append(folder)
+        comparison = _begin_comparison(folders, list(made), run_env, options)
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
         result = await resume_comparison(
@@ -69,30 +114,15 @@ async def compare_sides(
     return result
 
 
-def _folder_of(
-    side: AnySide, queries: Sequence[Query], run_env: RunEnvironment, made: dict[Path, LoadedAgent | None]
+def _begin_comparison(
+    folders: Sequence[Path], made: Sequence[Path], run_env: RunEnvironment, options: CompareOptions
 ) -> Path:
-    """Return the run of a side; for an agent one is made, which is noted in `made`."""
-    if isinstance(side, Path):
-        return side
-    folder = create_run(side, queries, run_env)
-    made[folder] = side.agent.loaded
-    return folder
-
-
-def _begun(folders: Sequence[Path], made: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> Path:
     """Write a comparison's compare.json; the sides in `made` are still to be rolled out."""
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
-        plan = replace(
-            plan,
-            sides=tuple(
-                side.model_copy(update={"to_run": folder in made})
-                for side, folder in zip(plan.sides, folders, strict=True)
-            ),
-        )
-        redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-        info = new_comparison_info(plan, run_env.clock, redact)
+        sides = zip(plan.sides, folders, strict=True)
+        plan = replace(plan, sides=tuple(side.model_copy(update={"to_run": folder in made}) for side, folder in sides))
+        redact, info = new_comparison(plan, run_env)
         with ComparisonStore.create(options.runs_dir, info, redact=redact) as store, attested(store, run_env):
             return store.folder
 
@@ -100,14 +130,10 @@ def _begun(folders: Sequence[Path], made: Sequence[Path], run_env: RunEnvironmen
 def _take_away(made: Iterable[Path], run_env: RunEnvironment) -> None:
     """Remove what was just made, unless anything of it was paid for."""
     made = list(made)
-    if any(_was_paid_for(folder) for folder in made):
+    if any(any((folder / part).is_dir() for part in ("rollouts", "verdicts")) for folder in made):
         return
     for folder in made:
         is_run = (folder / "run.json").exists()
         with (RunStore if is_run else ComparisonStore)(folder, run_env.clock()) as store:
             store.discard()
         withdraw(folder.name, run_env.environ)
-
-
-def _was_paid_for(folder: Path) -> bool:
-    return any((folder / part).is_dir() for part in ("rollouts", "verdicts"))

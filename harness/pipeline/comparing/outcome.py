@@ -1,15 +1,39 @@
-"""What a comparison says, from its own folder alone: the same folder always gives the same record."""
+"""What a comparison says, from its own folder alone, and what a gate makes of that.
+
+The same folder always gives the same record. `power_check` is for before anything is spent.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
-from harness.comparison.gate import reasons_to_doubt
+from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt
+from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
+from harness.comparison.noise import reversals
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
-from harness.core.wording import call, counted
+from harness.core.gates import Forecast, GateResult, InterimRule
+from harness.core.records import Query
+from harness.core.wording import call, counted, option, switch
+from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_run
+from harness.pipeline.comparing.plan import CompareOptions, plan_judging
+from harness.pipeline.comparing.quote import AnySide
+from harness.pipeline.comparing.resuming import find_side
+from harness.pipeline.comparing.sides import (
+    SIDE_LABELS,
+    by_content,
+    chance_floor,
+    match_queries,
+    open_sides,
+    reversals_within,
+)
+from harness.pipeline.plan import JudgingPlan, Prepared
 
 
 def comparison_of(reader: ComparisonReader) -> Comparison:
@@ -22,7 +46,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     said = compare_queries(
         queries,
         sides,
-        clusters=clusters_of(queries, info.cluster) if info.cluster else None,
+        clusters=clusters_by_key({query.query: query for query in queries}, info.cluster) if info.cluster else None,
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
     )
@@ -49,13 +73,8 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     )
 
 
-def clusters_of(queries: Sequence[ComparedQuery], key: str) -> dict[str, str]:
-    """Return each query's cluster, by the value of a key of the metadata; one without the key is alone."""
-    return {query.query: str(query.metadata[key]) for query in queries if query.metadata.get(key) is not None}
-
-
 def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
-    """Say of a gate's comparison that not all queries were judged, because a look told before."""
+    """Say of a gate's comparison that not all queries were judged, because an interim analysis decided before."""
     if info.early_stop and info.queries and judged < info.queries:
         of = counted(info.queries, "query", "queries")
         yield (
@@ -84,3 +103,152 @@ def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
     if left_out:
         were = counted(left_out, "rollout was", "rollouts were")
         yield f"{were} left out, because the infrastructure failed; `resume` of the run tries again"
+
+
+_PAIRS_THAT_SHOW_NOISE = 20
+
+
+@dataclass(frozen=True)
+class GateRules:
+    """When a gate lets an agent pass."""
+
+    margin: float = 0.05
+    """How far below one half the interval of the win rate may reach."""
+    looks: int = 1
+    allow_unsure: bool = False
+    buy_anew: bool = False
+    """Whether the baseline may have been judged by another rubric."""
+
+    @property
+    def early_stop(self) -> InterimRule | None:
+        """What a comparison must know to stop early; None where it may not."""
+        return InterimRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
+
+
+def power_check(
+    sides: Sequence[AnySide],
+    queries: Sequence[Query],
+    environ: Mapping[str, str],
+    options: CompareOptions,
+    rules: GateRules,
+) -> Forecast:
+    """Return how probably an agent as good as the first side passes. Nothing is asked, bought or written.
+
+    Raises UsageError for a gate that could say nothing: an embedded judge or side, too few queries, a baseline that
+    was judged by another rubric, or whose own verdicts are noise.
+    """
+    if len(sides) != 2:
+        raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
+    with _open_runs(sides) as runs:
+        judging = (
+            sides[0]
+            if isinstance(sides[0], Prepared) and not runs
+            else plan_judging([*runs.values()], environ, options)[1]
+        )
+        if judging.judge.offline:
+            raise UsageError(
+                f"no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
+                f"{option('judge_model', 'MODEL')}"
+            )
+        for at, side in enumerate(sides):
+            if runs[at].info.agent_offline if at in runs else isinstance(side, Prepared) and side.agent.offline:
+                raise UsageError(
+                    f"no gate: side {SIDE_LABELS[at]} is on the embedded model, which says nothing of any LLM"
+                )
+        asked = _asked(sides, queries, runs)
+        clusters = clusters_by_key(asked, options.cluster)
+        _check_count(asked, clusters, options.cluster)
+        if 0 in runs:
+            _check_baseline(runs[0], judging, rules)
+        plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
+        return pass_forecast(
+            round(independent_queries([*asked], clusters)),
+            rules.margin,
+            chance_floor(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
+            pairs=options.pairs,
+            shares=plan.shares,
+        )
+
+
+def conclude_comparison(
+    comparison: Path, sides: Sequence[AnySide], rules: GateRules, forecast: Forecast
+) -> GateResult | None:
+    """Return what a comparison says as a gate; None where it was stopped before its first look.
+
+    Raises UsageError where the judge's verdicts are noise.
+    """
+    with ComparisonReader(comparison) as reader:
+        newest, info = reader.newest(), reader.info
+        runs = [
+            side if isinstance(side, Path) else find_side(compared, comparison.parent, comparison)
+            for side, compared in zip(sides, info.sides, strict=True)
+        ]
+        judged = {query.query: query for query in newest.queries} if newest else {}
+        with open_sides(runs) as readers:
+            matched = match_queries(readers).queries
+            asked = queries_of_run(matched, readers[0])
+        clusters = clusters_by_key(asked, info.cluster)
+        plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
+        if noise := reversals([*judged.values()]).noise():
+            raise UsageError(f"no gate: {noise}. The comparison is kept: {comparison}")
+        looks = plan.analyses(judged)
+        if not looks:
+            return None
+        queries = [judged[content] for content in sorted(judged)]
+        return conclude_gate(
+            comparison_of(reader),
+            queries,
+            looks,
+            forecast,
+            planned_looks=len(plan.parts),
+            allow_unsure=rules.allow_unsure,
+        )
+
+
+@contextmanager
+def _open_runs(sides: Sequence[AnySide]) -> Generator[dict[int, RunReader]]:
+    """Open the sides that are runs, by their places."""
+    folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}
+    if len(folders) == len(sides):
+        with open_sides(folders.values()) as readers:
+            yield dict(enumerate(readers))
+        return
+    with ExitStack() as opened:
+        yield {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
+
+
+def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:
+    """Return the queries that both sides have, by content. Raises UsageError where two runs share none."""
+    if len(runs) == len(sides):
+        return queries_of_run(match_queries([*runs.values()]).queries, runs[0])
+    asked = {query.id: query for query in queries}
+    contents = {content: asked[name] for content, name in by_content(queries).items()}
+    of_runs = [by_content(reader.queries()).keys() for reader in runs.values()]
+    return {content: query for content, query in contents.items() if all(content in of_run for of_run in of_runs)}
+
+
+def _check_count(asked: Mapping[str, Query], clusters: Mapping[str, str], key: str | None) -> None:
+    if len(asked) < FEWEST_QUERIES:
+        raise UsageError(
+            f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
+            f"{FEWEST_QUERIES}; `harness compare` compares fewer"
+        )
+    count = len({clusters.get(name, f"\0{name}") for name in asked})
+    if key is not None and count < FEWEST_CLUSTERS:
+        raise UsageError(
+            f"no gate: {option('cluster', key)} makes {count} clusters, and a gate takes at least {FEWEST_CLUSTERS}"
+        )
+
+
+def _check_baseline(baseline: RunReader, judging: JudgingPlan, rules: GateRules) -> None:
+    """Refuse a baseline whose own verdicts say that the gate would say nothing."""
+    rubrics = {head.rubric for head in baseline.heads() if head.settings.get("topology") != "none"}
+    if rubrics and judging.rubric.label not in rubrics and not rules.buy_anew:
+        raise UsageError(
+            f"no gate: the baseline {baseline.info.id} was judged by {' and '.join(sorted(rubrics))}, and the gate "
+            f"would go by {judging.rubric.label}; name the baseline's with {option('rubric', 'FILE')}, or buy all "
+            f"verdicts of the gate anew with {switch('buy_anew')}"
+        )
+    within = reversals_within(baseline, judging.judge.identity, judging.rubric.label)
+    if within.decided >= _PAIRS_THAT_SHOW_NOISE and (noise := within.noise()):
+        raise UsageError(f"no gate: in the baseline {baseline.info.id}, {noise}; take another judge or rubric")

@@ -1,19 +1,30 @@
-"""How runs are going to be compared: which queries, which judge, which rubric; checked before anything is spent."""
+"""How runs are going to be compared, checked before anything is spent; and the comparisons that are there already."""
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.folder_reader import FolderReader
+from harness.archive.layout import list_comparisons, new_run_id
 from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import UsageError
+from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
 from harness.core.gates import InterimRule
+from harness.core.redaction import Redactor
+from harness.core.settings import as_written
 from harness.core.wording import option, switch
-from harness.pipeline.comparing.pairs import Draw
-from harness.pipeline.comparing.sides import MatchedQueries, compared_sides, match_queries
+from harness.pipeline.comparing.sides import Draw, MatchedQueries, compared_sides, match_queries
+from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
-from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.resolve import JudgeSpec, make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import Trust, trust_in_changed
 
 _CROSS = {
@@ -79,15 +90,20 @@ def plan_comparison(
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
     matched = match_queries(readers)
-    _check_cluster(readers[0], matched, options.cluster)
-    trust, judging = judging_of(readers, environ, options)
+    if options.cluster is not None:
+        asked = (readers[0].query(query.ids[0]) for query in matched.queries)
+        if not any(query and query.metadata.get(options.cluster) is not None for query in asked):
+            raise UsageError(
+                f"{option('cluster', options.cluster)}: no query that the runs share has this key in its metadata"
+            )
+    trust, judging = plan_judging(readers, environ, options)
     plan = ComparisonPlan(judging, compared_sides(readers, matched), matched, trust, options)
     embedded = [f"{side.label} ({side.run})" for side in plan.sides if side.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     return plan
 
 
-def judging_of(
+def plan_judging(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> tuple[Trust, JudgingPlan]:
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
@@ -105,15 +121,6 @@ def judged_as(readers: Sequence[RunReader]) -> RunReader:
     return by_age[0]
 
 
-def _check_cluster(reader: RunReader, matched: MatchedQueries, key: str | None) -> None:
-    """Refuse a --cluster that no query has in its metadata."""
-    if key is None:
-        return
-    asked = (reader.query(query.ids[0]) for query in matched.queries)
-    if not any(query and query.metadata.get(key) is not None for query in asked):
-        raise UsageError(f"{option('cluster', key)}: no query that the runs share has this key in its metadata")
-
-
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
     """Refuse sides on the embedded model, or its judge, unless that is allowed. Raises UsageError."""
     if allowed or not (embedded or judge.offline):
@@ -124,5 +131,99 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
 
 
 def without_calls(plan: ComparisonPlan) -> ComparisonPlan:
-    """Return a plan that lends no key: nothing can be bought."""
+    """Return a plan without keys: nothing can be bought."""
     return replace(plan, judging=replace(plan.judging, credentials=plan.judging.credentials.without_calls()))
+
+
+_SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")
+"""Settings that decide what is judged; the others decide how fast and how dear."""
+
+
+def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redactor, ComparisonInfo]:
+    """Describe a comparison that begins now; and return what redacts its records."""
+    redact = make_redactor(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
+    judging, at, task = plan.judging, run_env.clock(), plan.options.task
+    judge = {"identity": judging.judge.identity, "counter": judging.judge.counter}
+    shown = "file" if task is not None else "agent" if judging.settings.show_instructions else "nothing"
+    return redact, ComparisonInfo(
+        schema_version=1,
+        id=new_run_id("compare", at, secrets.token_hex(8)),
+        created_at=at,
+        sides=plan.sides,
+        settings=as_written(judging.settings),
+        judge=judging.judge.model_dump(mode="json") | judge,
+        rubric=judging.rubric.label,
+        rubric_text=whole_text(judging.rubric.source, redact),
+        rendering=judging.rendering,
+        task_from=shown,
+        task=whole_text(task, redact),
+        pairs=plan.options.pairs,
+        cluster=plan.options.cluster,
+        early_stop=plan.options.early_stop,
+        offline=plan.offline,
+        queries=len(plan.matched.queries),
+        versions=package_versions(),
+    )
+
+
+def comparison_like(info: ComparisonInfo, runs_dir: Path, run_env: RunEnvironment) -> Path | None:
+    """Return the newest comparison of the same runs, in their order, that is judged in the same way; None without."""
+    wanted = _kind(info)
+    if info.task_from == "file" and info.task is None:
+        return None  # which text it was is not kept
+    alike = [reader.folder for reader in _comparisons(runs_dir, run_env) if _kind(reader.info) == wanted]
+    return alike[-1] if alike else None
+
+
+def _kind(info: ComparisonInfo) -> Mapping[str, JsonValue]:
+    """Return what makes two comparisons the same one."""
+    kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster", "early_stop"}
+    return {
+        **info.model_dump(mode="json", include=kept),
+        "sides": [[side.run, side.sha256] for side in info.sides],
+        "judge": [info.judge.get("identity"), info.judge.get("counter")],
+        "settings": [info.settings.get(name) for name in _SAME_SETTINGS],
+    }
+
+
+def is_complete(plan: ComparisonPlan, run_env: RunEnvironment) -> bool:
+    """Tell whether the comparison that is planned is there already, with nothing missing."""
+    _, info = new_comparison(plan, run_env)
+    folder = comparison_like(info, plan.options.runs_dir, run_env)
+    return folder is not None and is_done(folder, plan.sides)
+
+
+def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
+    """Tell whether a comparison is whole, and rests on the sides as they are now."""
+    with ComparisonReader(folder) as reader:
+        newest = reader.newest()
+        return newest is not None and newest.finished and not newest.incomplete and newest.head.sides == tuple(sides)
+
+
+@contextmanager
+def open_reuse_sources(
+    plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
+) -> Generator[list[FolderReader]]:
+    """Open what holds verdicts that need not be bought again: earlier comparisons of these runs, --reuse, the runs."""
+    runs = {side.sha256 for side in plan.sides}
+    with ExitStack() as opened:
+        reuse_sources: list[FolderReader] = [
+            opened.enter_context(reader)
+            for reader in _comparisons(plan.options.runs_dir, run_env)
+            if len(runs.intersection(side.sha256 for side in reader.info.sides)) > 1
+        ]
+        reuse_sources += [opened.enter_context(RunReader(folder)) for folder in plan.options.reuse]
+        for source in reuse_sources:
+            _ = source.index  # damage is found before anything is spent
+        yield [*reuse_sources, *readers]
+
+
+def _comparisons(runs_dir: Path, run_env: RunEnvironment) -> Iterator[ComparisonReader]:
+    """Yield the comparisons in a folder of runs, the oldest first; one that cannot be read is noted and passed over."""
+    for folder in list_comparisons(runs_dir):
+        try:
+            reader = ComparisonReader(folder)
+        except (ArchiveDamaged, NeedsUpgrade) as exc:
+            run_env.progress.note(f"passed over: {exc}")
+            continue
+        yield reader

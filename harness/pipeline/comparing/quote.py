@@ -1,7 +1,9 @@
-"""What a comparison would reuse and buy, before anything is spent."""
+"""What a comparison takes, of runs and of agents that are rolled out for it, before anything is spent."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import anyio.lowlevel
@@ -9,17 +11,28 @@ import anyio.lowlevel
 from harness.archive.folder_reader import FolderReader
 from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
-from harness.core.errors import HarnessError, first_error
-from harness.endpoints.costs import CostBounds
+from harness.core.errors import HarnessError, UsageError, first_error
+from harness.core.wording import option
+from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.comparing.archived import is_complete, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
-from harness.pipeline.comparing.sides import open_sides, shared_group
+from harness.pipeline.comparing.plan import (
+    CompareOptions,
+    ComparisonPlan,
+    check_offline,
+    is_complete,
+    open_reuse_sources,
+    plan_comparison,
+    plan_judging,
+    without_calls,
+)
+from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
-from harness.pipeline.quote import Quote, lending_fault
+from harness.pipeline.plan import Prepared
+from harness.pipeline.rescoring import Quote
 from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import judge_fault
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ async def quote_comparison(
     """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)
-        with open_lending(plan, readers, run_env) as reuse_sources:
+        with open_reuse_sources(plan, readers, run_env) as reuse_sources:
             return await quote_plan(plan, readers, reuse_sources, run_env)
 
 
@@ -53,7 +66,7 @@ async def quote_plan(
     plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
-    refusal = lending_fault(plan.judging)
+    refusal = judge_fault(plan.judging)
     need = await _need(without_calls(plan), readers, reuse_sources, run_env)
     missing = len(need.missing)
     if missing and refusal:
@@ -86,7 +99,7 @@ class _Need:
 async def _need(
     plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> _Need:
-    """Compare with what is at hand; what is missing is told by the verdicts that could not be had."""
+    """Compare with the verdicts that are there, and collect those that are missing."""
     need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(reuse_sources)), free=True)
     try:
         async with open_cross_judge(plan, cache, run_env) as judge:
@@ -101,3 +114,76 @@ async def _need(
     except* HarnessError as errors:
         raise first_error(errors) from None
     return need
+
+
+_LEAST_ROLLOUTS = 2
+AnySide = Prepared | Path
+"""A side of a comparison: an agent that is to be rolled out, or the folder of a run."""
+
+
+@dataclass(frozen=True)
+class RollOutQuote:
+    """What rolling agents out and comparing them takes."""
+
+    queries: int
+    agent_runs: int
+    judge_calls: tuple[int, int]
+    """The fewest, where every rollout fails, and the most, repair turns aside."""
+    agent_cost: CostBounds | None
+    judge_cost: CostBounds | None
+    """USD; None where a price is unknown."""
+    places: tuple[tuple[str, str], ...]
+    """The label of each side that is rolled out, and where it is asked: model@host."""
+    judge: str
+    judge_places: str
+    rubric: str
+    offline: bool
+
+    @property
+    def cost(self) -> CostBounds | None:
+        """What all of it is taken to cost; None if any price is unknown."""
+        return total_bounds(self.agent_cost, self.judge_cost)
+
+
+def quote_roll_out(
+    sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: CompareOptions
+) -> RollOutQuote:
+    """Tell what comparing sides takes, some of which are agents. Raises UsageError for what cannot be compared."""
+    agents = [(SIDE_LABELS[at], side) for at, side in enumerate(sides) if isinstance(side, Prepared)]
+    with ExitStack() as opened:
+        runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]
+        of_runs = iter(runs)
+        judging = plan_judging(runs, run_env.environ, options)[1] if runs else agents[0][1]
+        samples = [
+            side.settings.n - 1
+            if isinstance(side, Prepared)
+            else max((len(places) for places in next(of_runs).index.rollouts.values()), default=0)
+            for side in sides
+        ]
+        met = sum(min(options.pairs, a * b) + 1 for a, b in combinations(samples, 2))  # of samples, and the anchors'
+        calls = 2 * met * judging.settings.judge_repeats * len(judging.judge.members) * queries
+    embedded = [label for label, side in agents if side.agent.offline]
+    check_offline(embedded, judging.judge, allowed=options.allow_offline)
+    if fault := judge_fault(judging):
+        raise fault
+    for label, side in agents:
+        if side.settings.n < _LEAST_ROLLOUTS:
+            raise UsageError(
+                f"{option('n', side.settings.n)}: side {label} would have no sample to compare, for rollout 0 is the "
+                f"anchor; give at least {option('n', _LEAST_ROLLOUTS)}"
+            )
+    agents_cost: CostBounds | None = CostBounds(0, 0)
+    for _, side in agents:
+        agents_cost = total_bounds(agents_cost, side.agent_cost(queries))
+    return RollOutQuote(
+        queries=queries,
+        agent_runs=sum(side.settings.n * queries for _, side in agents),
+        judge_calls=(0, calls),
+        agent_cost=agents_cost,
+        judge_cost=judge_cost(judging.settings, judging.judge, (0, calls)),
+        places=tuple((label, side.agent.place) for label, side in agents),
+        judge=judging.judge.model,
+        judge_places=judging.judge.places,
+        rubric=judging.rubric.name,
+        offline=judging.judge.offline or any(side.agent.offline for _, side in agents),
+    )

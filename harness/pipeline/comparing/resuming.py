@@ -1,10 +1,12 @@
-"""Going on with a comparison that was stopped: the rollouts of its new sides, then what is missing of the judging."""
+"""Goes on with a stopped comparison: runs the rollouts of its new sides, then what is missing of the judging."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.archive.attestations import attestation_of
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.comparison_records import ComparisonInfo
 from harness.archive.comparison_store import ComparisonStore
@@ -14,19 +16,82 @@ from harness.archive.reader import RunReader
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
+from harness.core.progress import PartOfWork
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
-from harness.pipeline.comparing.archived import is_done, open_lending
 from harness.pipeline.comparing.compare import ComparisonResult, judge_into
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan
-from harness.pipeline.comparing.rolling_out import Agents, roll_out
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_reuse_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
-from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
-from harness.pipeline.resolve import redactor_of
-from harness.pipeline.rubrics import rubric_as_begun
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import package_versions
-from harness.pipeline.trust import Trust, trust_in
+from harness.pipeline.judge_inputs import rubric_as_begun
+from harness.pipeline.plan import (
+    RUNS_OWN,
+    JudgingPlan,
+    NamedAddresses,
+    places_of_begun,
+    recorded_judge,
+)
+from harness.pipeline.resolve import make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.runs import resume_run
+from harness.pipeline.trust import Trust, agent_of_run, trust_in
+from harness.rollouts.loading import LoadedAgent
+
+Agents = Mapping[str, LoadedAgent]
+"""The agents of runs, by the runs' ids, where they are loaded already."""
+
+
+@dataclass
+class RolledOut:
+    """What rolling the sides out took, and what stopped it."""
+
+    spent: float = 0.0
+    stopped: str | None = None
+    given_up: str | None = None
+
+    def of_the_whole(self, stopped: str) -> str:
+        """Return why a part was stopped, whose ceiling was what the parts before it had left of --max-cost."""
+        if not self.spent:
+            return stopped
+        return f"${self.spent:.4f} of {option('max_cost')} went to rollouts before, and {stopped}"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether rollouts are missing that a resuming would run."""
+        return self.stopped is not None or self.given_up is not None
+
+
+async def roll_out(
+    folders: Sequence[Path],
+    agents: Agents,
+    run_env: RunEnvironment,
+    changes: Mapping[str, Any],
+    named: NamedAddresses,
+    here: Path,
+) -> RolledOut:
+    """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together.
+
+    An agent that is not in `agents` is found as `resume` finds it. Raises UsageError, Refused.
+    """
+    rolled_out, missing = RolledOut(), dict[Path, int]()
+    for folder in folders:
+        with RunReader(folder) as reader:
+            if (work := missing_of(reader)).rollouts:
+                missing[folder] = work.count
+    run_env.progress.total("rollouts", sum(missing.values()), sum(missing.values()))
+    for folder in missing:
+        part = replace(run_env, progress=PartOfWork(run_env.progress))
+        with RunReader(folder) as reader:
+            info, attestation = reader.info, attestation_of(reader, run_env.environ)
+            ceiling = changes.get("max_cost", reader.settings.max_cost)
+        agent = agents.get(info.id) or partial(agent_of_run, info, attestation, here, "resume", folder)
+        left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - rolled_out.spent)}
+        if result := await resume_run(folder, agent, part, changes=left, named=named):
+            rolled_out.stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
+            rolled_out.spent += result.spent
+            rolled_out.given_up = result.given_up
+        if rolled_out.cut_short or run_env.stop.asked:
+            break
+    return rolled_out
 
 
 async def resume_comparison(
@@ -55,7 +120,7 @@ async def resume_comparison(
     with ComparisonReader(folder) as comparison:
         info = comparison.info
         trust = trust_in(comparison, run_env.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive)
-    folders = folders or [run_of(side, runs_dir, folder) for side in info.sides]
+    folders = folders or [find_side(side, runs_dir, folder) for side in info.sides]
     run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
@@ -69,10 +134,13 @@ async def resume_comparison(
         if not rolled_out.spent and is_done(folder, plan.sides):
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
-        plan = _paying_less(plan, rolled_out.spent)
-        redact = redactor_of(None, trust.without_patterns(plan.judging.settings), run_env.environ)
+        settings = plan.judging.settings
+        if settings.max_cost is not None:  # what the rollouts took is no longer there for the judge
+            left = replace(settings, max_cost=max(0.0, settings.max_cost - rolled_out.spent))
+            plan = replace(plan, judging=replace(plan.judging, settings=left))
+        redact = make_redactor(None, trust.without_patterns(plan.judging.settings), run_env.environ)
         with (
-            open_lending(plan, readers, run_env) as reuse_sources,
+            open_reuse_sources(plan, readers, run_env) as reuse_sources,
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
@@ -86,7 +154,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     Raises UsageError, ArchiveDamaged.
     """
     info, parts = comparison.info, list[str]()
-    with open_sides([run_of(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
+    with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
             if side.to_run and (missing := missing_of(reader).count):
                 parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
@@ -96,13 +164,14 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
 
 
-def run_of(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
+def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
     """Return the run of a side as it was compared: among the runs of a folder, else beside the comparison's folder.
 
     Raises UsageError where it is in neither.
     """
     whys: dict[Path, str] = {}
-    for parent in dict.fromkeys((runs_dir, _beside(comparison))):
+    lies_in = comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
+    for parent in dict.fromkeys((runs_dir, lies_in)):
         folder = parent / side.run
         whys[folder] = _why_not(side, parent)
         if not whys[folder]:
@@ -130,11 +199,6 @@ def _why_not(side: ComparedSide, parent: Path) -> str:
         raise
     except ArchiveDamaged as exc:
         return f"cannot be read ({exc})"
-
-
-def _beside(comparison: Path) -> Path:
-    """Return the folder in which a comparison lies, also where the comparison is the working folder."""
-    return comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
 
 
 def _as_begun(
@@ -170,12 +234,3 @@ def _as_begun(
             allow_offline=True,
         ),
     )
-
-
-def _paying_less(plan: ComparisonPlan, spent: float) -> ComparisonPlan:
-    """Return the plan with what is left of --max-cost for the judge."""
-    settings = plan.judging.settings
-    if settings.max_cost is None:
-        return plan
-    left = replace(settings, max_cost=max(0.0, settings.max_cost - spent))
-    return replace(plan, judging=replace(plan.judging, settings=left))

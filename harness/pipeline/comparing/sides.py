@@ -1,18 +1,103 @@
-"""What a comparison takes of a run: who it is, its shared queries, its rollouts."""
+"""What a comparison takes of each run: its shared queries, its rollouts, which of them meet, and its own noise."""
 
 import string
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import combinations, islice
 from pathlib import Path
+from statistics import fmean
 
 from harness.archive.reader import RunReader
+from harness.comparison.noise import Reversals
 from harness.core.comparisons import ComparedRollout, ComparedSide
 from harness.core.errors import UsageError
-from harness.core.records import Group, Rollout, digest
-from harness.pipeline.comparing.pairs import SharedQuery, by_content, shared
+from harness.core.rankings import Match
+from harness.core.records import AGENT_FAILURES, Group, Query, Rollout, digest
+from harness.tournament.cross import CrossPair
 from harness.transcripts.transcript import Transcript
+
+
+def hash_content(query: Query) -> str:
+    """Return the hash of what a query asks: its text, its items, its reference answer."""
+    items = None if query.items is None else [dict(item) for item in query.items]
+    return digest([query.text, items, query.reference])
+
+
+def by_content(queries: Iterable[Query]) -> dict[str, str]:
+    """Return the ids of queries by what they ask, in their order. A query that is there again has a hash of its own."""
+    ids: dict[str, str] = {}
+    seen = Counter[str]()
+    for query in queries:
+        content = hash_content(query)
+        ids[digest([content, seen[content]]) if seen[content] else content] = query.id
+        seen[content] += 1
+    return ids
+
+
+@dataclass(frozen=True)
+class SharedQuery:
+    """A query that every side has: what it asks, and its id on each side."""
+
+    content: str
+    ids: tuple[str, ...]
+
+
+def shared(sides: Sequence[Mapping[str, str]]) -> list[SharedQuery]:
+    """Return the queries that every side has (each side: ids by content), in the order of their hashes.
+
+    That order does not depend on which side was named first.
+    """
+    contents = set(sides[0]).intersection(*sides[1:])
+    return [SharedQuery(content, tuple(side[content] for side in sides)) for content in sorted(contents)]
+
+
+def takes_part(rollout: Rollout) -> bool:
+    """Tell whether a rollout is compared: it ended well, or failed by the agent's own making."""
+    return rollout.status == "ok" or (rollout.failure is not None and rollout.failure.kind in AGENT_FAILURES)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How cross pairs are drawn: K for each two sides and query, by chance that comes from `seed` and the runs."""
+
+    pairs: int
+    seed: int
+    runs: tuple[str, ...]
+    """A hash for each side, which only its run has."""
+
+    def of_query(self, content: str, sides: Sequence[Sequence[Rollout]]) -> list[CrossPair]:
+        """Return the pairs of one query: for each two sides their samples' pairs, then the anchors' pair."""
+        drawn: list[CrossPair] = []
+        for a, b in combinations(range(len(sides)), 2):
+            first, second = (self._shuffled(content, (a, b), side, sides[side]) for side in (a, b))
+            swapped = self.runs[a] > self.runs[b]
+            indices = met(second, first, self.pairs) if swapped else met(first, second, self.pairs)
+            drawn += [CrossPair((a, b), "sample", *(reversed(pair) if swapped else pair)) for pair in indices]
+            anchors = [[r.index for r in sides[side] if r.role == "anchor" and takes_part(r)] for side in (a, b)]
+            drawn += [CrossPair((a, b), "anchor", *pair) for pair in zip(*anchors, strict=False)]
+        return drawn
+
+    def _shuffled(self, content: str, pair: tuple[int, int], side: int, rollouts: Sequence[Rollout]) -> list[int]:
+        """Return the samples that take part, in an order that the absence of one of them does not change."""
+        both = sorted(self.runs[one] for one in pair)
+        samples = [r.index for r in rollouts if r.role == "sample" and takes_part(r)]
+        return sorted(samples, key=lambda index: digest([self.seed, content, both, self.runs[side], index]))
+
+
+def met(first: Sequence[int], second: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """Return `count` pairs of the two, or as many as there are: as few of them twice as can be.
+
+    No pair comes twice. The first pairs stay the same if more are asked for.
+    """
+    fewer, more = len(first), len(second)
+    if fewer > more:
+        return [(a, b) for b, a in met(second, first, count)]
+    fresh = list(range(0, more, max(fewer, 1)))
+    shifts = [*fresh, *(shift for shift in range(more) if shift not in fresh)]
+    return [(a, second[(i + shift) % more]) for shift in shifts for i, a in enumerate(first)][:count]
+
 
 SIDE_LABELS = string.ascii_uppercase
 
@@ -22,21 +107,17 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
     """Open the runs that are compared. Raises UsageError for one run, the same run twice, or more than 26."""
     with ExitStack() as opened:
         readers = [opened.enter_context(RunReader(folder)) for folder in folders]
-        _check_sides(readers)
+        if not 2 <= len(readers) <= len(SIDE_LABELS):
+            raise UsageError(f"a comparison takes 2 to {len(SIDE_LABELS)} sides, not {len(readers)}")
+        (run, times), *_ = Counter(reader.info.id for reader in readers).most_common(1)
+        if times > 1:
+            raise UsageError(f"run {run} cannot be compared with itself: name two runs")
         yield readers
-
-
-def _check_sides(readers: Sequence[RunReader]) -> None:
-    if not 2 <= len(readers) <= len(SIDE_LABELS):
-        raise UsageError(f"a comparison takes 2 to {len(SIDE_LABELS)} sides, not {len(readers)}")
-    (run, times), *_ = Counter(reader.info.id for reader in readers).most_common(1)
-    if times > 1:
-        raise UsageError(f"run {run} cannot be compared with itself: name two runs")
 
 
 @dataclass(frozen=True)
 class MatchedQueries:
-    """The queries that all sides share, and how many each side has beside them."""
+    """The queries that all sides share, and how many more each side has."""
 
     queries: Sequence[SharedQuery]
     only_here: tuple[int, ...]
@@ -47,7 +128,7 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     asked = [by_content(reader.queries()) for reader in readers]
     queries = shared(asked)
     if not queries:
-        sides = (f"{label}: {_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
+        sides = (f"{label}: {_name_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
         raise UsageError(
             "the runs share no query (a query is told by its text, its input items and its reference answer): "
             f"{'; '.join(sides)}"
@@ -55,14 +136,10 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     return MatchedQueries(queries, tuple(len(side) - len(queries) for side in asked))
 
 
-def _some(reader: RunReader) -> str:
-    texts = [_short(query.text) for query, _ in zip(reader.queries(), range(3), strict=False)]
-    return ", ".join(texts) or "no query at all"
-
-
-def _short(text: str) -> str:
-    on_a_line = " ".join(text.split())
-    return repr(on_a_line if len(on_a_line) <= 50 else f"{on_a_line[:49]}…")
+def _name_some(reader: RunReader) -> str:
+    """Return the beginnings of three queries of a run."""
+    texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
+    return ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts) or "no query at all"
 
 
 def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tuple[ComparedSide, ...]:
@@ -119,3 +196,46 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         path_blob=keep(text.path) if text else None,
         answer_blob=keep(text.answer) if text else None,
     )
+
+
+_ENOUGH_PAIRS = 20
+"""Below this the share of ties says little."""
+
+
+def chance_floors(readers: Sequence[RunReader], judge: str, rubric: str, pairs: int) -> tuple[float | None, ...]:
+    """Return for each side the standard deviation of a query's win rate between equal agents; None if not known."""
+    return tuple(chance_floor(reader, judge, rubric, pairs) for reader in readers)
+
+
+def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
+    """Return the standard deviation of a query's win rate between equal agents, from a run's own judged pairs.
+
+    The two rollouts of a pair are of equal agents, so that chance alone says whose win it is: a pair that did not tie
+    lies one half off the middle. `pairs` are the cross pairs of a query, whose mean is its win rate. None where the
+    run holds too few pairs of samples that this judge judged in both orders by this rubric.
+    """
+    decided = [match.winner is not None for match in _judged(reader, judge, rubric)]
+    if len(decided) < _ENOUGH_PAIRS:
+        return None
+    return (fmean(decided) / 4 / max(pairs, 1)) ** 0.5
+
+
+def reversals_within(reader: RunReader, judge: str, rubric: str) -> Reversals:
+    """Return how the two orders agree on a run's own pairs of samples."""
+    judged = list(_judged(reader, judge, rubric))
+    decided = [match for match in judged if match.flipped or not (match.inconsistent or match.winner is None)]
+    return Reversals(len(judged), len(decided), sum(match.flipped for match in decided))
+
+
+def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:
+    """Yield the pairs of samples that the newest ranking of this kind judged in both orders."""
+    like = [head for head in reader.heads() if head.judge.get("identity") == judge and head.rubric == rubric]
+    if not like:
+        return
+    for ranked in reader.ranking(like[-1].id).groups:
+        judged = [
+            match for match in ranked.matches if not match.repeated and ({match.a, match.b} == set(match.shown_first))
+        ]
+        if judged:
+            samples = {r.index for r in shared_group(reader, ranked.query).rollouts if r.role == "sample"}
+            yield from (match for match in judged if {match.a, match.b} <= samples)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.pipeline.comparing.compare import family_of
+from harness.pipeline.comparing.compare import model_family
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from harness.pipeline.comparing.compare import family_of
     ],
 )
 def test_a_family_is_told_by_the_models_name(model: str, family: str):
-    assert family_of(model) == family
+    assert model_family(model) == family

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.records import FailureKind, Query, Rollout
-from harness.pipeline.comparing.pairs import Draw, SharedQuery, by_content, content_of, met, shared
+from harness.pipeline.comparing.sides import Draw, SharedQuery, by_content, hash_content, met, shared
 from harness.tournament.cross import CrossPair
 from tests.builders import a_rollout
 
@@ -21,12 +21,12 @@ def mirrored(pairs: list[CrossPair], last: int) -> set[tuple[object, ...]]:
 
 def test_queries_are_matched_by_what_they_ask_and_not_by_their_ids() -> None:
     asked = Query(id="one", text="Why?", reference="because")
-    assert content_of(asked) == content_of(asked.model_copy(update={"id": "two", "metadata": {"level": 1}}))
+    assert hash_content(asked) == hash_content(asked.model_copy(update={"id": "two", "metadata": {"level": 1}}))
     for other in ({"reference": None}, {"text": "Why not?"}, {"items": ({"role": "user", "content": "Why?"},)}):
-        assert content_of(asked) != content_of(asked.model_copy(update=other))
+        assert hash_content(asked) != hash_content(asked.model_copy(update=other))
     a = by_content([asked, Query(id="only-a", text="Who?")])
     b = by_content([Query(id="only-b", text="How?"), asked.model_copy(update={"id": "uno"})])
-    assert shared([a, b]) == [SharedQuery(content_of(asked), ("one", "uno"))]
+    assert shared([a, b]) == [SharedQuery(hash_content(asked), ("one", "uno"))]
 
 
 def test_a_query_that_stands_twice_on_both_sides_is_compared_twice() -> None:

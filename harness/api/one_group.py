@@ -1,8 +1,9 @@
-"""The best of N answers in Python, picked as `harness best` picks."""
+"""One query's group in Python: rolled out, ranked, and the best of N answers picked as `harness best` picks."""
 
 import logging
+import warnings
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -10,9 +11,16 @@ import anyio
 
 from harness.api.arguments import door
 from harness.api.best_answer import Best, best_from, is_unranked
-from harness.api.handed_out import handed_out
-from harness.api.missing_verdicts import why_missing
-from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
+from harness.api.outside import (
+    AnyAgent,
+    handed_out,
+    loaded_agent,
+    named_credentials,
+    ranking_handed_out,
+    read_rubric_aside,
+    read_run_env,
+    why_missing,
+)
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
 from harness.core.clock import NO_DEADLINE, Deadline
@@ -20,21 +28,23 @@ from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, 
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
-from harness.core.settings import Settings
+from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
+from harness.core.wording import as_spoken, counted
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.pipeline.costs import ceiling_of, check_prices
-from harness.pipeline.lent_profile import refuse_profile
+from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.rollouts.engine import Engine
@@ -42,6 +52,90 @@ from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
+
+
+@door
+async def rollout(
+    agent: AnyAgent,
+    query: str | Query | Mapping[str, Any],
+    n: int = 8,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[CommonSettings],
+) -> Group:
+    """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
+
+    `agent` is an Agent, a function that builds one, a module like an agent's file, or what --agent takes; `settings`
+    are those of the command line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their
+    cause. Where the endpoint gave no reply for `give_up` seconds, the rollouts not begun are not in the group, and a
+    warning says so. Nothing is written unless `store` is given. Raises UsageError; Refused (out of quota: OutOfQuota)
+    where the endpoint turns the first call down.
+    """
+    chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
+    (asked,), loaded = queries_of([query]), loaded_agent(agent)
+    spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
+    store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
+    async with open_engine(spec, chosen, store, run_env) as engine:
+        run_env.progress.total("rollouts", n, n)
+        rolled_out = await engine.roll_out(asked)
+    if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
+        warnings.warn(
+            f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun: {as_spoken(why)}",
+            stacklevel=3,
+        )
+    return handed_out(rolled_out)
+
+
+rollout_sync = in_step(rollout)
+
+
+@door
+async def rank(
+    group: Group,
+    judge: str | Judge | None = None,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[CommonSettings],
+) -> GroupRanking:
+    """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
+
+    With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
+    by the embedded judge unless another is named. Raises UsageError; Refused (out of quota: OutOfQuota) where the
+    judge's endpoint turns the first call down; JudgeFailed where a judge of your own returns no verdict.
+    """
+    if not isinstance(group, Group):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
+        raise UsageError(
+            f"rank takes a Group, as rollout gives it, not a {type(group).__name__}; for lists of chat messages there "
+            "is harness.rank_messages(message_lists, judge_model=...)"
+        )
+    chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
+    cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
+    opening: AbstractAsyncContextManager[Ranker]
+    if judge is None or isinstance(judge, str):
+        opening = open_ranker(_plan(group, judge, chosen, run_env), cache, run_env)
+    else:
+        refuse_profile(chosen)
+        jury = PairJury([CachedPairJudge(judge, cache)])
+        opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
+    async with opening as ranker:
+        return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
+
+
+rank_sync = in_step(rank)
+
+
+def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: RunEnvironment) -> JudgingPlan:
+    """Return who judges a group: the model named, else the model that the group was rolled out on."""
+    models = [model for rollout in group.rollouts for model in rollout.effective.models]
+    with_model = replace(settings, judge_model=judge_model or settings.judge_model)
+    agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
+    credentials = named_credentials(settings, run_env)
+    spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
+    rubric = load_named_rubric(settings)
+    return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)
+
 
 OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
@@ -79,7 +173,7 @@ async def best_of(
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
-    run_env = replace(surroundings_of(progress), deadline=ends)
+    run_env = replace(read_run_env(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = queries_of([query])
     await my_turn()
@@ -94,13 +188,16 @@ async def best_of(
     return best_from(handed_out(group), ranking, trouble)
 
 
+best_of_sync = in_step(best_of)
+
+
 def for_best(n: int, sure: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
     Below 16 every pair meets once, until the leader is best with probability `sure` (0.95); from 16 on double
     elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
     waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if `sure`
-    is 1, `margins`, of which alone it can be told that no call could change the winner.
+    is 1, `margins`, of which alone it is certain that no call could change the winner.
     """
     if hurried:
         design: dict[str, Any] = {"topology": "cyclic"}
@@ -177,19 +274,19 @@ async def _prepared(
     loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
-        await rubric_at_hand(settings, loaded)  # which `prepare` then has at hand
+        await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = await prepare(loaded, settings, run_env.environ)
-        spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
+        spec, ceiling = plan.agent, make_ceiling(settings, plan.judge, plan.agent)
         return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
     refuse_profile(settings)
-    spec = await resolve_agent(loaded, settings, credentials_of(settings, run_env))
+    spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
     check_prices(settings, None, spec)
-    ceiling = ceiling_of(settings, None, spec)
+    ceiling = make_ceiling(settings, None, spec)
     return _Work(spec, None, judge, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
 
 
 def _store(loaded: LoadedAgent, settings: Settings, run_env: RunEnvironment, store: Store | None) -> Store:
-    return store or MemoryStore(redactor_of(loaded, settings, run_env.environ))
+    return store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
 
 
 def _deadline(seconds: float | None) -> Deadline:

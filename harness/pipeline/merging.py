@@ -1,18 +1,17 @@
-"""The story of a merge: compare the runs, copy their records, join their rankings, check the whole, say whose it is.
+"""One run made of several: compares the runs, copies their records, joins their rankings, and checks the result.
 
 Groups are ranked each by itself, so their lines are taken as they are. Not so with `pooled`, which learns the judge
-from all groups: there the groups are told anew from the matches that they hold. No verdict is bought for either.
+from all groups: there the groups are fitted again from the matches that they hold. No verdict is bought for either.
 """
 
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from harness.archive.attestations import Attestation, attest, attestation_of
 from harness.archive.blobs import Blobs
@@ -29,8 +28,7 @@ from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.rankings import GroupRanking
 from harness.core.shards import shard_in
 from harness.core.wording import call, option
-from harness.pipeline.merging.likeness import counting
-from harness.pipeline.merging.sources import Copying, refuse_unfit
+from harness.pipeline.merge_sources import Copying, counting, refuse_unfit
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import Rules, rules_of
@@ -58,7 +56,7 @@ class JoinedRanking:
         return head.model_copy(update=changes)
 
     def groups(self) -> Iterator[GroupRanking]:
-        """Yield the ranking of every group, told anew where the judge is learnt from all. Raises ArchiveDamaged."""
+        """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
         as_they_are = chain.from_iterable(file.groups for file in self.files)
         rules = self._rules()
         if rules is None:
@@ -67,14 +65,14 @@ class JoinedRanking:
         judge = learnt_from_all(self.queries, lambda query: of_query[query].stored(query), rules)
         return refit(judge, as_they_are, rules)
 
-    def place_of(self, number: int) -> str:
+    def locate(self, number: int) -> str:
         """Return the place, file and line, of the group that stands so far down, from 0."""
         query = self.queries[number]
         file = next(file for file in self.files if query in file.queries)
         return f"{file.path}:{file.line_of(query)}"
 
     def _rules(self) -> Rules | None:
-        """Return the rules by which a ranking is told anew; None where each group is ranked by itself."""
+        """Return the rules by which a ranking is fitted again; None where each group is ranked by itself."""
         head = self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
         rules = rules_of(settings, rendering=head.rendering)
@@ -84,11 +82,15 @@ class JoinedRanking:
 
 def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[str]]:
     """Return the rankings that all runs have and have finished, the oldest first; and the ids of the others."""
-    by_run = [_finished(folder) for folder in folders]
+    by_run, ids = list[dict[str, RankingFile]](), list[str]()
+    for folder in folders:
+        with RunReader(folder) as reader:
+            ids += [head.id for head in reader.heads()]
+            by_run.append(_finished(reader))
     shared = [kind for kind in by_run[0] if all(kind in rankings for rankings in by_run)]
     joined = [JoinedRanking([rankings[kind] for rankings in by_run]) for kind in shared]
     kept = {file.head.id for ranking in joined for file in ranking.files}
-    return joined, [name for folder in folders for name in _ids(folder) if name not in kept]
+    return joined, [name for name in ids if name not in kept]
 
 
 def write_rankings(
@@ -102,26 +104,17 @@ def write_rankings(
     }
 
 
-def _finished(folder: Path) -> Mapping[str, RankingFile]:
+def _finished(reader: RunReader) -> dict[str, RankingFile]:
     """Return the newest finished ranking of each kind, by what decides its content, the oldest kind first."""
     finished: dict[str, RankingFile] = {}
-    with RunReader(folder) as reader:
-        for ranking in reader.rankings():
-            if ranking.finished:
-                kind = _kind(ranking.head)
-                finished.pop(kind, None)
-                finished[kind] = ranking
+    for ranking in reader.rankings():
+        if ranking.finished:
+            head = ranking.head
+            decides = [counting(head.settings), head.judge, head.rubric, head.rendering, head.fit_version, head.free]
+            kind = json.dumps(decides, sort_keys=True)
+            finished.pop(kind, None)
+            finished[kind] = ranking
     return finished
-
-
-def _ids(folder: Path) -> list[str]:
-    with RunReader(folder) as reader:
-        return [head.id for head in reader.heads()]
-
-
-def _kind(head: RankingHead) -> str:
-    decides: list[Any] = [counting(head.settings), head.judge, head.rubric, head.rendering, head.fit_version, head.free]
-    return json.dumps(decides, sort_keys=True)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -152,13 +145,17 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
         raise UsageError("there is no run to merge: name one at least")
     target = None if to is None else _checked_target(to, runs_dir)
     refuse_unfit(folders)
-    infos = list(map(_info_of, folders))
+    infos, attestations = list[RunInfo](), list[Attestation | None]()
+    for folder in folders:
+        with RunReader(folder) as reader:
+            infos.append(reader.info)
+            attestations.append(attestation_of(reader, run_env.environ))
     info = _merged_info(infos, at, target)
     target = target or runs_dir / info.id
     info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
     filling = _Filling(folders, at, target.parent)
     make_merged_run(target, info, filling.fill)
-    notes = [*filling.notes, *_missing_shards(infos), *_attest(folders, target, run_env)]
+    notes = [*filling.notes, *_missing_shards(infos), *_attest(attestations, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:
         if not missing_of(reader).nothing:
@@ -184,17 +181,17 @@ class _Filling:
         copied.end()
         if copied.labels:
             write_file(target / LABELS, "".join(copied.labels))
-        self._join_rankings(target)
-        blobs = Blobs(target / "blobs")
-        refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._place_of)
-
-    def _join_rankings(self, target: Path) -> None:
-        if run := self.copied.contradicted:
+        if run := copied.contradicted:
             self.notes.append(
                 f"run {on_a_line(run)} holds other verdicts on texts that an earlier run holds, too: the earlier run's "
                 "count, and no ranking was taken over"
             )
-            return
+        else:
+            self._join_rankings(target)
+        blobs = Blobs(target / "blobs")
+        refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._locate)
+
+    def _join_rankings(self, target: Path) -> None:
         joined, others = joined_rankings(self._folders)
         self.rankings = write_rankings(target, joined, self._at, self._runs_dir)
         if others:
@@ -202,12 +199,12 @@ class _Filling:
             which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
             self.notes.append(f"{which} left out, as some run has no such ranking or did not finish its own: {names}")
 
-    def _place_of(self, path: Path, line: int | None) -> str:
+    def _locate(self, path: Path, line: int | None) -> str:
         """Return where a line of a ranking comes from: after the header there is a line a group."""
         ranking = self.rankings.get(path)
         if ranking is None or line is None or not 0 <= line - 2 < len(ranking.queries):
             return str(path.name)
-        return ranking.place_of(line - 2)
+        return ranking.locate(line - 2)
 
 
 def _checked_target(to: str, runs_dir: Path) -> Path:
@@ -238,11 +235,6 @@ def _merged_info(infos: Sequence[RunInfo], at: datetime, target: Path | None) ->
     return first.model_copy(update=changes)
 
 
-def _info_of(folder: Path) -> RunInfo:
-    with RunReader(folder) as reader:
-        return reader.info
-
-
 def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:
     """Return a note on the shards that are not among the runs, where the runs are shards of one number."""
     words = [word for info in infos if isinstance(word := info.settings.get("shard"), str)]
@@ -256,22 +248,17 @@ def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:
     return [f"{is_missing} not among the merged runs (a shard without a query has no run)"] if missing else []
 
 
-def _attest(folders: Sequence[Path], target: Path, run_env: RunEnvironment) -> list[str]:
+def _attest(attestations: Sequence[Attestation | None], target: Path, run_env: RunEnvironment) -> list[str]:
     """Write down that the run was made here, if all of its parts were. Return a note where not."""
-    environ = run_env.environ
-    records: list[Attestation | None] = []
-    for folder in folders:
-        with RunReader(folder) as reader:
-            records.append(attestation_of(reader, environ))
-    made_here = [record for record in records if record]
-    if len(made_here) < len(records):
+    made_here = [attestation for attestation in attestations if attestation]
+    if len(made_here) < len(attestations):
         return ["not all of the runs were made here: `resume` and `rescore` will ask where keys may go"]
     first, addresses = made_here[0], [address for record in made_here for address in record.addresses]
     agents = {(record.agent_word, record.agent_file, record.here) for record in made_here}
     word, file, here = next(iter(agents)) if len(agents) == 1 else (first.agent_word, None, None)
     with RunReader(target) as reader:
         try:
-            attest(reader, environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+            attest(reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
         except CannotWrite as exc:
             return [f"{exc}; `resume` and `rescore` of this run will ask where keys may go"]
     return []

@@ -1,48 +1,69 @@
-"""Making rollouts on Ray, seen from the process that judges and writes.
+"""Rollouts on a Ray cluster, seen from the process that judges and writes. Imported only for `--engine ray`.
 
 That process gives out the places and the money, so that a worker that is lost takes neither along.
 """
 
 import asyncio
+import os
+import signal
+import socket
+import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.core.addresses import without_credentials
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, quoted
 from harness.core.progress import Progress
 from harness.core.wording import option
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson
-from harness.pipeline.ray_engine.cluster import (
-    end_actors,
-    folder_shipped,
-    ray_at,
-    ray_is_at_hand,
-    start_traffic,
-    start_workers,
+from harness.pipeline.ray_messages import (
+    AgentPlace,
+    FirstReply,
+    MadeRollout,
+    News,
+    RetriedCall,
+    RolloutOrder,
+    Traffic,
+    TrafficLine,
+    WaitingCalls,
+    WorkerJob,
+    WorkerNote,
 )
-from harness.pipeline.ray_engine.orders import AgentPlace, MadeRollout, RolloutOrder, WorkerJob
-from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
+from harness.pipeline.ray_worker import RolloutWorker
 from harness.pipeline.resolve import AgentSpec
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.run_info import package_versions
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, record_lost
 
+_RAY: Any = ray
+"""Its own types are partly unknown."""
 _CLOUDPICKLE: Any = cloudpickle
 _PARTING_S = 10.0
 """A rollout that is stopped has so long to come back with what it has done."""
+
+
+_OBJECT_STORE = 256 * 2**20
+"""Bytes for what is between worker and driver: a rollout's texts, for the moment until the driver has them."""
+_TRIES = 3
+"""So often a rollout is begun again whose worker was lost."""
+_ANSWERS_WITHIN_S = 10.0
+_ADVICE = " (a cluster that wants Ray's token takes RAY_AUTH_MODE=token and the token, as for every program of Ray's)"
+_SPARE_CALLS = 16
+"""Beside the rollouts, a worker is asked to stop some of them."""
 
 
 @asynccontextmanager
@@ -51,14 +72,14 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_at_hand())
+    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_running())
     with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
         workers = start_workers(job, name)
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
-        listening = asyncio.create_task(line.listen(relay.hear))
+        listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.pass_on(line.post)
         try:
             first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
@@ -74,7 +95,7 @@ async def open_rollouts_on_ray(
 
 
 def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
-    """Return what workers are told of a run, and Ray's runtime environment; `remote` where machines share no folder.
+    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder.
 
     Raises UsageError for several servers, an address with a password, and an agent that cannot be sent.
     """
@@ -121,7 +142,13 @@ def _address(spec: AgentSpec) -> str | None:
 
 def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
     if loaded.word is None:
-        _check_sendable(loaded)
+        try:
+            _CLOUDPICKLE.dumps(loaded)
+        except Exception as exc:  # noqa: BLE001 - objects raise what they like when they are pickled
+            raise UsageError(
+                f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, "
+                "as in path.py:attr"
+            ) from None
         return AgentPlace(loaded.name, itself=loaded), {}
     place, colon, attr = loaded.word.rpartition(":") if ":" in loaded.word[2:] else (loaded.word, "", "")
     is_file = place.endswith(".py") or (not colon and loaded.file and not loaded.packaged)
@@ -132,16 +159,6 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapp
     return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
 
 
-def _check_sendable(loaded: LoadedAgent) -> None:
-    try:
-        _CLOUDPICKLE.dumps(loaded)
-    except Exception as exc:  # noqa: BLE001 - objects raise what they like when they are pickled
-        raise UsageError(
-            f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, as in "
-            "path.py:attr"
-        ) from None
-
-
 @dataclass
 class _Worker:
     actor: Any
@@ -150,7 +167,7 @@ class _Worker:
 
 @dataclass
 class _Relay:
-    """Hears what the workers tell, and lets the run's watcher and gates know."""
+    """Receives the workers' news, and passes them on to the run's watcher and gates."""
 
     progress: Progress
     gates: Gates
@@ -160,32 +177,25 @@ class _Relay:
     _noted: set[str] = field(default_factory=set[str])
     _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
-    def hear(self, source: str, news: News) -> None:
+    def receive(self, source: str, news: News) -> None:
         match news:
             case GateLesson():
                 self.gates.learn(news)
             case SettingLesson():
                 self.refused = tuple(dict.fromkeys((*self.refused, news)))
             case WorkerNote(text):
-                self._note(text)
+                if text not in self._noted:
+                    self._noted.add(text)
+                    self.progress.note(text)
             case RetriedCall():
                 self.progress.retried()
             case WaitingCalls(place, calls):
-                self._wait(source, place, calls)
+                self._waiting[source, place] = calls
+                everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
+                self.progress.waiting(f"{place} (Ray workers)", everywhere)
             case FirstReply(order):
                 if first_call := self.leading.get(order):
                     first_call.reply()
-
-    def _note(self, text: str) -> None:
-        """Say once what each worker finds out by itself."""
-        if text not in self._noted:
-            self._noted.add(text)
-            self.progress.note(text)
-
-    def _wait(self, source: str, place: str, calls: int) -> None:
-        self._waiting[source, place] = calls
-        everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
-        self.progress.waiting(f"{place} (Ray workers)", everywhere)
 
 
 @dataclass(frozen=True)
@@ -235,3 +245,101 @@ class _RolloutsOnRay:
         begun.done[begun.index] = rollout = store.add_rollout(made.rollout)
         failed = rollout.status == "failed"
         self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
+
+
+@contextmanager
+def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
+    """Connect to the cluster at `address`, or start Ray on this machine; what was started here is ended.
+
+    `shipped` is Ray's runtime environment for the workers. Where this process runs Ray already, that is used and
+    left as it is. Raises UsageError.
+    """
+    if ray_is_running():
+        yield
+        return
+    advice = ""
+    try:
+        if address:
+            _check_address(address)
+            advice = _ADVICE  # something answers there, and Ray does not say that the token is what keeps it out
+        with _signals_kept():
+            _connect(address, shipped)
+    except (OSError, ValueError, RuntimeError, RayError) as exc:
+        where = option("ray_address", address) if address else "Ray on this machine"
+        raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{advice}") from None
+    try:
+        yield
+    finally:
+        _RAY.shutdown()
+
+
+def ray_is_running() -> bool:
+    """Return whether this process has called `ray.init`."""
+    return _RAY.is_initialized()
+
+
+def _check_address(address: str) -> None:
+    """Raise OSError where nothing answers: Ray itself would try for minutes. Raises ValueError for a Ray Client's."""
+    if address.startswith("ray://"):
+        raise ValueError("the harness does not run over Ray Client: start it on a machine of the cluster")
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
+
+
+def _connect(address: str | None, shipped: Mapping[str, Any]) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address:
+        _RAY.init(address, runtime_env=dict(shipped), **quiet)
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
+    _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
+
+
+@contextmanager
+def _signals_kept() -> Generator[None]:
+    """Keep what this process does when it is asked to end: Ray would have it print a stack trace and abort."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:  # else it is none of Python's
+                signal.signal(number, handler)
+
+
+def start_traffic(name: str) -> Any:
+    """Start the actor that passes news on, by name, on this machine: it lasts as long as the driver."""
+    here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
+    actor: Any = _RAY.remote(Traffic)
+    options = {"name": name, "num_cpus": 0, "max_restarts": -1}
+    return actor.options(**options, max_concurrency=10_000, scheduling_strategy=here).remote()
+
+
+def start_workers(job: WorkerJob, traffic: str) -> list[Any]:
+    """Start a worker for each CPU of the cluster, but no more than there are rollouts at a time.
+
+    `traffic` is the name of the actor that passes news on.
+    """
+    concurrency = job.settings.concurrency
+    count = max(1, min(int(_RAY.cluster_resources().get("CPU", 1)), concurrency))
+    actor: Any = _RAY.remote(RolloutWorker)
+    options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _TRIES}
+    started = actor.options(**options, max_concurrency=concurrency + _SPARE_CALLS)
+    return [started.remote(job, traffic, f"worker {number}") for number in range(count)]
+
+
+def end_actors(actors: list[Any]) -> None:
+    """End actors, in whatever they are doing."""
+    for actor in actors:
+        _RAY.kill(actor)
+
+
+def folder_shipped(file: Path | None) -> dict[str, Any]:
+    """Return the runtime environment that brings the folder of an agent's file to the workers' machines."""
+    if file is None:
+        return {}
+    return {"working_dir": str(file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}

@@ -1,19 +1,69 @@
 """The runs that are merged: each is compared with the first and with what the others hold, and then copied."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.archive.merging import at_rest, copy_records
 from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.errors import ArchiveDamaged, UsageError, on_a_line, quoted
-from harness.core.verdicts import AnyVerdict, Judged, Scored
-from harness.pipeline.merging.likeness import refuse_unlike
+from harness.core.settings import SETTINGS
+from harness.core.wording import option
+
+_MAY_DIFFER = frozenset(
+    {"shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"}
+    | {"max_failures", "engine", "ray_address"}
+)
+"""Settings in which runs may differ: they say which part, where, how fast and how long, and decide no record."""
+_BY_CONTENT = {"instructions", "rubric"}
+"""Settings that name a file. What was in the file is compared, and each machine may have it elsewhere."""
+_NAMES = {
+    "agent": "their agent",
+    "agent_file": "the file of their agent",
+    "instructions": "the text of their instructions",
+}
+
+
+def counting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a ranking's settings that decide what its records say."""
+    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER | _BY_CONTENT}
+
+
+def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what two runs differ in, with the value of each."""
+    a, b = first.info, other.info
+    if a.offline != b.offline or a.agent_offline != b.agent_offline:
+        yield "what they ran on", _ran_on(a), _ran_on(b)
+    for name, what in _NAMES.items():
+        yield what, getattr(a, name), getattr(b, name)
+    imported = not a.judge and not b.judge  # `n` is then the size of the largest group
+    for name in SETTINGS:
+        if name not in _MAY_DIFFER | _BY_CONTENT and not (imported and name == "n"):
+            yield option(name).removesuffix("="), getattr(first.settings, name), getattr(other.settings, name)
+    for part in ("judge", "endpoint"):
+        ours: Mapping[str, Any] = getattr(a, part) or {}
+        theirs: Mapping[str, Any] = getattr(b, part) or {}
+        for name in dict.fromkeys([*ours, *theirs]):
+            yield f"`{part}.{name}` of run.json", ours.get(name), theirs.get(name)
+    for name in ("agent_api", "rubric", "rendering"):
+        yield f"`{name}` of run.json", getattr(a, name), getattr(b, name)
+
+
+def _ran_on(info: RunInfo) -> str:
+    if info.offline == info.agent_offline:
+        return "embedded models" if info.offline else "endpoints"
+    return "the embedded judge"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else quoted(value)
 
 
 def refuse_unfit(folders: Sequence[Path]) -> None:
@@ -29,7 +79,12 @@ def refuse_unfit(folders: Sequence[Path]) -> None:
                 raise UsageError(f"run {on_a_line(place.name)} is named twice: name each run once")
             named.add(place)
             with at_rest(folder), RunReader(folder) as reader:
-                refuse_unlike(first, reader)
+                for what, ours, theirs in _differences(first, reader):
+                    if ours != theirs:
+                        raise UsageError(
+                            f"runs {on_a_line(first.id)} and {on_a_line(reader.id)} differ in {what}: {_shown(ours)} "
+                            f"and {_shown(theirs)}; only runs of one agent, judge, rubric and settings can be merged"
+                        )
 
 
 @dataclass
@@ -62,7 +117,7 @@ class Copying:
             self.copies |= copy_records(folder, self.target, self.names)
 
     def end(self) -> None:
-        """Forget what only a further run would need to be held against."""
+        """Forget what is needed only to compare a further run."""
         self.queries.clear()
         self.verdicts.clear()
 
@@ -90,11 +145,11 @@ class Copying:
         self.verdicts.append(keys)
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
-        """Take note if a run holds another verdict than the one in `folder`, under keys that are so in short."""
+        """Note whether a run contradicts the one in `folder` under keys whose short forms are `shared`."""
         keys = [key for key, _ in reader.index.verdicts.items() if _short(key) in shared]
         with RunReader(folder) as before:
             both = (key for key in keys if key in before.index.verdicts)
-            if any(_scores(_verdict(before, key)) != _scores(_verdict(reader, key)) for key in both):
+            if any(_scores(before, key) != _scores(reader, key) for key in both):
                 self.contradicted = reader.id
 
 
@@ -103,15 +158,9 @@ def _short(key: str) -> int:
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
 
 
-def _verdict(reader: RunReader, key: str) -> AnyVerdict | None:
-    return reader.verdict(key) or reader.scored(key)
-
-
-def _scores(verdict: AnyVerdict | None) -> object:
-    match verdict:
-        case Judged():
-            return verdict.a, verdict.b
-        case Scored():
-            return verdict.scores
-        case _:
-            return None
+def _scores(reader: RunReader, key: str) -> object:
+    """Return the scores of a verdict that a run holds; None where it failed."""
+    if verdict := reader.verdict(key):
+        return verdict.a, verdict.b
+    scored = reader.scored(key)
+    return scored and scored.scores

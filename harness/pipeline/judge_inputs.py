@@ -1,0 +1,179 @@
+"""What a judging goes by: its rubric, a judge's profile (--judge-profile), and runs whose verdicts are reused.
+
+A rubric's file, or a profile, that an archive names is never read: the archive holds their texts.
+"""
+
+import json
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.layout import find_run
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.typed_records import RankingHead
+from harness.core.errors import UsageError, on_a_line
+from harness.core.judge_profile import JudgeProfile, profile_in
+from harness.core.redaction import Redactor
+from harness.core.settings import DEFAULT_RUBRIC, Settings
+from harness.core.user_files import is_file, read_text
+from harness.core.wording import before_colon, call, option
+from harness.pipeline.resolve import JudgeSpec
+from harness.report.learnt_judges import judge_profiles
+from harness.rollouts.loading import LoadedAgent
+from harness.tournament.ranker import METHODS, AnyRubric
+from harness.transcripts.renderings import RENDERING
+
+_QUOTED = 200
+"""Characters of a label that an archive gives."""
+_MOST_BYTES = 1 << 20
+"""Of a profile's file."""
+
+
+def load_named_rubric(settings: Settings) -> AnyRubric:
+    """Return what the judge goes by, as the settings of today's command name it. Raises UsageError."""
+    return METHODS[settings.judge].load_rubric(named_rubric(settings))
+
+
+def named_rubric(settings: Settings) -> str:
+    """Return the word for the rubric: the default's name where none is set."""
+    return settings.rubric or DEFAULT_RUBRIC
+
+
+def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
+    """Return what a new run is judged by, and the settings that name it.
+
+    Where the user names none, the RUBRIC of the agent's file holds for judging in pairs, else the default.
+    Raises UsageError.
+    """
+    if settings.rubric is None and loaded.rubric is not None and settings.judge == "pairwise":
+        path, here = Path(loaded.rubric), Path.cwd()
+        word = str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else loaded.rubric
+        try:
+            return replace(settings, rubric=word), METHODS[settings.judge].load_rubric(word)
+        except UsageError as exc:
+            reason = str(exc).removeprefix(option("rubric")).strip()
+            raise UsageError(f"RUBRIC in {loaded.file or loaded.name}: {reason}") from None
+    settings = replace(settings, rubric=named_rubric(settings))
+    return settings, load_named_rubric(settings)
+
+
+def whole_text(text: str | None, redact: Redactor) -> str | None:
+    """Return a text for the archive; None where redaction would make another text of it."""
+    written = json.dumps(text)
+    return text if text is not None and redact(text) == text and redact.secret(written) == written else None
+
+
+def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
+    """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
+    method = METHODS[settings.judge]
+    if changes.get("rubric") is not None or (
+        settings.judge != info.settings.get("judge", settings.judge) and method.is_packaged(named_rubric(settings))
+    ):
+        return method.load_rubric(named_rubric(settings))
+    if info.rubric_text is not None:
+        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in run {info.id[:_QUOTED]}")
+    if method.is_packaged(named_rubric(settings)):
+        return method.load_rubric(named_rubric(settings))
+    raise UsageError(
+        f"run {info.id[:_QUOTED]} does not hold the text of its rubric, and a file that a run names is not read: "
+        f"name the rubric with {option('rubric')}"
+    )
+
+
+def rubric_as_begun(
+    info: RunInfo | ComparisonInfo, like: RankingHead | None, settings: Settings, word: str | None
+) -> AnyRubric:
+    """Return the rubric of a run, or of the ranking that is to be made again; `word` is one that the user names now.
+
+    Raises UsageError where the rubric named now, or the one of the package, is not the one of then.
+    """
+    method, label = METHODS[settings.judge], like.rubric if like else info.rubric
+    text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
+    if word is None and text is not None:
+        return method.parse_rubric(text, label or "", f"the rubric in run {info.id[:_QUOTED]}")
+    if word is None and not method.is_packaged(named_rubric(settings)):
+        raise UsageError(
+            f"run {info.id[:_QUOTED]} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a "
+            f"run names is not read: name the file with {call('resume', 'RUN', rubric='FILE')}"
+        )
+    rubric = method.load_rubric(word if word is not None else named_rubric(settings))
+    if label not in (None, rubric.label):
+        raise UsageError(
+            f"the rubric is no longer {label[:_QUOTED]}, but {rubric.label}: restore it, or judge anew with "
+            f"{call('rescore')}"
+        )
+    return rubric
+
+
+def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, rendering: int = RENDERING) -> Settings:
+    """Return settings with the text of the profile that they name; the settings themselves where they name none.
+
+    Raises UsageError for what is no profile, for one of another judge, rubric or rendering, and where nothing uses it.
+    """
+    word = settings.judge_profile
+    if word is None:
+        return settings
+    if settings.judge != "pairwise":
+        raise UsageError(f"{option('judge_profile')} with {option('judge', settings.judge)}: a profile is of pairs")
+    if settings.estimator != "pooled":
+        raise UsageError(
+            f"{option('judge_profile')} with {option('estimator', settings.estimator)}: a profile is for "
+            f"{option('estimator', 'pooled')}"
+        )
+    if len(judge.members) > 1:
+        raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
+    mismatches = list[str]()
+    for profile in _profiles(word, settings.runs_dir):
+        if (mismatch := profile.mismatch(judge.identity, rubric.label, rendering)) is None:
+            break
+        mismatches.append(mismatch)
+    else:
+        reasons = on_a_line("; ".join(mismatches))
+        raise UsageError(f"{before_colon('judge_profile')}: this profile does not fit: {reasons}")
+    text = profile.model_dump_json()
+    if Redactor((), settings.redact)(text) != text:
+        raise UsageError(
+            f"{option('redact')} takes something out of the profile, and it could not be kept with the run"
+        )
+    return replace(settings, judge_profile=text)
+
+
+def refuse_profile(settings: Settings) -> None:
+    """Raise UsageError for a profile where a judge of the caller's own judges, whose rubric nobody knows."""
+    if settings.judge_profile is not None:
+        raise UsageError(f"{option('judge_profile')} is for a judge that is named by its model")
+
+
+def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
+    """Return what a text, a file or a run holds. Raises UsageError, ArchiveDamaged."""
+    if word.lstrip().startswith("{"):
+        return [profile_in(word, before_colon("judge_profile"))]
+    path, name = Path(word), on_a_line(word)
+    if is_file(path):
+        return [profile_in(read_text(path, name, most=_MOST_BYTES), name)]
+    try:
+        folder = find_run(word, runs_dir)
+    except UsageError as exc:
+        raise UsageError(f"{option('judge_profile', name)}: no file, and {exc}") from None
+    with RunReader(folder) as reader:
+        if reader.newest_head() is None:
+            raise UsageError(f"{before_colon('judge_profile')}: run {reader.info.id} is not judged yet")
+        if profiles := judge_profiles(reader, reader.ranking()):
+            return profiles
+        raise UsageError(
+            f"{before_colon('judge_profile')}: the newest ranking of run {reader.info.id} rests on no judged pair"
+        )
+
+
+@contextmanager
+def open_reuse_sources(folders: Iterable[Path]) -> Generator[list[RunReader]]:
+    """Open the runs of --reuse, and read where their verdicts are: damage is found before anything is spent."""
+    with ExitStack() as opened:
+        readers = [opened.enter_context(RunReader(folder)) for folder in folders]
+        for reader in readers:
+            _ = reader.index
+        yield readers
