@@ -94,6 +94,6 @@ def test_the_figures_of_the_cost_table_are_what_the_benchmark_prints():
     )
     for order in ("both", "single"):
         row = next(line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["8", order])
-        assert ", ".join(row[2:5]) in page("costs.md")
+        assert ", ".join(row[2:5]) in page("commands/run.md")
     characters = int(done.stdout.rsplit(maxsplit=2)[-2])
-    assert f"{characters:,} characters" in page("costs.md")
+    assert f"{characters:,} characters" in page("commands/run.md")
