@@ -33,6 +33,8 @@ class Figures(TypedDict):
     shows: str
     only: dict[str, str]
     """The page shows the rows that have these values in these columns, and leaves the columns out."""
+    hidden: list[str]
+    """Further columns that the page leaves out."""
     command: str
     measured: str
     columns: list[str]
@@ -49,11 +51,13 @@ def renew(path: Path | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     if path is None:
         return
     name = Path(sys.argv[0]).name
-    known: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"title": name, "shows": "", "only": {}}
+    fresh: Any = {"title": name, "shows": "", "only": {}, "hidden": []}
+    known: Any = json.loads(path.read_text("utf-8")) if path.exists() else fresh
     figures: Figures = {
         "title": known["title"],
         "shows": known["shows"],
         "only": known["only"],
+        "hidden": known["hidden"],
         "command": " ".join(["python", f"benchmarks/{name}", *_without_json(sys.argv[1:])]),
         "measured": f"{now().date()}, {_commit()}",
         "columns": list(columns),
@@ -73,7 +77,8 @@ def section(figures: Figures) -> str:
     """Return the part of the page that shows a table."""
     lines = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
     shown = [line for line in lines if figures["only"].items() <= line.items()]
-    columns = [[name, *(line[name] for line in shown)] for name in figures["columns"] if name not in figures["only"]]
+    names = [name for name in figures["columns"] if name not in {*figures["only"], *figures["hidden"]}]
+    columns = [[name, *(line[name] for line in shown)] for name in names]
     sides = [str.rjust if all(cell[:1] in "0123456789<.$-–" for cell in cells) else str.ljust for _, *cells in columns]
     padded = [[side(cell, max(map(len, of))) for cell in of] for side, of in zip(sides, columns, strict=True)]
     table = "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))

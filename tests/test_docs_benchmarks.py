@@ -31,9 +31,10 @@ def test_the_page_shows_the_chosen_rows_without_the_columns_that_chose_them():
         title="T",
         shows="S.",
         only={"N": "8"},
+        hidden=["calls"],
         command="c",
         measured="m",
-        columns=["N", "judge", "rho"],
-        rows=[["4", "noisy", "0.5"], ["8", "noisy", "10.5"], ["8", "sharp", "9.0"]],
+        columns=["N", "calls", "judge", "rho"],
+        rows=[["4", "6", "noisy", "0.5"], ["8", "14", "noisy", "10.5"], ["8", "14", "sharp", "9.0"]],
     )
     assert "judge   rho\nnoisy  10.5\nsharp   9.0\n" in figures.section(some)
