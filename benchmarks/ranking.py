@@ -305,7 +305,8 @@ def main() -> None:
     table: list[list[str]] = []
     for n in sizes:
         alike = print_table(rows, n, JUDGES[: len(REGIMES)])
-        table += [a + b[4:] for a, b in zip(alike, print_table(rows, n, JUDGES[len(REGIMES) :]), strict=True)]
+        differing = {tuple(line[:3]): line[4:] for line in print_table(rows, n, JUDGES[len(REGIMES) :])}
+        table += [line + differing.get(tuple(line[:3]), ["-"] * len(REGIMES)) for line in alike]
     renew(options.json, ("N", "design", "estimator", "calls", *JUDGES), table)
     print_check(rows)
     held = print_held(rows)
