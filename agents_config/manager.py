@@ -8,7 +8,7 @@ The run's temperatures hold for both helpers too. Their steps are archived insid
 from agents import Agent
 
 from harness import AgentEnv
-from harness.offline import search_tool
+from harness.offline.tool import search_tool
 
 MODEL = "gpt-5.2"
 EXAMPLES = ["How did garbage collection reach everyday languages?"]

@@ -6,7 +6,7 @@ python -m harness run --agent search "Why did Lisp machines disappear?"
 from agents import Agent, Tool, WebSearchTool
 
 from harness import AgentEnv
-from harness.offline import search_tool
+from harness.offline.tool import search_tool
 
 MODEL = "gpt-5.2"
 EXAMPLES = ["Write an essay on the evolution of programming languages."]

@@ -20,20 +20,18 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.archive import RunInfo, RunStore
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
-from harness.endpoints import Priced
-from harness.judging import (
-    Ask,
-    CachedPairJudge,
-    EmbeddedAsk,
-    JudgeModel,
-    PairJury,
-    PairwiseJudge,
-    VerdictCache,
-    load_rubric,
-)
+from harness.endpoints.prices import Priced
+from harness.judging.embedded import EmbeddedAsk
+from harness.judging.judge import Ask
+from harness.judging.judge_model import JudgeModel
+from harness.judging.jury import PairJury
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric_files import load_rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 

@@ -7,8 +7,9 @@ from fractions import Fraction
 from simulated_judge import Array
 
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking import Entry, Topology, exact, make_topology
 from harness.ranking.arena import Arena
+from harness.ranking.registry import Entry, make_topology
+from harness.ranking.topology import Topology, exact
 
 
 @dataclass(frozen=True)

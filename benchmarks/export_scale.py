@@ -18,10 +18,9 @@ from agents import ModelResponse, Usage
 from archive_scale import N, generate, timed
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from harness.archive import RunStore
+from harness.archive.run_store import RunStore
 from harness.core.records import Failure, ModelCall, Rollout
-from harness.rollouts import RawCall
-from harness.rollouts.raw import pack
+from harness.rollouts.raw import RawCall, pack
 
 SYSTEM = "Search for material, then sum it up. " * 60
 TOOLS: list[Any] = [{"name": "search", "description": "Search.", "schema": {"type": "object", "properties": {}}}]

@@ -30,12 +30,14 @@ from typing import Any
 import anyio
 from agents import Agent, function_tool
 
-from harness.archive import group_commit
+from harness.archive import folder_store
 from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Reaction, Say, Seen, fair_judge
@@ -110,7 +112,7 @@ async def run(base_url: str, folder: str, turns: int, queries: int, options: dic
     settings = load({"base_url": base_url, "runs_dir": Path(folder), **options})
     prepared = await prepare(from_object(agent), settings, ENVIRON)
     began = anyio.current_time()
-    await run_queries(prepared, asked, Surroundings(ENVIRON))
+    await run_queries(prepared, asked, RunEnvironment(ENVIRON))
     return anyio.current_time() - began
 
 
@@ -174,7 +176,7 @@ def in_one_loop(folder: str, latency_s: float, turns: int, queries: int, options
         async with endpoint_for(log, latency_s, turns).serving() as endpoint:
             return await run(endpoint.base_url, folder, turns, queries, options)
 
-    group_commit.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
+    folder_store.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
     return anyio.run(work, backend_options={"loop_factory": CpuTimeLoop}), log
 
 

@@ -24,11 +24,13 @@ import anyio
 from archive_scale import AT, WORDS, N
 from overhead import CONCURRENCY, bare_client, cpu, interleaved, print_ratio
 
-from harness.archive import RunInfo, RunStore
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
 from harness.core.clock import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written
-from harness.pipeline import Surroundings, rescore_run
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import rescore_run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, fair_judge
@@ -118,7 +120,7 @@ def copied(run: Path) -> Path:
 async def judged(base_url: str, run: Path, model: str = "m") -> None:
     """Judge and rank the run's groups."""
     changes = {"judge_base_url": base_url, "judge_model": model}
-    await rescore_run(run, changes, Surroundings({"OPENAI_API_KEY": "sk-benchmark"}))
+    await rescore_run(run, changes, RunEnvironment({"OPENAI_API_KEY": "sk-benchmark"}))
 
 
 async def bare(base_url: str, bodies: Sequence[dict[str, Any]]) -> None:

@@ -9,8 +9,8 @@ from fractions import Fraction
 from statistics import fmean
 
 from harness.core.settings import OrderPolicy
-from harness.judging import load_rubric
 from harness.judging.prompt import Task, make_pair_prompt
+from harness.judging.rubric_files import load_rubric
 from harness.ranking.arena import Arena, match_bounds
 from harness.transcripts.transcript import Transcript
 

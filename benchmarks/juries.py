@@ -21,9 +21,10 @@ from pooled import NOT_WORSE, SURE, claims, rho
 from simulated_groups import Simulated, budgets
 from simulated_judge import REGIMES, Array, Regime, draw
 
-from harness.ranking import Cyclic, Share
 from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.cyclic import Cyclic
 from harness.ranking.judge_prior import WEAK
+from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.pooled import fit_pooled
 
 SHARP, NOISY, RELATIVE = REGIMES

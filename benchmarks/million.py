@@ -24,12 +24,15 @@ import anyio
 import ray
 from looking_agent import AGENT
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
-from harness.endpoints import OPENAI_URL, Priced
-from harness.pipeline import Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.endpoints.credentials import OPENAI_URL
+from harness.endpoints.prices import Priced
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
@@ -93,7 +96,7 @@ def taken(base_url: str, queries: int, **more: Any) -> Taken:
         settings = load({"base_url": base_url, "runs_dir": Path(folder), "n": ROLLOUTS, "model": "m", **more})
         prepared = await prepare(from_object(AGENT), settings, ENVIRON)
         began_s = time.process_time()
-        result = await run_queries(prepared, asked, Surroundings(ENVIRON))
+        result = await run_queries(prepared, asked, RunEnvironment(ENVIRON))
         return result.path, time.process_time() - began_s
 
     with tempfile.TemporaryDirectory() as folder:

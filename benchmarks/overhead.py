@@ -28,8 +28,9 @@ import openai
 from agents import ModelSettings, OpenAIProvider, RunConfig, Runner
 from looking_agent import AGENT
 
-from harness.api import rollout
-from harness.archive import RunInfo, RunStore
+from harness.api.groups import rollout
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
 from harness.core.clock import now
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -23,8 +23,8 @@ from simulated_groups import JUDGES, PLAIN, Simulated, budgets, simulated
 from simulated_judge import REGIMES, Array, mean_spearman
 from weak_signal import arena_calls
 
-from harness.ranking import Share
 from harness.ranking.comparisons import Fit
+from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_pooled
 

@@ -23,13 +23,18 @@ from typing import Any
 import anyio
 from pydantic import SecretStr
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
-from harness.endpoints import Gate, Priced
 from harness.endpoints.address import Endpoint
-from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge, Task, load_rubric
-from harness.judging.places import Beginning, Places
-from harness.transcripts import Transcript
+from harness.endpoints.gate import Gate
+from harness.endpoints.prices import Priced
+from harness.judging.endpoint import EndpointAsk
+from harness.judging.judge_model import JudgeModel
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.prompt import Task
+from harness.judging.rubric_files import load_rubric
+from harness.judging.slots import Beginning, Slots
+from harness.transcripts.transcript import Transcript
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge
@@ -103,8 +108,8 @@ class Provider:
         return Say(reply.text, usage=(tokens, 200), cached=cached) if isinstance(reply, Say) else reply
 
 
-class FirstCome(Places):
-    """Places in the order of arrival."""
+class FirstCome(Slots):
+    """Slots in the order of arrival."""
 
     async def take(self, beginning: Beginning) -> None:
         """Forget how the prompt begins."""

@@ -45,13 +45,12 @@ from simulated_judge import (
 )
 
 from harness.core.rankings import Match
-from harness.ranking import Played, Topology, place
-from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.estimators import fit_bt, tiers, win_shares
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_pooled
-from harness.ranking.tiers import tiers
-from harness.ranking.wins import win_shares
+from harness.ranking.rewards import place
+from harness.ranking.topology import Played, Topology
 
 Scores = Array
 FULL, QUICK = 4000, 800

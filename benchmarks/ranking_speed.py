@@ -17,14 +17,13 @@ import numpy as np  # noqa: E402 - reads the settings above
 
 from harness.core.rankings import Match  # noqa: E402
 from harness.core.settings import EstimatorName  # noqa: E402
-from harness.ranking import Rule, conclude, exact, place, rank_scores  # noqa: E402
 from harness.ranking.arena import Arena  # noqa: E402
-from harness.ranking.bt import fit_bt  # noqa: E402
-from harness.ranking.conclusions import comparisons_of  # noqa: E402
+from harness.ranking.conclusions import Rule, comparisons_of, conclude  # noqa: E402
+from harness.ranking.estimators import fit_bt, tiers, win_shares  # noqa: E402
 from harness.ranking.margins import fit_margins  # noqa: E402
-from harness.ranking.tiers import tiers  # noqa: E402
-from harness.ranking.topology import Standing  # noqa: E402
-from harness.ranking.wins import win_shares  # noqa: E402
+from harness.ranking.rewards import place  # noqa: E402
+from harness.ranking.score_table import rank_scores  # noqa: E402
+from harness.ranking.topology import Standing, exact  # noqa: E402
 
 SEED = 0
 Matches = Sequence[Match]

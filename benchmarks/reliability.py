@@ -27,9 +27,9 @@ from scipy.special import bdtr
 from simulated_groups import JUDGES, Simulated, simulated
 from simulated_judge import Array
 
-from harness.ranking import Share
 from harness.ranking.ceiling import CEILING_FROM, share_at_ends
 from harness.ranking.comparisons import Fit
+from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.margins import fit_margins
 
 BINS = (0.0, 0.5, 0.65, 0.8, 0.9, SURE, 1.0001)

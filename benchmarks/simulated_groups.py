@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from simulated_judge import DIFFERING, REGIMES, Array, Regime, draw, draw_queries
 
-from harness.ranking import Cyclic
 from harness.ranking.comparisons import Comparisons, Ints
+from harness.ranking.cyclic import Cyclic
 
 STRANGE = ("heavy tails", "biased by pair", "ceiling")
 PLAIN = tuple(r.name for r in REGIMES)

@@ -35,13 +35,16 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.clock import now
 from harness.core.progress import Silent, Stage
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
-from harness.pipeline import Surroundings, prepare, run_queries, validate_run
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.pipeline.validation import validate_run
+from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import Cut, Reaction, Refuse, Say, Seen, fair_judge
@@ -183,7 +186,7 @@ def soaked(rollouts: int, at_once: int, folder: Path, shown: Callable[[str], Non
         agent = from_object(Agent(name="soaked", instructions="Answer.", model="m"))
         prepared = await prepare(agent, settings, ENVIRON)
         before = Held.now()
-        result = await run_queries(prepared, queries, Surroundings(ENVIRON, progress=watcher))
+        result = await run_queries(prepared, queries, RunEnvironment(ENVIRON, progress=watcher))
         await anyio.sleep(0.1)  # connections that were closed are gone
         return result.path, before, Held.now()
 

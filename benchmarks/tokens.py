@@ -18,18 +18,18 @@ from typing import Any, Literal
 from looking_agent import AGENT
 from overhead import CONCURRENCY, ROLLOUTS, cpu, interleaved, new_run, print_ratio, script
 
-from harness.api import rollout
-from harness.archive import RunStore
+from harness.api.groups import rollout
+from harness.archive.run_store import RunStore
 from harness.core.clock import now
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint
 from tests.token_server import TokenServer
 
-Told = Literal["vllm", "ignoring"]
+PosteriorSummary = Literal["vllm", "ignoring"]
 
 
-def serve(pipe: Any, kind: Told, token_length: int) -> None:
+def serve(pipe: Any, kind: PosteriorSummary, token_length: int) -> None:
     """Run the server until the other side hangs up."""
     with FakeEndpoint(agent=TokenServer(script, kind, token_length=token_length)).serving() as endpoint:
         pipe.send(endpoint.base_url)
@@ -50,7 +50,7 @@ def pair(base_url: str, folder: Path) -> tuple[float, float]:
     return auto, off + cpu(captured, base_url, folder, "off")
 
 
-def measure(kind: Told, token_length: int, pairs: int) -> None:
+def measure(kind: PosteriorSummary, token_length: int, pairs: int) -> None:
     """Print the ratio for a server of some kind."""
     sides = interleaved(serve, (kind, token_length), pair, pairs)
     each = [1000 * statistics.median(side) / (2 * ROLLOUTS) for side in zip(*sides, strict=True)]
@@ -64,7 +64,7 @@ def main() -> None:
     """Print the ratios."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     print(f"{pairs} interleaved pairs of twice {ROLLOUTS} rollouts of four calls, started {now():%Y-%m-%d}")
-    servers: tuple[tuple[Told, int], ...] = (("vllm", 4), ("ignoring", 4), ("vllm", 1))
+    servers: tuple[tuple[PosteriorSummary, int], ...] = (("vllm", 4), ("ignoring", 4), ("vllm", 1))
     for kind, token_length in servers:
         measure(kind, token_length, pairs)
 

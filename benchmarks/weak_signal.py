@@ -19,9 +19,9 @@ from designs import Table, designs, play
 from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
-from harness.ranking import Cyclic
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.conclusions import WEAK_BELOW, weak_below_pooled
+from harness.ranking.cyclic import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_pooled
 

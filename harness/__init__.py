@@ -14,66 +14,47 @@ __version__: str
 if TYPE_CHECKING:
     from typing import Any
 
-    from harness.api import (
-        AnyAgent,
-        AnyRun,
-        Best,
-        RankMessagesSettings,
-        RulerSettings,
-        Run,
-        RunPlan,
-        TrajectoryRank,
-        TrajectoryScore,
-        best_of,
+    from harness.api.archived import AnyRun, Run
+    from harness.api.archived import list_of_runs as runs
+    from harness.api.archived import open_archive as open  # noqa: A004 - people write harness.open, as gzip.open
+    from harness.api.best import best_of
+    from harness.api.best_answer import Best
+    from harness.api.comparing import compare, open_comparison
+    from harness.api.comparing import list_of_comparisons as comparisons
+    from harness.api.export import export_run
+    from harness.api.groups import rank, rollout
+    from harness.api.merging import merge
+    from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages
+    from harness.api.messages import RulerSettings, TrajectoryScore, ruler
+    from harness.api.outside import AnyAgent
+    from harness.api.preloading import preload
+    from harness.api.runs import RunPlan, import_run, plan, quote, replay, rescore, resume, run, validate
+    from harness.api.starting_points import check_rubric, loadable_agents, text_of_rubric
+    from harness.api.twins import (
         best_of_sync,
-        check_rubric,
-        compare,
         compare_sync,
-        export_run,
-        import_run,
-        loadable_agents,
-        merge,
-        open_comparison,
-        plan,
         plan_sync,
-        preload,
-        quote,
         quote_sync,
-        rank,
-        rank_messages,
         rank_messages_sync,
         rank_sync,
-        replay,
         replay_sync,
-        rescore,
         rescore_sync,
-        resume,
         resume_sync,
-        rollout,
         rollout_sync,
-        ruler,
         ruler_sync,
-        run,
         run_sync,
-        text_of_rubric,
-        validate,
         validate_sync,
     )
-    from harness.api import list_of_comparisons as comparisons
-    from harness.api import list_of_runs as runs
-    from harness.api import open_archive as open  # noqa: A004 - people write harness.open, as they write gzip.open
-    from harness.archive import (
-        Finding,
-        MemoryStore,
-        RankingFile,
-        RankingHead,
-        RunInfo,
-        RunReader,
-        RunStore,
-        Store,
-        schemas,
-    )
-    from harness.comparison import compare_scores
+    from harness.archive.folder_check import Finding
+    from harness.archive.memory_store import MemoryStore
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
+    from harness.archive.run_info import RunInfo
+    from harness.archive.run_store import RunStore
+    from harness.archive.schema import schemas
+    from harness.archive.store import Store
+    from harness.archive.typed_records import RankingHead
+    from harness.comparison.scores import compare_scores
     from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
         ArchiveDamaged,
@@ -95,15 +76,26 @@ if TYPE_CHECKING:
     from harness.core.settings import Settings
     from harness.core.settings_types import CommonSettings, CompareSettings, ResumeSettings, RunSettings
     from harness.core.verdicts import Judged, Unjudged
-    from harness.doctor import Check, check_judge, check_judge_sync, check_setup, check_setup_sync
-    from harness.endpoints import CostBounds
-    from harness.formats import Asked, ExportRules
-    from harness.judging import Judge, Task, packaged_rubrics
-    from harness.pipeline import ExportResult, Quote, Validation
-    from harness.ranking import RankedScores, Sampler, rank_many, rank_scores
-    from harness.report import PairExplanation, RankingChange
-    from harness.rollouts import AgentEnv, Divergence, Replayed
-    from harness.transcripts import Transcript
+    from harness.doctor.checks import Check
+    from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync
+    from harness.endpoints.costs import CostBounds
+    from harness.formats.queries import Asked
+    from harness.formats.training.rules import ExportRules
+    from harness.judging.judge import Judge
+    from harness.judging.prompt import Task
+    from harness.judging.rubric_files import packaged_rubrics
+    from harness.pipeline.exporting.export import ExportResult
+    from harness.pipeline.quote import Quote
+    from harness.pipeline.validation import Validation
+    from harness.ranking.many_tables import rank_many
+    from harness.ranking.registry import Sampler
+    from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.report.summary.ranking_change import RankingChange
+    from harness.report.summary.why.pair_records import PairExplanation
+    from harness.rollouts.environment import AgentEnv
+    from harness.rollouts.replay import Replayed
+    from harness.rollouts.request_diff import Divergence
+    from harness.transcripts.transcript import Transcript
 
 __all__ = [
     "AgentEnv",
@@ -224,120 +216,120 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentEnv": "harness.rollouts:AgentEnv",
-    "AnyAgent": "harness.api:AnyAgent",
-    "AnyRun": "harness.api:AnyRun",
+    "AgentEnv": "harness.rollouts.environment:AgentEnv",
+    "AnyAgent": "harness.api.outside:AnyAgent",
+    "AnyRun": "harness.api.archived:AnyRun",
     "ArchiveDamaged": "harness.core.errors:ArchiveDamaged",
     "ArchiveLocked": "harness.core.errors:ArchiveLocked",
-    "Asked": "harness.formats:Asked",
-    "Best": "harness.api:Best",
+    "Asked": "harness.formats.queries:Asked",
+    "Best": "harness.api.best_answer:Best",
     "CannotWrite": "harness.core.errors:CannotWrite",
     "CeilingReached": "harness.core.errors:CeilingReached",
-    "Check": "harness.doctor:Check",
+    "Check": "harness.doctor.checks:Check",
     "CommonSettings": "harness.core.settings_types:CommonSettings",
     "CompareSettings": "harness.core.settings_types:CompareSettings",
     "Comparison": "harness.core.comparisons:Comparison",
-    "CostBounds": "harness.endpoints:CostBounds",
-    "Divergence": "harness.rollouts:Divergence",
-    "ExportResult": "harness.pipeline:ExportResult",
-    "ExportRules": "harness.formats:ExportRules",
+    "CostBounds": "harness.endpoints.costs:CostBounds",
+    "Divergence": "harness.rollouts.request_diff:Divergence",
+    "ExportResult": "harness.pipeline.exporting.export:ExportResult",
+    "ExportRules": "harness.formats.training.rules:ExportRules",
     "Failure": "harness.core.records:Failure",
-    "Finding": "harness.archive:Finding",
+    "Finding": "harness.archive.folder_check:Finding",
     "Group": "harness.core.records:Group",
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "HarnessError": "harness.core.errors:HarnessError",
     "Interval": "harness.core.comparisons:Interval",
-    "Judge": "harness.judging:Judge",
+    "Judge": "harness.judging.judge:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
     "Judged": "harness.core.verdicts:Judged",
     "Match": "harness.core.rankings:Match",
-    "MemoryStore": "harness.archive:MemoryStore",
+    "MemoryStore": "harness.archive.memory_store:MemoryStore",
     "NeedsUpgrade": "harness.core.errors:NeedsUpgrade",
     "NothingRankable": "harness.core.errors:NothingRankable",
     "OutOfQuota": "harness.core.errors:OutOfQuota",
     "Progress": "harness.core.progress:Progress",
     "Query": "harness.core.records:Query",
-    "Quote": "harness.pipeline:Quote",
-    "RankMessagesSettings": "harness.api:RankMessagesSettings",
+    "Quote": "harness.pipeline.quote:Quote",
+    "RankMessagesSettings": "harness.api.message_tournament:RankMessagesSettings",
     "Ranked": "harness.core.rankings:Ranked",
-    "RankedScores": "harness.ranking:RankedScores",
-    "PairExplanation": "harness.report:PairExplanation",
-    "RankingChange": "harness.report:RankingChange",
-    "RankingFile": "harness.archive:RankingFile",
-    "RankingHead": "harness.archive:RankingHead",
+    "RankedScores": "harness.ranking.score_table:RankedScores",
+    "PairExplanation": "harness.report.summary.why.pair_records:PairExplanation",
+    "RankingChange": "harness.report.summary.ranking_change:RankingChange",
+    "RankingFile": "harness.archive.rankings:RankingFile",
+    "RankingHead": "harness.archive.typed_records:RankingHead",
     "Refused": "harness.core.errors:Refused",
-    "Replayed": "harness.rollouts:Replayed",
+    "Replayed": "harness.rollouts.replay:Replayed",
     "ResumeSettings": "harness.core.settings_types:ResumeSettings",
     "Rollout": "harness.core.records:Rollout",
-    "Run": "harness.api:Run",
-    "RulerSettings": "harness.api:RulerSettings",
-    "RunPlan": "harness.api:RunPlan",
-    "RunInfo": "harness.archive:RunInfo",
-    "RunReader": "harness.archive:RunReader",
+    "Run": "harness.api.archived:Run",
+    "RulerSettings": "harness.api.messages:RulerSettings",
+    "RunPlan": "harness.api.runs:RunPlan",
+    "RunInfo": "harness.archive.run_info:RunInfo",
+    "RunReader": "harness.archive.reader:RunReader",
     "RunSettings": "harness.core.settings_types:RunSettings",
-    "RunStore": "harness.archive:RunStore",
-    "Sampler": "harness.ranking:Sampler",
+    "RunStore": "harness.archive.run_store:RunStore",
+    "Sampler": "harness.ranking.registry:Sampler",
     "Settings": "harness.core.settings:Settings",
     "SideResult": "harness.core.comparisons:SideResult",
     "Silent": "harness.core.progress:Silent",
     "Step": "harness.core.records:Step",
-    "Store": "harness.archive:Store",
-    "Task": "harness.judging:Task",
+    "Store": "harness.archive.store:Store",
+    "Task": "harness.judging.prompt:Task",
     "Trajectory": "harness.core.records:Trajectory",
-    "TrajectoryRank": "harness.api:TrajectoryRank",
-    "TrajectoryScore": "harness.api:TrajectoryScore",
-    "Transcript": "harness.transcripts:Transcript",
+    "TrajectoryRank": "harness.api.message_tournament:TrajectoryRank",
+    "TrajectoryScore": "harness.api.messages:TrajectoryScore",
+    "Transcript": "harness.transcripts.transcript:Transcript",
     "Unjudged": "harness.core.verdicts:Unjudged",
     "Usage": "harness.core.records:Usage",
     "UsageError": "harness.core.errors:UsageError",
-    "Validation": "harness.pipeline:Validation",
-    "loadable_agents": "harness.api:loadable_agents",
-    "best_of": "harness.api:best_of",
-    "best_of_sync": "harness.api:best_of_sync",
-    "check_judge": "harness.doctor:check_judge",
-    "check_judge_sync": "harness.doctor:check_judge_sync",
-    "check_rubric": "harness.api:check_rubric",
-    "check_setup": "harness.doctor:check_setup",
-    "check_setup_sync": "harness.doctor:check_setup_sync",
-    "compare": "harness.api:compare",
-    "compare_scores": "harness.comparison:compare_scores",
-    "compare_sync": "harness.api:compare_sync",
-    "comparisons": "harness.api:list_of_comparisons",
-    "open_comparison": "harness.api:open_comparison",
-    "export_run": "harness.api:export_run",
-    "import_run": "harness.api:import_run",
-    "merge": "harness.api:merge",
-    "open": "harness.api:open_archive",
-    "packaged_rubrics": "harness.judging:packaged_rubrics",
-    "plan": "harness.api:plan",
-    "plan_sync": "harness.api:plan_sync",
-    "preload": "harness.api:preload",
-    "quote": "harness.api:quote",
-    "quote_sync": "harness.api:quote_sync",
-    "rank": "harness.api:rank",
-    "rank_messages": "harness.api:rank_messages",
-    "rank_messages_sync": "harness.api:rank_messages_sync",
-    "rank_many": "harness.ranking:rank_many",
-    "rank_scores": "harness.ranking:rank_scores",
-    "rank_sync": "harness.api:rank_sync",
-    "replay": "harness.api:replay",
-    "replay_sync": "harness.api:replay_sync",
-    "rescore": "harness.api:rescore",
-    "rescore_sync": "harness.api:rescore_sync",
-    "resume": "harness.api:resume",
-    "resume_sync": "harness.api:resume_sync",
-    "rollout": "harness.api:rollout",
-    "rollout_sync": "harness.api:rollout_sync",
-    "ruler": "harness.api:ruler",
-    "ruler_sync": "harness.api:ruler_sync",
-    "run": "harness.api:run",
-    "run_sync": "harness.api:run_sync",
-    "runs": "harness.api:list_of_runs",
-    "schemas": "harness.archive:schemas",
-    "text_of_rubric": "harness.api:text_of_rubric",
-    "validate": "harness.api:validate",
-    "validate_sync": "harness.api:validate_sync",
+    "Validation": "harness.pipeline.validation:Validation",
+    "loadable_agents": "harness.api.starting_points:loadable_agents",
+    "best_of": "harness.api.best:best_of",
+    "best_of_sync": "harness.api.twins:best_of_sync",
+    "check_judge": "harness.doctor.from_python:check_judge",
+    "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
+    "check_rubric": "harness.api.starting_points:check_rubric",
+    "check_setup": "harness.doctor.from_python:check_setup",
+    "check_setup_sync": "harness.doctor.from_python:check_setup_sync",
+    "compare": "harness.api.comparing:compare",
+    "compare_scores": "harness.comparison.scores:compare_scores",
+    "compare_sync": "harness.api.twins:compare_sync",
+    "comparisons": "harness.api.comparing:list_of_comparisons",
+    "open_comparison": "harness.api.comparing:open_comparison",
+    "export_run": "harness.api.export:export_run",
+    "import_run": "harness.api.runs:import_run",
+    "merge": "harness.api.merging:merge",
+    "open": "harness.api.archived:open_archive",
+    "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
+    "plan": "harness.api.runs:plan",
+    "plan_sync": "harness.api.twins:plan_sync",
+    "preload": "harness.api.preloading:preload",
+    "quote": "harness.api.runs:quote",
+    "quote_sync": "harness.api.twins:quote_sync",
+    "rank": "harness.api.groups:rank",
+    "rank_messages": "harness.api.message_tournament:rank_messages",
+    "rank_messages_sync": "harness.api.twins:rank_messages_sync",
+    "rank_many": "harness.ranking.many_tables:rank_many",
+    "rank_scores": "harness.ranking.score_table:rank_scores",
+    "rank_sync": "harness.api.twins:rank_sync",
+    "replay": "harness.api.runs:replay",
+    "replay_sync": "harness.api.twins:replay_sync",
+    "rescore": "harness.api.runs:rescore",
+    "rescore_sync": "harness.api.twins:rescore_sync",
+    "resume": "harness.api.runs:resume",
+    "resume_sync": "harness.api.twins:resume_sync",
+    "rollout": "harness.api.groups:rollout",
+    "rollout_sync": "harness.api.twins:rollout_sync",
+    "ruler": "harness.api.messages:ruler",
+    "ruler_sync": "harness.api.twins:ruler_sync",
+    "run": "harness.api.runs:run",
+    "run_sync": "harness.api.twins:run_sync",
+    "runs": "harness.api.archived:list_of_runs",
+    "schemas": "harness.archive.schema:schemas",
+    "text_of_rubric": "harness.api.starting_points:text_of_rubric",
+    "validate": "harness.api.runs:validate",
+    "validate_sync": "harness.api.twins:validate_sync",
 }
 """The module that each name is in, and the name that it has there."""
 

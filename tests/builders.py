@@ -27,7 +27,7 @@ from harness.core.verdicts import Judged, SideScores, Unjudged, Winner
 from harness.transcripts.transcript import Transcript, transcribe
 
 if TYPE_CHECKING:  # importing the judges imports the SDK, which a process of a test may do without
-    from harness.judging import Task
+    from harness.judging.prompt import Task
 
 AT = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 

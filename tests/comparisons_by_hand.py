@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.archive import ComparisonHead, ComparisonInfo, ComparisonReader, ComparisonStore
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+from harness.archive.comparison_store import ComparisonStore
 from harness.core.comparisons import (
     ComparedQuery,
     ComparedRollout,

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from harness.ranking import Fit
+from harness.ranking.comparisons import Fit
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -1,43 +1,112 @@
 """A run on disk, in Python: its queries, groups, rollouts and rankings, read when they are asked for."""
 
+import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.api.arguments import door_at_once
-from harness.api.frame import frame_of
 from harness.api.handed_out import handed_out, ranking_handed_out
-from harness.archive import RankingFile, RunInfo, RunReader, find_run, list_runs
+from harness.archive.layout import find_run, list_runs
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile
 from harness.core.plurals import counted
+from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, from_python
-from harness.pipeline import RunResult, Surroundings, answer_labels, with_meeting
-from harness.report import (
-    CurveTruth,
-    PairExplanation,
-    RankingChange,
-    change_against_earlier,
-    curve_json,
-    explain_pair,
-    find_pair,
-    judge_profiles,
-    judge_qualities,
-    judged_ranking,
-    judges_json,
-    judges_side_by_side,
-    judging_curve,
-    quality_json,
-    round_robin_of,
-    run_json,
-    summarize,
-    write_page,
-)
+from harness.pipeline.label_files import answer_labels
+from harness.pipeline.meeting import with_meeting
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult
+from harness.report.curve_records import curve_json
+from harness.report.html.run.page import write_page
+from harness.report.json import judges_json, quality_json, run_json
+from harness.report.judge_quality import judge_qualities
+from harness.report.learnt_judges import judge_profiles
+from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
+from harness.report.summary.judges import judges_side_by_side
+from harness.report.summary.ranking import summarize
+from harness.report.summary.ranking_change import RankingChange, change_against_earlier
+from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
+from harness.report.summary.why.pair_records import PairExplanation
+
+_PLACE = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean", "verified")
+_PLAIN = (str, int, float, bool)
+
+Cells = dict[str, Any]
+
+
+def frame_of(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
+    """Return a row a rollout, in the order of queries and indices; what is not known is None."""
+    rows = [
+        {"run": run} | _query_row(group.query) | _rollout_row(rollout) | _place_row(rollout, ranking)
+        for group, ranking in groups
+        for rollout in group.rollouts
+    ]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    texts = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
+    return [{name: _cell(row.get(name), as_text=name in texts) for name in columns} for row in rows]
+
+
+def _query_row(query: Query) -> Cells:
+    row: Cells = {"query_id": query.id, "query": query.text, "reference": query.reference}
+    return row | _columns("metadata", query.metadata)
+
+
+def _rollout_row(rollout: Rollout) -> Cells:
+    return {
+        "index": rollout.index,
+        "role": rollout.role,
+        "temperature": rollout.requested.temperature,
+        "model": ", ".join(rollout.effective.models) or None,
+        "status": rollout.status,
+        "failure": rollout.failure.kind if rollout.failure else None,
+        "capture": rollout.capture,
+        "answer": rollout.trajectory.answer,
+        "steps": len(rollout.trajectory.path),
+        "input_tokens": rollout.usage.input,
+        "cached_tokens": rollout.usage.cached,
+        "output_tokens": rollout.usage.output,
+        "price_usd": rollout.price_usd,
+        "duration_s": rollout.duration_s,
+        "retries": rollout.retries,
+        "started_at": rollout.started_at.isoformat(),
+        "origin_id": rollout.origin_id,
+        "given_reward": rollout.given_reward,
+    } | _columns("rollout_metadata", rollout.metadata)
+
+
+def _place_row(rollout: Rollout, ranking: GroupRanking | None) -> Cells:
+    places = {place.index: place for place in ranking.rollouts} if ranking else {}
+    place = places.get(rollout.index) or Ranked(index=rollout.index)
+    row: Cells = {name: getattr(place, name) for name in _PLACE}
+    return row | {"signal": ranking.signal if ranking else None, "explanation": place.explanation}
+
+
+def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
+    return {f"{prefix}.{name}": value for name, value in members.items()}
+
+
+def _kind(value: Any) -> type:
+    """Return what a column of a data frame would be for the value; whole numbers and others share a column."""
+    for kind in (type(None), str, bool):
+        if isinstance(value, kind):
+            return kind
+    return float if isinstance(value, int | float) else str
+
+
+def _cell(value: Any, *, as_text: bool) -> Any:
+    """Return a value as data frames take it: JSON text for what is nested, or stands beside another kind of value."""
+    if value is None or (isinstance(value, _PLAIN) and not as_text):
+        return value
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Run:
@@ -118,7 +187,7 @@ class Run:
     def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
         """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
 
-        Places are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
+        Slots are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
@@ -182,7 +251,7 @@ class Run:
         """
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
-        around = Surroundings(environment())
+        around = RunEnvironment(environment())
         return in_step(with_meeting)(self._reader, chosen, explanation, str(self.path), around)
 
     def change(self, ranking: str | None = None) -> RankingChange | None:

@@ -6,12 +6,12 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast, get_args
 
-from harness.archive import Store
+from harness.archive.store import Store
 from harness.core.progress import Progress
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.wording import option
-from harness.formats import Format
-from harness.judging import Judge
+from harness.formats.trajectory_files import Format
+from harness.judging.judge import Judge
 
 P = ParamSpec("P")
 T = TypeVar("T")

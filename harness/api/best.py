@@ -13,7 +13,8 @@ from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.handed_out import handed_out
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
-from harness.archive import MemoryStore, Store
+from harness.archive.memory_store import MemoryStore
+from harness.archive.store import Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress
@@ -24,25 +25,23 @@ from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
-from harness.endpoints import Ceiling
-from harness.formats import queries_of
-from harness.judging import CachedPairJudge, Judge, PairJury, VerdictCache
-from harness.pipeline import (
-    AgentSpec,
-    JudgingPlan,
-    Surroundings,
-    ceiling_of,
-    check_prices,
-    open_engine,
-    open_ranker,
-    prepare,
-    rank_alone,
-    redactor_of,
-    refuse_profile,
-    resolve_agent,
-)
-from harness.rollouts import Engine, LoadedAgent
-from harness.tournament import Ranker, TournamentRanker, rules_of
+from harness.endpoints.costs import Ceiling
+from harness.formats.queries import queries_of
+from harness.judging.judge import Judge
+from harness.judging.jury import PairJury
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.lent_profile import refuse_profile
+from harness.pipeline.plan import JudgingPlan, prepare
+from harness.pipeline.rank_groups import rank_alone
+from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import open_engine, open_ranker
+from harness.rollouts.engine import Engine
+from harness.rollouts.loading import LoadedAgent
+from harness.tournament.group import rules_of
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.ranker import Ranker
 
 OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
@@ -80,8 +79,8 @@ async def best_of(
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
-    surroundings = replace(surroundings_of(progress), deadline=ends)
-    work = await _prepared(agent, judge, chosen, surroundings, store)
+    run_env = replace(surroundings_of(progress), deadline=ends)
+    work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = queries_of([query])
     await my_turn()
     async with work.opened() as (engine, ranker):
@@ -89,7 +88,7 @@ async def best_of(
         in_time = anyio.current_time() < ends.at
         ranking, trouble = await work.judged(ranker, group)
     if not in_time:
-        trouble = f"{surroundings.lateness} (the judging had not begun)"
+        trouble = f"{run_env.lateness} (the judging had not begun)"
     if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
         raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
     return best_from(handed_out(group), ranking, trouble)
@@ -118,14 +117,14 @@ class _Work:
     plan: JudgingPlan | None
     judge: Judge | None
     settings: Settings
-    surroundings: Surroundings
+    run_env: RunEnvironment
     store: Store
     ceiling: Ceiling
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[tuple[Engine, Ranker]]:
         """Give what rolls out and what ranks; an address or a key that cannot be used is found here."""
-        around, ceiling = self.surroundings, self.ceiling
+        around, ceiling = self.run_env, self.ceiling
         cache = VerdictCache(self.store, around.progress, ceiling=ceiling, stop=around.stop, deadline=around.deadline)
         async with (
             self._ranker(cache) as ranker,
@@ -136,14 +135,14 @@ class _Work:
     @asynccontextmanager
     async def _ranker(self, cache: VerdictCache) -> AsyncGenerator[Ranker]:
         if self.plan:
-            async with open_ranker(self.plan, cache, self.surroundings) as ranker:
+            async with open_ranker(self.plan, cache, self.run_env) as ranker:
                 yield ranker
         elif self.judge:
             yield TournamentRanker(PairJury([CachedPairJudge(self.judge, cache)]), rules_of(self.settings))
 
     async def roll_out(self, engine: Engine, query: Query) -> Group:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
-        self.surroundings.progress.total("rollouts", self.settings.n, self.settings.n)
+        self.run_env.progress.total("rollouts", self.settings.n, self.settings.n)
         try:
             return await engine.roll_out(query)
         except* HarnessError as errors:
@@ -158,7 +157,7 @@ class _Work:
         Raises, with the rollouts, only what is not the judge's fault.
         """
         try:
-            ranking = await rank_alone(ranker, group, self.settings, self.surroundings.progress)
+            ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
             error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(error, HarnessError) and not isinstance(error, Refused | JudgeFailed):
@@ -168,29 +167,29 @@ class _Work:
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
             forget_frames(exc)  # pyright: ignore[reportUnknownArgumentType] - as above
             return None, why
-        return ranking, why_missing(ranking, self.store, self.surroundings, self.ceiling)
+        return ranking, why_missing(ranking, self.store, self.run_env, self.ceiling)
 
 
 async def _prepared(
-    agent: AnyAgent, judge: str | Judge | None, settings: Settings, surroundings: Surroundings, store: Store | None
+    agent: AnyAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
 ) -> _Work:
     """Check everything that can be checked for free. Raises UsageError."""
     loaded = loaded_agent(agent)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await rubric_at_hand(settings, loaded)  # which `prepare` then has at hand
-        plan = await prepare(loaded, settings, surroundings.environ)
+        plan = await prepare(loaded, settings, run_env.environ)
         spec, ceiling = plan.agent, ceiling_of(settings, plan.judge, plan.agent)
-        return _Work(spec, plan, None, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)
+        return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
     refuse_profile(settings)
-    spec = await resolve_agent(loaded, settings, credentials_of(settings, surroundings))
+    spec = await resolve_agent(loaded, settings, credentials_of(settings, run_env))
     check_prices(settings, None, spec)
     ceiling = ceiling_of(settings, None, spec)
-    return _Work(spec, None, judge, settings, surroundings, _store(loaded, settings, surroundings, store), ceiling)
+    return _Work(spec, None, judge, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
 
 
-def _store(loaded: LoadedAgent, settings: Settings, surroundings: Surroundings, store: Store | None) -> Store:
-    return store or MemoryStore(redactor_of(loaded, settings, surroundings.environ))
+def _store(loaded: LoadedAgent, settings: Settings, run_env: RunEnvironment, store: Store | None) -> Store:
+    return store or MemoryStore(redactor_of(loaded, settings, run_env.environ))
 
 
 def _deadline(seconds: float | None) -> Deadline:

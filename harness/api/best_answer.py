@@ -130,7 +130,7 @@ def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, tro
     if ranking is None:
         return _place(group, winner)
     row, calls = _row(ranking, winner), _calls(ranking.judged + ranking.reused)
-    saved = f", {ranking.spared:,} saved by stopping early" if ranking.spared else ""
+    saved = f", {ranking.saved_calls:,} saved by stopping early" if ranking.saved_calls else ""
     missing = len(ranking.failed_verdicts)
     verdicts = counted(missing, "verdict is", "verdicts are")
     left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""

@@ -9,8 +9,9 @@ from itertools import takewhile
 from typing import Any, cast
 
 from harness.core.errors import UsageError, on_a_line, quoted
-from harness.formats import checked_messages
-from harness.transcripts import Transcript, plain_text
+from harness.formats.messages import checked_messages
+from harness.transcripts.path_text import plain_text
+from harness.transcripts.transcript import Transcript
 
 ChatMessage = Mapping[str, Any]
 ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]

@@ -7,7 +7,8 @@ from typing import Unpack
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import ComparisonReader, find_archived, list_comparisons
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.layout import find_archived, list_comparisons
 from harness.core.clock import Clock, now
 from harness.core.compare_settings import OF_JUDGING
 from harness.core.comparisons import Comparison
@@ -16,19 +17,16 @@ from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.wording import call, option
-from harness.formats import Asked, queries_of
-from harness.pipeline import (
-    AnySide,
-    CompareOptions,
-    compare_sides,
-    comparison_of,
-    prepare,
-    queries_asked,
-    settings_of_side,
-    what_is_kept,
-)
-from harness.report import write_comparison_page
-from harness.rollouts import LoadedAgent
+from harness.formats.queries import Asked, queries_of
+from harness.pipeline.comparing.new_sides import compare_sides
+from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.roll_out_quote import AnySide
+from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.plan import prepare
+from harness.report.html.comparison.page import write_comparison_page
+from harness.rollouts.loading import LoadedAgent
 
 _MOST_PAIRS = 1000
 
@@ -59,7 +57,7 @@ async def compare(
     nothing could be compared.
     """
     check_names(settings, CompareSettings.__annotations__)
-    runs_dir, surroundings = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
+    runs_dir, run_env = parent_of(settings.get("runs_dir")), surroundings_of(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
         runs_dir,
@@ -73,9 +71,9 @@ async def compare(
     )
     if all(isinstance(side, Path) for side in named):
         _refuse_idle(settings, queries)
-    prepared = [await _prepared(side, settings, options, surroundings.environ) for side in named]
+    prepared = [await _prepared(side, settings, options, run_env.environ) for side in named]
     asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
-    result = await compare_sides(prepared, asked, surroundings, options, Path.cwd())
+    result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")

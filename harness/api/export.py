@@ -4,8 +4,9 @@ from pathlib import Path
 
 from harness.api.archived import AnyRun, folder_of
 from harness.api.arguments import door_at_once
-from harness.formats import WHOLE, ExportRules, read_split
-from harness.pipeline import ExportOptions, ExportResult, export_runs
+from harness.formats.training.rules import ExportRules
+from harness.formats.training.split import WHOLE, read_split
+from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
 
 
 @door_at_once

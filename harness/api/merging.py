@@ -6,11 +6,11 @@ from pathlib import Path
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door_at_once
 from harness.api.outside import surroundings_of
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
-from harness.pipeline import merge_runs
-from harness.report import write_page
+from harness.pipeline.merging.merge import merge_runs
+from harness.report.html.run.page import write_page
 
 
 @door_at_once
@@ -30,11 +30,11 @@ def merge(
     Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
     ArchiveDamaged, CannotWrite.
     """
-    parent, surroundings = parent_of(runs_dir), surroundings_of(progress, clock)
+    parent, run_env = parent_of(runs_dir), surroundings_of(progress, clock)
     folders = [folder_of(run, runs_dir) for run in runs]
-    merged = merge_runs(folders, None if output is None else str(output), parent, surroundings)
+    merged = merge_runs(folders, None if output is None else str(output), parent, run_env)
     for note in merged.notes:
-        surroundings.progress.note(note)
+        run_env.progress.note(note)
     made = Run(merged.path)
     if merged.rankings:
         with RunReader(merged.path) as reader:

@@ -10,7 +10,8 @@ from harness.api.arguments import door
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
-from harness.archive import MemoryStore, Store, VerdictStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.store import Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Match, Ranked
@@ -18,21 +19,18 @@ from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
-from harness.endpoints import Ceiling
-from harness.formats import ImportedRun, read_messages
-from harness.judging import VerdictCache
-from harness.pipeline import (
-    JudgingPlan,
-    Surroundings,
-    ceiling_of,
-    check_prices,
-    open_ranker,
-    rank_part,
-    redactor_of,
-    resolve_judge,
-    with_profile,
-)
-from harness.ranking import NEED_ANCHOR
+from harness.endpoints.costs import Ceiling
+from harness.formats.imported import ImportedRun
+from harness.formats.messages import read_messages
+from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.lent_profile import with_profile
+from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.rank_groups import rank_part
+from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import open_ranker
+from harness.ranking.registry import NEED_ANCHOR
 
 _NO_ANCHOR = "there is no anchor: ranked without it"
 _USUAL = {"topology": "cyclic", "estimator": "margins"}
@@ -131,12 +129,12 @@ async def ranked_messages(
     if settings.get("judge_profile"):
         picked = {**picked, "estimator": "pooled"}
     chosen = load({"n": len(parts), **picked, **settings})
-    surroundings = surroundings_of(progress)
-    redact = redactor_of(None, chosen, surroundings.environ)
-    importing = ImportedRun("", surroundings.clock(), first_is_anchor)
+    run_env = surroundings_of(progress)
+    redact = redactor_of(None, chosen, run_env.environ)
+    importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = _group([messages for messages, _ in parts], tools or (), importing)
     store = keep_in or MemoryStore(redact)
-    ranking = await _ranked(redact.record(group), chosen, surroundings, store, ceiling)
+    ranking = await _ranked(redact.record(group), chosen, run_env, store, ceiling)
     rewards = [reward for _, reward in parts]
     places = [_place(row, ranking.matches, reward) for row, reward in zip(ranking.rollouts, rewards, strict=True)]
     is_usual = chosen.topology not in NEED_ANCHOR
@@ -145,18 +143,18 @@ async def ranked_messages(
 
 
 async def _ranked(
-    group: Group, settings: Settings, surroundings: Surroundings, store: VerdictStore, ceiling: Ceiling | None
+    group: Group, settings: Settings, run_env: RunEnvironment, store: VerdictStore, ceiling: Ceiling | None
 ) -> GroupRanking:
-    credentials = credentials_of(settings, surroundings)
+    credentials = credentials_of(settings, run_env)
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
-    cache = VerdictCache(store, surroundings.progress, ceiling=ceiling or ceiling_of(settings, judge))
+    cache = VerdictCache(store, run_env.progress, ceiling=ceiling or ceiling_of(settings, judge))
     rubric = await rubric_at_hand(settings)
     plan = JudgingPlan(judge, rubric, with_profile(settings, judge, rubric), credentials)
-    async with open_ranker(plan, cache, surroundings) as ranker:
+    async with open_ranker(plan, cache, run_env) as ranker:
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):
-        why = why_missing(ranking, store, surroundings, cache.ceiling) or "; ".join(ranking.notes)
+        why = why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
         raise (CeilingReached if cache.ceiling.stopped else JudgeFailed)(
             f"no ranking: {why or 'verdicts could not be had'}"
         )

@@ -18,7 +18,7 @@ from harness.api.chats import (
     request_in,
     transcript_of,
 )
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record
@@ -27,21 +27,18 @@ from harness.core.settings_sources import environment, load
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
-from harness.endpoints import Credentials
-from harness.judging import (
-    CachedListJudge,
-    ListJury,
-    ListLedger,
-    ListRubric,
-    ListTask,
-    RulerJudge,
-    Task,
-    VerdictCache,
-    load_list_rubric,
-)
-from harness.pipeline import Surroundings, open_judge_models, resolve_judge
-from harness.tournament import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.transcripts import Transcript
+from harness.endpoints.credentials import Credentials
+from harness.judging.juror import ListLedger
+from harness.judging.jury import ListJury
+from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
+from harness.judging.prompt import Task
+from harness.judging.ruler import RulerJudge
+from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.pipeline.resolve import resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import open_judge_models
+from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
+from harness.transcripts.transcript import Transcript
 
 
 class TrajectoryScore(Record):
@@ -184,11 +181,11 @@ class _Judging:
 
     async def score(self, material: _Material, rng: random.Random, budget: int) -> JuryScores:
         """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
-        surroundings, cache, texts = Surroundings(environment(), now), VerdictCache(self.store), material.transcripts
+        run_env, cache, texts = RunEnvironment(environment(), now), VerdictCache(self.store), material.transcripts
         named = self.settings.base_url, self.settings.judge_base_url
-        credentials = Credentials.naming(surroundings.environ, *named)
+        credentials = Credentials.naming(run_env.environ, *named)
         spec = resolve_judge(self.settings, credentials, None, offline=False)
-        async with open_judge_models(spec, self.settings, credentials, self.store, surroundings, self.extra) as models:
+        async with open_judge_models(spec, self.settings, credentials, self.store, run_env, self.extra) as models:
             jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
             jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
             scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)

@@ -4,19 +4,22 @@ from collections.abc import Iterable
 
 import anyio
 
-from harness.archive import MemoryStore, RunStore, VerdictFolder, VerdictStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.run_store import RunStore
+from harness.archive.store import VerdictStore
+from harness.archive.verdict_folder import VerdictFolder
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import AnyVerdict
-from harness.endpoints import Ceiling
-from harness.pipeline import Surroundings
-from harness.report import open_reasons
+from harness.endpoints.costs import Ceiling
+from harness.pipeline.run_environment import RunEnvironment
+from harness.report.summary.notes import open_reasons
 
 
-def why_missing(ranking: GroupRanking, store: VerdictStore, surroundings: Surroundings, ceiling: Ceiling) -> str | None:
+def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironment, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
     why = next(iter(open_reasons(_verdicts(store), [ranking])), None) if ranking.failed_verdicts else None
-    late = surroundings.lateness if anyio.current_time() >= surroundings.deadline.at else None
-    return why or late or surroundings.gates.given_up or ceiling.stopped
+    late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
+    return why or late or run_env.gates.given_up or ceiling.stopped
 
 
 def _verdicts(store: VerdictStore) -> Iterable[AnyVerdict]:

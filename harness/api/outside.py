@@ -14,10 +14,11 @@ from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
-from harness.endpoints import Credentials
-from harness.pipeline import Surroundings, rubric_of, rubric_of_run
-from harness.rollouts import LoadedAgent, from_object, load_agent
-from harness.tournament import METHODS, AnyRubric
+from harness.endpoints.credentials import Credentials
+from harness.pipeline.rubrics import rubric_of, rubric_of_run
+from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.loading import LoadedAgent, from_object, load_agent
+from harness.tournament.ranker import METHODS, AnyRubric
 
 AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
 """An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""
@@ -35,14 +36,14 @@ class Logged(Silent):
         logging.getLogger("arena-harness").warning("%s", text)
 
 
-def credentials_of(settings: Settings, surroundings: Surroundings) -> Credentials:
+def credentials_of(settings: Settings, run_env: RunEnvironment) -> Credentials:
     """Return the keys in force for settings that the caller gave."""
-    return Credentials.naming(surroundings.environ, settings.base_url, settings.judge_base_url)
+    return Credentials.naming(run_env.environ, settings.base_url, settings.judge_base_url)
 
 
-def surroundings_of(progress: Progress | None, clock: Clock = now) -> Surroundings:
+def surroundings_of(progress: Progress | None, clock: Clock = now) -> RunEnvironment:
     """Read the environment; without a watcher the log gets the notes."""
-    return Surroundings(environment(), clock, progress or Logged())
+    return RunEnvironment(environment(), clock, progress or Logged())
 
 
 async def rubric_at_hand(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:

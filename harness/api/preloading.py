@@ -13,8 +13,11 @@ from harness.core.records import build_records
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
-from harness.endpoints import Certificates, Endpoint, Priced, agent_tokens, openai_client
-from harness.transcripts import counter_for
+from harness.endpoints.address import Certificates, Endpoint
+from harness.endpoints.client import openai_client
+from harness.endpoints.costs import agent_tokens
+from harness.endpoints.prices import Priced
+from harness.transcripts.tokens import counter_for
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _MODEL = "gpt-5.2"

@@ -10,7 +10,10 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, folder_of, parent_of
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
-from harness.archive import RunReader, attestation_of, find_archived, last_unfinished
+from harness.archive.attestations import attestation_of
+from harness.archive.layout import find_archived
+from harness.archive.missing import last_unfinished
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -19,33 +22,24 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
-from harness.endpoints import CostBounds
-from harness.formats import Asked, Format, in_shard, queries_of
-from harness.pipeline import (
-    NamedAddresses,
-    Prepared,
-    Quote,
-    RescoreOptions,
-    RunResult,
-    Surroundings,
-    Validation,
-    agent_of_run,
-    import_trajectories,
-    prepare,
-    quote_rescoring,
-    refuse_idle_wait,
-    refuse_idle_wait_for,
-    replay_run,
-    rescore_run,
-    resume_run,
-    run_queries,
-    stay_until_judged,
-    validate_comparison,
-    validate_run,
-)
-from harness.report import write_page
-from harness.rollouts import LoadedAgent, Replayed
-from harness.transcripts import RENDERING
+from harness.endpoints.costs import CostBounds
+from harness.formats.queries import Asked, queries_of
+from harness.formats.sharded import in_shard
+from harness.formats.trajectory_files import Format
+from harness.pipeline.comparing.validation import validate_comparison
+from harness.pipeline.import_run import import_trajectories
+from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, prepare
+from harness.pipeline.quote import Quote, quote_rescoring
+from harness.pipeline.replaying import replay_run
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.pipeline.trust import agent_of_run
+from harness.pipeline.validation import Validation, validate_run
+from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
+from harness.report.html.run.page import write_page
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.replay import Replayed
+from harness.transcripts.renderings import RENDERING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +82,17 @@ async def run(
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
-    chosen, surroundings = load(settings), surroundings_of(progress, clock)
+    chosen, run_env = load(settings), surroundings_of(progress, clock)
     if wait:
         refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent)
-    prepared = await prepare(loaded, chosen, surroundings.environ)
-    _note_limits(prepared, surroundings)
-    lenders = [folder_of(lender, chosen.runs_dir) for lender in reuse]
+    prepared = await prepare(loaded, chosen, run_env.environ)
+    _note_limits(prepared, run_env)
+    reuse_sources = [folder_of(lender, chosen.runs_dir) for lender in reuse]
     asked = _asked(loaded, queries, chosen)
-    result = await run_queries(prepared, asked, surroundings, reuse=lenders)
+    result = await run_queries(prepared, asked, run_env, reuse=reuse_sources)
     if wait:
-        result = await stay_until_judged(result, loaded, surroundings)
+        result = await stay_until_judged(result, loaded, run_env)
     return _delivered(result, report=report)
 
 
@@ -151,7 +145,7 @@ async def resume(
     """
     unfinished = last_unfinished(parent_of(runs_dir), only_runs=True) if run is None else None
     folder = unfinished.folder if unfinished else folder_of(run or "last", runs_dir)
-    surroundings = surroundings_of(progress, clock)
+    run_env = surroundings_of(progress, clock)
     check_names(settings, ResumeSettings.__annotations__)
     if wait:
         refuse_idle_wait_for(folder, settings, resuming=True)
@@ -160,7 +154,7 @@ async def resume(
         if agent is not None:
             return loaded_agent(agent)
         with RunReader(folder) as reader:
-            attestation = attestation_of(reader, surroundings.environ)
+            attestation = attestation_of(reader, run_env.environ)
             return agent_of_run(reader.info, attestation, Path.cwd(), "resume", folder)
 
     rubric = settings.pop("rubric", None)
@@ -168,7 +162,7 @@ async def resume(
     result = await resume_run(
         folder,
         load_now,
-        surroundings,
+        run_env,
         retry_failed=retry_failed,
         accept_changed_agent=accept_changed_agent,
         changes={name: value for name, value in settings.items() if value is not None},
@@ -177,7 +171,7 @@ async def resume(
         trust_archive=trust_archive,
     )
     if result and wait:
-        result = await stay_until_judged(result, load_now, surroundings)
+        result = await stay_until_judged(result, load_now, run_env)
     return _delivered(result, report=report) if result else Run(folder)
 
 
@@ -203,15 +197,15 @@ async def rescore(
     `trust_archive`. Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     runs_dir = settings.pop("runs_dir", None)
-    lenders = [folder_of(lender, runs_dir) for lender in reuse]
-    options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
-    surroundings = surroundings_of(progress, clock)
+    reuse_sources = [folder_of(lender, runs_dir) for lender in reuse]
+    options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
+    run_env = surroundings_of(progress, clock)
     folder = folder_of(run, runs_dir)
     if wait:
         refuse_idle_wait_for(folder, settings)
-    result = await rescore_run(folder, settings, surroundings, options)
+    result = await rescore_run(folder, settings, run_env, options)
     if wait:
-        result = await stay_until_judged(result, None, surroundings)
+        result = await stay_until_judged(result, None, run_env)
     return _delivered(result, report=report)
 
 
@@ -227,8 +221,8 @@ async def quote(
 ) -> Quote:
     """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
     runs_dir = settings.pop("runs_dir", None)
-    lenders = [folder_of(lender, runs_dir) for lender in reuse]
-    options = RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
+    reuse_sources = [folder_of(lender, runs_dir) for lender in reuse]
+    options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     return await quote_rescoring(folder_of(run, runs_dir), settings, surroundings_of(None), options)
 
 
@@ -322,12 +316,12 @@ def _delivered(result: RunResult, *, report: bool) -> Run:
     return done
 
 
-def _note_limits(prepared: Prepared, surroundings: Surroundings) -> None:
+def _note_limits(prepared: Prepared, run_env: RunEnvironment) -> None:
     """Say what the ranks will not be worth."""
     if prepared.offline and not prepared.settings.offline:
-        surroundings.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
+        run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
-        surroundings.progress.note(
+        run_env.progress.note(
             f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
             f"{option('judge_model')}"
         )

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api.outside import credentials_of, surroundings_of
-from harness.archive import VerdictFolder
+from harness.archive.verdict_folder import VerdictFolder
 from harness.core.settings import Settings
 from harness.core.wording import from_python
-from harness.endpoints import Ceiling
-from harness.pipeline import Surroundings, ceiling_of, check_prices, redactor_of, resolve_judge
+from harness.endpoints.costs import Ceiling
+from harness.pipeline.costs import ceiling_of, check_prices
+from harness.pipeline.resolve import redactor_of, resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
 
 
 class OpenVerdicts:
@@ -39,16 +41,16 @@ def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudgi
     A folder that this process has open is shared. Raises UsageError for a judge that cannot be used or has no price
     under a ceiling; ArchiveLocked, CannotWrite and ArchiveDamaged for the folder.
     """
-    surroundings = surroundings_of(None)
+    run_env = surroundings_of(None)
     with from_python():
-        judge = resolve_judge(settings, credentials_of(settings, surroundings), None, offline=settings.offline)
+        judge = resolve_judge(settings, credentials_of(settings, run_env), None, offline=settings.offline)
         check_prices(settings, judge)
-        verdicts = _opened(folder.resolve(), settings, surroundings) if folder else None
+        verdicts = _opened(folder.resolve(), settings, run_env) if folder else None
         return SharedJudging(verdicts, ceiling_of(settings, judge))
 
 
-def _opened(folder: Path, settings: Settings, surroundings: Surroundings) -> OpenVerdicts:
+def _opened(folder: Path, settings: Settings, run_env: RunEnvironment) -> OpenVerdicts:
     if (verdicts := _OPEN.get(folder)) is None:
-        redact = redactor_of(None, settings, surroundings.environ)
-        verdicts = _OPEN[folder] = OpenVerdicts(VerdictFolder(folder, surroundings.clock(), redact=redact))
+        redact = redactor_of(None, settings, run_env.environ)
+        verdicts = _OPEN[folder] = OpenVerdicts(VerdictFolder(folder, run_env.clock(), redact=redact))
     return verdicts

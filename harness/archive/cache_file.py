@@ -30,7 +30,7 @@ class CacheFile:
         """Open a file that must have just these `tables`, as SQL makes them. Raises DoesNotFit."""
         self._most_rows = most_rows
         self._steps_left = 0
-        with misfits():
+        with cache_errors():
             address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             self._base = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
@@ -47,7 +47,7 @@ class CacheFile:
     def rows(self, question: str, row: TypeAdapter[Row], *values: object) -> Generator[Iterator[Row]]:
         """Give the rows of an answer, each checked. Raises DoesNotFit, for what the block does with them, too."""
         self._steps_left = 20 + self._most_rows
-        with misfits(), closing(self._base.execute(question, values)) as answer:
+        with cache_errors(), closing(self._base.execute(question, values)) as answer:
             yield (row.validate_python(each, strict=True) for each in self._bounded(answer))
 
     def one(self, question: str, row: TypeAdapter[Row], *values: object) -> Row | None:
@@ -65,7 +65,7 @@ class CacheFile:
         """Bound what the file can make SQLite do, and look at its tables before anything is read from one."""
         self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         self._base.set_progress_handler(self._is_endless, _STEPS)
-        with misfits():
+        with cache_errors():
             for pragma in ("trusted_schema=off", "query_only=on", "cell_size_check=on", "mmap_size=0"):
                 self._base.execute(f"pragma {pragma}")
             self._steps_left = 20
@@ -103,7 +103,7 @@ def new_cache_file(path: Path, tables: str) -> Generator[sqlite3.Connection]:
 
 
 @contextmanager
-def misfits() -> Generator[None]:
+def cache_errors() -> Generator[None]:
     """Turn whatever goes wrong with a cache into DoesNotFit."""
     try:
         yield

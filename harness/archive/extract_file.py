@@ -15,7 +15,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, TypeAdapter
 
-from harness.archive.cache_file import CacheFile, misfits, new_cache_file
+from harness.archive.cache_file import CacheFile, cache_errors, new_cache_file
 from harness.archive.extracts import Extracts
 from harness.archive.verdict_index import DoesNotFit
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
@@ -144,7 +144,7 @@ def _checksum(query: str, data: str) -> int:
 
 def _decoded(query: str, crc: int, data: str) -> GroupExtract:
     """Return an extract that was kept. Raises DoesNotFit for what is none."""
-    with misfits():
+    with cache_errors():
         if _checksum(query, data) != crc:
             raise DoesNotFit("an extract was changed, or is another query's")
         title, metadata, basis, rollouts, verdicts = _DATA.validate_json(data, strict=True)

@@ -20,7 +20,7 @@ class RankedQuery(NamedTuple):
 
 _BEFORE = re.compile(
     rb'[^[]*,"kind":"group","query":"([ !#-[\]-~]*)","topology":"\w*","estimator":"\w*",'
-    rb'"status":"(complete|incomplete)","signal":"\w*","provisional":(true|false),"second_opinion":"\w*","matches":\['
+    rb'"status":"(complete|incomplete)","signal":"\w*","provisional":(true|false),"secondary_fit":"\w*","matches":\['
 )
 _BEGIN, _END = b'],"rollouts":[', b'],"failed_verdicts":['
 _PLACE = re.compile(rb'\{"index":(\d{1,9}),"score":[^,]*,"rank":(null|\d{1,9}\.\d),')

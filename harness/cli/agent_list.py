@@ -30,9 +30,13 @@ from harness.core.errors import UsageError
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.unicode import visible_name
-from harness.endpoints import Endpoint
-from harness.report import Column, TableRow, table_or_list, visible_text
-from harness.rollouts import AgentEnv, LoadedAgent, agent_files, connect, load_agent, servers_to_connect
+from harness.endpoints.address import Endpoint
+from harness.report.terminal.layout import visible_text
+from harness.report.terminal.table import Column, TableRow, table_or_list
+from harness.rollouts.agent_folders import agent_files
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.loading import LoadedAgent, load_agent
 
 _PATIENCE_S = 60
 _HOSTED = (

@@ -40,7 +40,7 @@ def new_agent(name: str, source: str, *, force: bool) -> None:
     from harness.core.errors import UsageError, quoted
     from harness.core.run_folders import enclosing_run
     from harness.core.wording import command
-    from harness.rollouts import copy_of_example
+    from harness.rollouts.examples import copy_of_example
 
     if not _IS_NAME.fullmatch(name):
         raise UsageError(f"{quoted(name)}: a name of letters, digits, - and _ is expected, such as `poet`")
@@ -66,7 +66,8 @@ def _list(environ: Mapping[str, str], *, as_json: bool) -> None:
     from harness.cli.output import print_json
     from harness.cli.process import stdout_for_results
     from harness.core.settings_sources import load, merge_sources
-    from harness.endpoints import Credentials, agent_endpoint
+    from harness.endpoints.address import agent_endpoint
+    from harness.endpoints.credentials import Credentials
 
     logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
     settings = load(merge_sources({}, environ, None))

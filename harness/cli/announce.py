@@ -6,18 +6,19 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from harness import pipeline
 from harness.cli.cost_lines import plan_lines
 from harness.core.errors import did_you_mean, quoted
 from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
-from harness.tournament import METHODS
+from harness.pipeline.batches import describe_batches
+from harness.pipeline.plan import Prepared, describe_calls
+from harness.tournament.ranker import METHODS
 
 _OF_MODELS = ("model", "base_url", "api")
 
 
-def announce(console: Console, prepared: pipeline.Prepared, queries: int, environ: Mapping[str, str]) -> None:
+def announce(console: Console, prepared: Prepared, queries: int, environ: Mapping[str, str]) -> None:
     """Print the warnings, and what a run of so many queries is about to take."""
     warn(console, prepared, environ)
     for line in plan_lines(prepared, queries):
@@ -25,7 +26,7 @@ def announce(console: Console, prepared: pipeline.Prepared, queries: int, enviro
     note_batches(console, prepared.settings)
 
 
-def warn(console: Console, prepared: pipeline.Prepared, environ: Mapping[str, str]) -> None:
+def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> None:
     """Print what the results will not be worth, and which names in the environment look like misspelt settings."""
     for name, setting in misspelt(environ).items():
         console.print(f"note: {name} is no setting; {setting} is")
@@ -46,14 +47,14 @@ def print_offline_notice(console: Console, notice: str) -> None:
 
 def announce_design(console: Console, settings: Settings) -> None:
     """Print what a budget of judge calls is spent on."""
-    if plan := pipeline.describe_calls(settings):
+    if plan := describe_calls(settings):
         console.print(plan)
     note_batches(console, settings)
 
 
 def note_batches(console: Console, settings: Settings) -> None:
     """Print how many batches a judging takes, where one is not enough."""
-    if several := pipeline.describe_batches(settings):
+    if several := describe_batches(settings):
         console.print(f"note: {several}")
 
 
@@ -68,7 +69,7 @@ def note_idle_judge_options(console: Console, settings: Settings, values: Mappin
         )
 
 
-def note_idle_agent_options(console: Console, prepared: pipeline.Prepared, values: Mapping[str, Any]) -> None:
+def note_idle_agent_options(console: Console, prepared: Prepared, values: Mapping[str, Any]) -> None:
     """Name the settings among `values` that do nothing with this agent."""
     idle = [SETTINGS[name].flag for name in _OF_MODELS if values.get(name) is not None]
     if prepared.agent.offline and idle:
@@ -81,7 +82,7 @@ def note_idle_agent_options(console: Console, prepared: pipeline.Prepared, value
         )
 
 
-def note_idle_prices(console: Console, prepared: pipeline.Prepared, words: Iterable[str] | None) -> None:
+def note_idle_prices(console: Console, prepared: Prepared, words: Iterable[str] | None) -> None:
     """Name the models among `words` of --price that are neither the agent's nor a judge's.
 
     What the models are of an agent that brings its own is not known.
@@ -96,7 +97,7 @@ def note_idle_prices(console: Console, prepared: pipeline.Prepared, words: Itera
         )
 
 
-def _offline_notice(prepared: pipeline.Prepared) -> str:
+def _offline_notice(prepared: Prepared) -> str:
     embedded = {"model": prepared.agent.offline, "judge": prepared.judge.offline}
     parts = [part for part, is_embedded in embedded.items() if is_embedded]
     by_default = prepared.agent.offline and not prepared.settings.offline

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.archive import RunReader, find_archived, find_run
+from harness.archive.layout import find_archived, find_run
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.plurals import counted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
 if TYPE_CHECKING:  # most commands are about runs
-    from harness.archive import ComparisonReader
+    from harness.archive.comparison_reader import ComparisonReader
 
 
 def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
@@ -35,7 +36,7 @@ def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -
 
 def open_comparison_folder(folder: Path) -> "ComparisonReader":
     """Return a reader of the comparison in a folder; it is closed when the command ends."""
-    from harness.archive import ComparisonReader
+    from harness.archive.comparison_reader import ComparisonReader
 
     return click.get_current_context().with_resource(ComparisonReader(folder))
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.api import Best
-    from harness.archive import RankingFile, RunReader
+    from harness.api.best_answer import Best
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
     from harness.core.records import Query
     from harness.core.settings import Settings
-    from harness.pipeline import RunResult
+    from harness.pipeline.runs import RunResult
 
 
 @click.command()
@@ -76,12 +77,13 @@ def best(
     n = load(values).n
     say_first(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=quiet)
     with nothing_begun():
-        from harness import pipeline
         from harness.cli import announce, cost_lines, process
         from harness.cli.console import stderr
         from harness.cli.prepared_run import prepare_run
         from harness.cli.progress_bars import ProgressBars
         from harness.core.deadline import NO_DEADLINE, Deadline
+        from harness.pipeline.run_environment import RunEnvironment
+        from harness.pipeline.runs import run_queries
 
         process.silence_logs(verbose=verbose)
         settings = _settings(values, n, sure, hurried=deadline is not None)
@@ -95,8 +97,8 @@ def best(
     announce.announce(console, prepared, 1, environ)
     with ProgressBars(console, quiet=quiet) as bars:
         ends = Deadline.after(deadline, began) if deadline else NO_DEADLINE  # asyncio's clock is the monotonic one
-        around = pipeline.Surroundings(environ, progress=bars, deadline=ends)
-        work = partial(pipeline.run_queries, replace(prepared, judge_may_fail=True), queries, around)
+        around = RunEnvironment(environ, progress=bars, deadline=ends)
+        work = partial(run_queries, replace(prepared, judge_may_fail=True), queries, around)
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     late = around.lateness if time.monotonic() >= ends.at else None
     _deliver(result, queries[0], console, as_json=as_json, late=late)
@@ -104,11 +106,12 @@ def best(
 
 def _deliver(result: RunResult, query: Query, console: Console, *, as_json: bool, late: str | None) -> None:
     """Print the answer, write the page, and say why the answer is the best."""
-    from harness.api import best_from
+    from harness.api.best_answer import best_from
     from harness.cli.archived_run import open_folder
     from harness.cli.output import print_json, say
     from harness.cli.run_result import say_given_up, say_partial
-    from harness.report import run_json, write_page
+    from harness.report.html.run.page import write_page
+    from harness.report.json import run_json
 
     reader = open_folder(result.path)
     group, ranking = reader.group(query), reader.ranking(result.ranking_id)
@@ -134,7 +137,7 @@ def _best_json(best: Best) -> dict[str, Any]:
 
 def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late: str | None) -> str | None:
     """Return why verdicts are missing, None where none is missing."""
-    from harness.report import open_reasons
+    from harness.report.summary.notes import open_reasons
 
     reasons = open_reasons(reader.verdicts(), ranking.groups)
     return next(iter(reasons), None) or late or result.given_up or result.stopped
@@ -142,7 +145,7 @@ def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late
 
 def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bool) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
-    from harness.api import for_best
+    from harness.api.best import for_best
     from harness.core.settings_sources import load
 
     design = for_best(n, sure, hurried=hurried)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from harness.archive import find_run, list_archived
+from harness.archive.layout import find_run, list_archived
 from harness.cli.process import stdout_for_results
 from harness.core.compare_settings import OF_JUDGING, VARIED
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
@@ -16,9 +16,13 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
 from harness.core.wording import option
-from harness.formats import PackedQueries, read_queries
-from harness.pipeline import AnySide, CompareOptions, prepare, queries_asked, settings_of_side
-from harness.rollouts import LoadedAgent, load_agent
+from harness.formats.packed_queries import PackedQueries
+from harness.formats.queries import read_queries
+from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.roll_out_quote import AnySide
+from harness.pipeline.comparing.rolling_out import queries_asked, settings_of_side
+from harness.pipeline.plan import prepare
+from harness.rollouts.loading import LoadedAgent, load_agent
 
 _VARIED = (*VARIED, "config")
 """What one agent may be given several of: a side for each."""

@@ -11,7 +11,10 @@ from harness.cli.cost_lines import cost_ends, cost_range
 from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.plurals import counted
-from harness.pipeline import ComparisonQuote, RollOutQuote, Surroundings, quote_sides
+from harness.pipeline.comparing.new_sides import quote_sides
+from harness.pipeline.comparing.quote import ComparisonQuote
+from harness.pipeline.comparing.roll_out_quote import RollOutQuote
+from harness.pipeline.run_environment import RunEnvironment
 
 _OFFLINE = (
     "This comparison uses the embedded model or judge.\nIt shows that everything works; it says nothing of any LLM."
@@ -21,7 +24,7 @@ _OFFLINE = (
 def quote_asked(asked: AskedSides, environ: Mapping[str, str], console: Console) -> ComparisonQuote | RollOutQuote:
     """Return what a comparison would reuse, run and buy. Raises UsageError for what cannot be compared."""
     with ProgressBars(console, quiet=True) as bars:
-        around = Surroundings(environ)
+        around = RunEnvironment(environ)
         return process.run_interruptible(lambda: quote_sides(asked.sides, asked.queries, around, asked.options), bars)
 
 

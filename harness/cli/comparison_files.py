@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from harness.archive import ComparisonReader
+    from harness.archive.comparison_reader import ComparisonReader
     from harness.core.comparisons import Comparison
 
 _MARKDOWN = click.option(
@@ -48,7 +48,8 @@ class ComparisonFiles:
     def write(self, reader: ComparisonReader, comparison: Comparison) -> None:
         """Write them, over what is there. Raises CannotWrite."""
         from harness.cli.new_files import write_new
-        from harness.report import comparison_markdown, matches_csv
+        from harness.report.comparison_csv import matches_csv
+        from harness.report.markdown import comparison_markdown
 
         if self.markdown:
             write_new(self.markdown, comparison_markdown(comparison, reader.queries()), force=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.archive import ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.cli import process
 from harness.cli.compared_sides import AskedSides
 from harness.cli.comparison_files import ComparisonFiles
@@ -18,14 +18,19 @@ from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode
 from harness.core.plurals import counted
 from harness.core.wording import command
-from harness.pipeline import ComparisonResult, Surroundings, compare_sides, comparison_of, what_is_kept
-from harness.report import comparison_lines, write_comparison_page
+from harness.pipeline.comparing.compare import ComparisonResult
+from harness.pipeline.comparing.new_sides import compare_sides
+from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.run_environment import RunEnvironment
+from harness.report.html.comparison.page import write_comparison_page
+from harness.report.terminal.comparison import comparison_lines
 
 
 def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
     with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         work = partial(compare_sides, asked.sides, asked.queries, around, asked.options, Path.cwd())
         return process.run_interruptible(work, bars, around.stop, asked.settings.grace)
 

@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from harness.archive import ComparisonFile, ComparisonReader
+from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
 from harness.core.plurals import counted
 from harness.core.wording import call
-from harness.report import compared_qualities, quality_json, quality_lines, visible_text
+from harness.report.compared_judges import compared_qualities
+from harness.report.json import quality_json
+from harness.report.terminal.judge_quality import quality_lines
+from harness.report.terminal.layout import visible_text
 
 
 def print_comparison_stats(reader: ComparisonReader, *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
     """Complete the name of an agent. No agent is loaded for that."""
     from importlib.metadata import entry_points
 
-    from harness.rollouts import agent_files
+    from harness.rollouts.agent_folders import agent_files
 
     names = [path.stem for path in agent_files(Path.cwd())]
     names += [entry.name for entry in entry_points(group="harness.agents")]
@@ -40,21 +40,22 @@ def _parent(context: click.Context) -> Path:
 
 def rubric_names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of a packaged rubric, or a file."""
-    from harness.judging import packaged_rubrics
+    from harness.judging.rubric_files import packaged_rubrics
 
     return _beginning(packaged_rubrics(), begun) or [CompletionItem(begun, type="file")]
 
 
 def sort_keys(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete what a table of queries is sorted by."""
-    from harness.report import SORT_KEYS
+    from harness.report.terminal.queries import SORT_KEYS
 
     return _beginning(SORT_KEYS, begun)
 
 
 def query_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the id of a query of the run that the command is about."""
-    from harness.archive import RunReader, find_run
+    from harness.archive.layout import find_run
+    from harness.archive.reader import RunReader
     from harness.core.errors import HarnessError
 
     run = str(next(iter(context.args), None) or context.params.get("run") or "last")  # click leaves words unread

@@ -2,9 +2,11 @@
 
 from harness.cli.output import print_json, say
 from harness.core.plurals import counted
-from harness.endpoints import CostBounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline import Prepared, Quote, describe_calls, prices_by_name
-from harness.report import dollars
+from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
+from harness.pipeline.costs import prices_by_name
+from harness.pipeline.plan import Prepared, describe_calls
+from harness.pipeline.quote import Quote
+from harness.report.text import dollars
 
 
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:

@@ -12,11 +12,11 @@ import click
 from harness.cli import completion, options
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.plurals import counted
-from harness.formats import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
+from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 if TYPE_CHECKING:
-    from harness.formats import ExportRules, Included
-    from harness.pipeline import ExportResult
+    from harness.formats.training.rules import ExportRules, Included
+    from harness.pipeline.exporting.export import ExportResult
 
 _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
     (("pairs", "per_query", "sure", "least_margin"), ("dpo", "openai-preference")),
@@ -92,12 +92,12 @@ def export(
     openai-preference: pairs for OpenAI. art: groups for ART. atif: a trajectory a
     rollout, for Harbor, of any run. parquet: tables. csv: a rollout a row. No model is asked.
     """
-    from harness.archive import find_run
+    from harness.archive.layout import find_run
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.piece_progress import shown_progress
-    from harness.formats import WHOLE, read_split
-    from harness.pipeline import ExportOptions, export_runs
+    from harness.formats.training.split import WHOLE, read_split
+    from harness.pipeline.exporting.export import ExportOptions, export_runs
 
     rules, parent = _rules(chosen), runs_folder(runs_dir, environ)
     folders = list(dict.fromkeys(find_run(run, parent) for run in runs or ("last",)))
@@ -125,7 +125,7 @@ def export(
 
 def _rules(chosen: Mapping[str, Any]) -> ExportRules:
     """Return the rules of an export from the options. Raises UsageError for an option that its format does not use."""
-    from harness.formats import ExportRules
+    from harness.formats.training.rules import ExportRules
 
     for names, formats in _ONLY_FOR:
         for name in names:

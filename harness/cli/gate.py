@@ -61,18 +61,18 @@ def gate(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> Ex
         from harness.cli.comparison_result import compare_asked
         from harness.cli.console import stderr
         from harness.cli.gate_result import GateFiles, announce_gate, asked_gate, deliver_gate, print_gate_quote
-        from harness.pipeline import foretell_gate
+        from harness.pipeline.comparing.gating import power_check
 
         process.silence_logs(verbose=given["verbose"])
         asked, rules = asked_gate(asked_sides(sides, given | {"allow_offline": True}, parent, environ), given)
     console, files = stderr(quiet=quiet), GateFiles.of(given["markdown"], given["junit"], environ)
     if given["dry_run"]:
-        foretold = foretell_gate(asked.sides, asked.queries, environ, asked.options, rules)
+        foretold = power_check(asked.sides, asked.queries, environ, asked.options, rules)
         quote = quote_asked(asked, environ, console)
         print_gate_quote(quote, foretold, rules, as_json=given["as_json"])
         return ExitCode.DONE
     with files.with_refusal():
-        foretold = foretell_gate(asked.sides, asked.queries, environ, asked.options, rules)
+        foretold = power_check(asked.sides, asked.queries, environ, asked.options, rules)
         announce_comparison(console, quote_asked(asked, environ, console))
         announce_gate(console, foretold, rules)
         result = compare_asked(asked, environ, console, quiet=quiet)

@@ -8,18 +8,23 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from harness.archive import ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.compared_sides import AskedSides
 from harness.cli.comparison_costs import quote_lines, quote_row
 from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import print_json, say
-from harness.comparison import forecast_sentences
+from harness.comparison.gate_words import forecast_sentences
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.gates import Forecast, GateResult
-from harness.pipeline import ComparisonQuote, ComparisonResult, GateRules, RollOutQuote, conclude_comparison
-from harness.report import gate_markdown, junit_refusal, junit_xml, refusal_markdown, write_comparison_page
+from harness.pipeline.comparing.compare import ComparisonResult
+from harness.pipeline.comparing.gating import GateRules, conclude_comparison
+from harness.pipeline.comparing.quote import ComparisonQuote
+from harness.pipeline.comparing.roll_out_quote import RollOutQuote
+from harness.report.html.comparison.page import write_comparison_page
+from harness.report.junit import junit_refusal, junit_xml
+from harness.report.markdown import gate_markdown, refusal_markdown
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 

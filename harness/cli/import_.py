@@ -50,18 +50,19 @@ def import_(
     their rewards, pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first
     user message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """
-    from harness import pipeline
     from harness.cli.output import print_json, say
     from harness.cli.program import program
     from harness.core.settings_sources import load, merge_sources
-    from harness.formats import FORMATS
+    from harness.formats.trajectory_files import FORMATS
+    from harness.pipeline.import_run import import_trajectories
+    from harness.pipeline.run_environment import RunEnvironment
 
     if format_ is not None and format_ not in FORMATS:
         raise UsageError(
             f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
         )
-    settings, around = load(merge_sources(flags, environ, None)), pipeline.Surroundings(environ)
-    folder, imported = pipeline.import_trajectories(
+    settings, around = load(merge_sources(flags, environ, None)), RunEnvironment(environ)
+    folder, imported = import_trajectories(
         files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
     )
     counts = imported.counts

@@ -41,8 +41,10 @@ def judges(
     from harness.cli.output import print_json
     from harness.core.errors import UsageError
     from harness.core.wording import call
-    from harness.pipeline import answer_labels
-    from harness.report import judges_json, judges_side_by_side, side_by_side_lines
+    from harness.pipeline.label_files import answer_labels
+    from harness.report.json import judges_json
+    from harness.report.summary.judges import judges_side_by_side
+    from harness.report.terminal.judges import side_by_side_lines
 
     reader = open_run(run, runs_dir, environ)
     chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.new_files import refuse_existing, write_new
 from harness.core.errors import NothingRankable, UsageError
-from harness.report import judge_profiles
+from harness.report.learnt_judges import judge_profiles
 
 
 def write_profile(reader: RunReader, ranking: RankingFile, path: Path, *, force: bool) -> None:

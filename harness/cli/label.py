@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive import RunReader
-    from harness.formats import Label
-    from harness.pipeline import BlindPair
+    from harness.archive.reader import RunReader
+    from harness.formats.labelled_pairs import Label
+    from harness.pipeline.labelling import BlindPair
 
 _LABELS = {"1": "a", "2": "b", "t": "tie"}
 _QUESTION = "Which is better? 1, 2, t for a tie, s to skip, q to end, then Enter: "
@@ -54,7 +54,7 @@ def label(
     from harness.cli.archived_run import find_query, open_run
     from harness.cli.console import stdout
     from harness.core.settings_sources import load, merge_sources
-    from harness.pipeline import blind_pairs
+    from harness.pipeline.labelling import blind_pairs
 
     reader = open_run(run, runs_dir, environ)
     chosen = reader.ranking(ranking)
@@ -68,7 +68,7 @@ def label(
 
 def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, *, paths: bool) -> None:
     """Ask about pairs until there are no more, or the person ends it. Raises Interrupted on Ctrl-C."""
-    from harness.archive import append_label
+    from harness.archive.layout import append_label
 
     kept = 0
     try:
@@ -89,7 +89,7 @@ def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, 
 
 def _kept(reader: RunReader, kept: int) -> str:
     from harness.core.plurals import counted
-    from harness.report import on_one_line
+    from harness.report.terminal.layout import on_one_line
 
     return f"{counted(kept, 'label', 'labels')} kept now in {on_one_line(str(reader.folder / 'labels.jsonl'), 1000)}"
 
@@ -97,7 +97,7 @@ def _kept(reader: RunReader, kept: int) -> str:
 def _show(pair: BlindPair, number: int, console: Console, *, paths: bool) -> None:
     from rich.rule import Rule
 
-    from harness.report import visible_text
+    from harness.report.terminal.layout import visible_text
 
     console.print(Rule(f"pair {number}", align="left"))
     console.print(visible_text(pair.query, style="bold"))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import Archived
-    from harness.report import ComparisonRow, RunLine
+    from harness.archive.layout import Archived
+    from harness.report.terminal.runs import ComparisonRow, RunLine
 
 
 @click.command()
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 @click.pass_obj
 def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> None:
     """List the runs and comparisons, oldest first."""
-    from harness.archive import linked_runs, list_archived
+    from harness.archive.layout import linked_runs, list_archived
     from harness.cli.archived_run import runs_folder
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.report import runs_table, unreadable_lines
+    from harness.report.terminal.runs import runs_table, unreadable_lines
 
     folder = runs_folder(runs_dir, environ)
     infos: list[dict[str, object]] = []
@@ -64,11 +64,11 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
 
 
 def _line(archived: Archived) -> RunLine | ComparisonRow:
-    from harness.archive import RunReader
-    from harness.report import comparison_row, run_line
+    from harness.archive.reader import RunReader
+    from harness.report.terminal.runs import comparison_row, run_line
 
     if archived.kind == "comparison":
-        from harness.archive import ComparisonReader
+        from harness.archive.comparison_reader import ComparisonReader
 
         with ComparisonReader(archived.folder) as reader:
             return comparison_row(reader)

@@ -34,18 +34,20 @@ def merge(
     """
     import shlex
 
-    from harness.archive import RunReader, find_run
+    from harness.archive.layout import find_run
+    from harness.archive.reader import RunReader
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.page_drawing import draw_pages
     from harness.cli.program import program
     from harness.core.plurals import counted
-    from harness.pipeline import Surroundings, merge_runs
-    from harness.report import summarize
+    from harness.pipeline.merging.merge import merge_runs
+    from harness.pipeline.run_environment import RunEnvironment
+    from harness.report.summary.ranking import summarize
 
     quiet = flags["quiet"]
     folder = runs_folder(runs_dir, environ)
-    merged = merge_runs([find_run(word, folder) for word in runs], output, folder, Surroundings(environ))
+    merged = merge_runs([find_run(word, folder) for word in runs], output, folder, RunEnvironment(environ))
     for note in () if quiet else merged.notes:
         say(f"note: {note}", err=True)
     if flags["as_json"]:

@@ -2,11 +2,13 @@
 
 import shlex
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.piece_progress import shown_progress
 from harness.core.errors import Interrupted
 from harness.core.wording import command
-from harness.report import RankingSummary, write_page
+from harness.report.html.run.page import write_page
+from harness.report.summary.ranking import RankingSummary
 
 
 def draw_pages(

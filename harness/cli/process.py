@@ -17,7 +17,7 @@ from harness.cli.output import say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import Interrupted
 from harness.core.progress import StopSign
-from harness.pipeline import what_is_kept
+from harness.pipeline.cut_short import what_is_kept
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")

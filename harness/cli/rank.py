@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from harness.ranking import RankedScores
+    from harness.ranking.score_table import RankedScores
 
 _TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
 """`none` ranks nothing: that is for runs that are judged later."""
@@ -53,7 +53,7 @@ def rank(
     """
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.ranking import rank_scores
+    from harness.ranking.score_table import rank_scores
 
     n, scores = _read_table(table)
     choices = {"topology": topology, "estimator": estimator, "order": order, "rng": seed}
@@ -96,7 +96,8 @@ def _pair(key: str, name: str) -> tuple[int, int]:
 
 
 def _ranking_lines(ranked: RankedScores, width: int) -> Iterator[Text]:
-    from harness.report import Column, TableRow, probability, table_lines
+    from harness.report.terminal.table import Column, TableRow, table_lines
+    from harness.report.text import probability
 
     importance = {"rank": 1, "entrant": 2, "score": 3, "reward": 5, "advantage": 6, "margin": 7, "±": 8, "p(best)": 4}
     columns = [Column(name, order, right=True) for name, order in importance.items()]

@@ -13,7 +13,7 @@ from harness.core.errors import ExitCode, Interrupted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.rollouts import Replayed
+    from harness.rollouts.replay import Replayed
 
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -57,13 +57,13 @@ def replay(
     """
     import anyio
 
-    from harness import pipeline
-    from harness.archive import find_run
+    from harness.archive.layout import find_run
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.process import silence_logs, stdout_for_results
     from harness.core.plurals import counted
-    from harness.rollouts import load_agent
+    from harness.pipeline.replaying import replay_run
+    from harness.rollouts.loading import load_agent
 
     silence_logs(verbose=verbose)
     folder = find_run(run, runs_folder(runs_dir, environ))
@@ -72,7 +72,7 @@ def replay(
         loaded = load_agent(agent, Path.cwd()) if agent else None
 
         async def replay_all() -> None:
-            rollouts = pipeline.replay_run(
+            rollouts = replay_run(
                 folder,
                 loaded,
                 environ,
@@ -103,7 +103,7 @@ def replay(
 def _print(replayed: Replayed, *, several: bool) -> None:
     from harness.cli.console import stdout
     from harness.core.plurals import counted
-    from harness.report import visible_text
+    from harness.report.terminal.layout import visible_text
 
     console, divergence = stdout(), replayed.divergence
     name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import ComparisonReader
+    from harness.archive.comparison_reader import ComparisonReader
 
 
 @click.command()
@@ -32,7 +32,7 @@ def report(
     runs_dir: Path | None,
 ) -> None:
     """Write the report.html of a run, or of a comparison, from its archive, and print where it is."""
-    from harness.archive import RunReader
+    from harness.archive.reader import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.cli.output import say
     from harness.cli.page_drawing import draw_pages
@@ -49,8 +49,8 @@ def report(
 
 
 def _write_comparison(reader: ComparisonReader, files: ComparisonFiles) -> Path:
-    from harness.pipeline import comparison_of
-    from harness.report import write_comparison_page
+    from harness.pipeline.comparing.outcome import comparison_of
+    from harness.report.html.comparison.page import write_comparison_page
 
     comparison = comparison_of(reader)
     files.write(reader, comparison)

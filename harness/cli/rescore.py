@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.core.settings import Settings
-    from harness.pipeline import Quote, RescoreOptions, RunResult, Surroundings
+    from harness.pipeline.plan import RescoreOptions
+    from harness.pipeline.quote import Quote
+    from harness.pipeline.run_environment import RunEnvironment
+    from harness.pipeline.runs import RunResult
 
 
 @click.command()
@@ -81,7 +84,7 @@ def rescore(
     ranking, and --max-cost holds for all together. Only options and --config change the
     settings, not HARNESS_* in the environment.
     """
-    from harness.archive import find_run
+    from harness.archive.layout import find_run
     from harness.cli.archived_run import runs_folder
     from harness.cli.first_line import say_first
     from harness.core.settings_sources import merge_sources
@@ -90,22 +93,24 @@ def rescore(
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     several = len(folders) > 1
     say_first(f"loading {f'{len(folders)} runs' if several else f'run {folders[0].name}'}", quiet=quiet)
-    from harness import pipeline
     from harness.cli import process
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
+    from harness.pipeline.plan import RescoreOptions
+    from harness.pipeline.run_environment import RunEnvironment
+    from harness.pipeline.waiting import refuse_idle_wait_for
 
     process.silence_logs(verbose=verbose)
-    lenders = [find_run(word, parent) for word in reuse]
-    how = pipeline.RescoreOptions(lenders, free=free, rendering=rendering, trust_archive=trust_archive)
+    reuse_sources = [find_run(word, parent) for word in reuse]
+    how = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
     job = _Job(merge_sources(flags, {}, config), environ, how)
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
     grace: dict[Path, float] = {}
     for folder in folders:
         if wait:
-            pipeline.refuse_idle_wait_for(folder, job.changes)
+            refuse_idle_wait_for(folder, job.changes)
         settings = _announce(console, folder, job)
         max_failures[folder], grace[folder] = settings.max_failures, settings.grace
         if dry_run:
@@ -118,7 +123,7 @@ def rescore(
     codes: list[ExitCode] = []
     for folder in folders:
         with ProgressBars(console, quiet=quiet) as bars:
-            around = pipeline.Surroundings(environ, progress=bars)
+            around = RunEnvironment(environ, progress=bars)
             work = partial(_rescored, folder, job, around, wait=wait)
             result = process.run_interruptible(work, bars, around.stop, grace[folder])
         job = job.after_spending(result.spent)
@@ -126,12 +131,13 @@ def rescore(
     return max(codes)
 
 
-async def _rescored(folder: Path, job: _Job, around: Surroundings, *, wait: bool) -> RunResult:
+async def _rescored(folder: Path, job: _Job, around: RunEnvironment, *, wait: bool) -> RunResult:
     """Judge a run again; with `wait` stay until its batches are over."""
-    from harness import pipeline
+    from harness.pipeline.runs import rescore_run
+    from harness.pipeline.waiting import stay_until_judged
 
-    result = await pipeline.rescore_run(folder, job.changes, around, job.options)
-    return await pipeline.stay_until_judged(result, None, around) if wait else result
+    result = await rescore_run(folder, job.changes, around, job.options)
+    return await stay_until_judged(result, None, around) if wait else result
 
 
 @dataclass(frozen=True)
@@ -151,9 +157,9 @@ class _Job:
 
 def _announce(console: Console, folder: Path, job: _Job) -> Settings:
     """Print which options do nothing and what a budget is spent on; return the run's settings under the changes."""
-    from harness.archive import RunReader
+    from harness.archive.reader import RunReader
     from harness.cli import announce
-    from harness.pipeline import changed_settings
+    from harness.pipeline.plan import changed_settings
 
     with RunReader(folder) as reader:
         settings = changed_settings(reader, job.changes)
@@ -163,13 +169,14 @@ def _announce(console: Console, folder: Path, job: _Job) -> Settings:
 
 
 def _quote(console: Console, folder: Path, job: _Job) -> Quote:
-    from harness import pipeline
     from harness.cli import process
     from harness.cli.progress_bars import ProgressBars
+    from harness.pipeline.quote import quote_rescoring
+    from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(console, quiet=True) as bars:
-        around = pipeline.Surroundings(job.environ)
-        work = partial(pipeline.quote_rescoring, folder, job.changes, around, job.options)
+        around = RunEnvironment(job.environ)
+        work = partial(quote_rescoring, folder, job.changes, around, job.options)
         return process.run_interruptible(work, bars)
 
 
@@ -183,7 +190,7 @@ def _print_quote(console: Console, folder: Path, job: _Job, *, several: bool, as
 
 def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool) -> None:
     """Print what rescoring will reuse and buy, before anything is spent; with --free only why verdicts do not count."""
-    from harness.archive import RunReader
+    from harness.archive.reader import RunReader
     from harness.cli import cost_lines
 
     if job.options.free and all(

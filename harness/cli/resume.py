@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive import MissingWork, RankingHead, RunInfo, RunReader
-    from harness.pipeline import RunResult, Surroundings
-    from harness.rollouts import LoadedAgent
+    from harness.archive.missing import MissingWork
+    from harness.archive.reader import RunReader
+    from harness.archive.run_info import RunInfo
+    from harness.archive.typed_records import RankingHead
+    from harness.pipeline.run_environment import RunEnvironment
+    from harness.pipeline.runs import RunResult
+    from harness.rollouts.loading import LoadedAgent
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ def resume(
     costs nothing. A run that came from elsewhere gets keys only with its addresses named here, or with --trust-archive;
     a path or a module that it names as its agent is loaded only with --agent.
     """
-    from harness.archive import find_archived, last_unfinished, missing_of
+    from harness.archive.layout import find_archived
+    from harness.archive.missing import last_unfinished, missing_of
     from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.first_line import say_first
 
@@ -115,20 +120,23 @@ def resume(
     if missing.nothing:
         return _already_finished(reader, as_json=as_json)
     say_first(f"loading what run {folder.name} needs", quiet=quiet)
-    from harness import pipeline
     from harness.cli import process
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
     from harness.cli.run_result import deliver
+    from harness.pipeline.plan import NamedAddresses
+    from harness.pipeline.run_environment import RunEnvironment
+    from harness.pipeline.runs import resume_run
+    from harness.pipeline.waiting import refuse_idle_wait_for
 
     process.silence_logs(verbose=verbose)
     if wait:
-        pipeline.refuse_idle_wait_for(folder, flags, resuming=True)
+        refuse_idle_wait_for(folder, flags, resuming=True)
     _say_what_is_missing(console := stderr(quiet=quiet), reader, missing)
     with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = pipeline.Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         loaded = partial(_load_agent, reader, agent, environ)
-        resumed = pipeline.resume_run(
+        resumed = resume_run(
             folder,
             loaded,
             around,
@@ -136,7 +144,7 @@ def resume(
             accept_changed_agent=accept_changed_agent,
             changes={name: value for name, value in flags.items() if name not in ADDRESSES},
             rubric_word=rubric,
-            named=pipeline.NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
+            named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
             trust_archive=trust_archive,
         )
         work = partial(_work, resumed, loaded, around, wait=wait)
@@ -147,10 +155,10 @@ def resume(
 
 
 async def _work(
-    resumed: Awaitable[RunResult | None], loaded: Callable[[], LoadedAgent], around: Surroundings, *, wait: bool
+    resumed: Awaitable[RunResult | None], loaded: Callable[[], LoadedAgent], around: RunEnvironment, *, wait: bool
 ) -> RunResult | None:
     """Resume a run; with `wait` stay until its batches are over."""
-    from harness.pipeline import stay_until_judged
+    from harness.pipeline.waiting import stay_until_judged
 
     result = await resumed
     return await stay_until_judged(result, loaded, around) if result and wait else result
@@ -180,7 +188,7 @@ def _resume_comparison(
 
 
 def _nothing_unfinished(runs_dir: Path, *, as_json: bool) -> ExitCode:
-    from harness.archive import list_archived
+    from harness.archive.layout import list_archived
     from harness.cli.output import say
 
     here = "every run is finished" if list_archived(runs_dir) else f"there is no run in {on_a_line(runs_dir)}/ yet"
@@ -190,7 +198,7 @@ def _nothing_unfinished(runs_dir: Path, *, as_json: bool) -> ExitCode:
 
 def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWork) -> None:
     from harness.core.plurals import counted
-    from harness.pipeline import places_of_begun
+    from harness.pipeline.plan import places_of_begun
 
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
@@ -199,7 +207,7 @@ def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWo
 
 def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:
     """Say that the judging goes on with transcripts as they were written when it began."""
-    from harness.transcripts import RENDERING
+    from harness.transcripts.renderings import RENDERING
 
     if begun.rendering < RENDERING:
         console.print(
@@ -217,9 +225,9 @@ def _say_passed_over(error: HarnessError) -> None:
 def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]) -> LoadedAgent:
     from pathlib import Path
 
-    from harness.archive import attestation_of
-    from harness.pipeline import agent_of_run
-    from harness.rollouts import load_agent
+    from harness.archive.attestations import attestation_of
+    from harness.pipeline.trust import agent_of_run
+    from harness.rollouts.loading import load_agent
 
     if agent:
         return load_agent(agent, Path.cwd())

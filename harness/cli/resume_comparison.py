@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from harness import pipeline
-from harness.archive import ComparisonInfo, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
 from harness.cli import process
 from harness.cli.comparison_result import deliver_comparison, print_comparison
 from harness.cli.console import stderr
@@ -14,7 +14,11 @@ from harness.cli.progress_bars import ProgressBars
 from harness.cli.resume import NamedNow
 from harness.core.errors import ExitCode, UsageError
 from harness.core.settings import ADDRESSES
-from harness.rollouts import LoadedAgent, load_agent
+from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
+from harness.pipeline.plan import NamedAddresses
+from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.loading import LoadedAgent, load_agent
 
 
 def resume_compared(
@@ -29,21 +33,21 @@ def resume_compared(
     """Do what is missing of a comparison, and print it. Raises UsageError, Refused, Interrupted."""
     process.silence_logs(verbose=verbose)
     console, settings = stderr(quiet=quiet), reader.settings
-    missing = pipeline.describe_resuming(reader, named.runs_dir)
+    missing = describe_resuming(reader, named.runs_dir)
     if missing is None:
         return _already_finished(reader, as_json=as_json)
     console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
     with ProgressBars(console, quiet=quiet) as bars:
-        around = pipeline.Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
         work = partial(
-            pipeline.resume_comparison,
+            resume_comparison,
             reader.folder,
             around,
             here=Path.cwd(),
             runs_dir=named.runs_dir,
             agents=_agents(reader.info, named.agent),
             changes={name: value for name, value in named.flags.items() if name not in ADDRESSES},
-            named=pipeline.NamedAddresses(**{name: named.flags.get(name) for name in ADDRESSES}),
+            named=NamedAddresses(**{name: named.flags.get(name) for name in ADDRESSES}),
             rubric_word=named.rubric,
             trust_archive=named.trust_archive,
         )
@@ -56,7 +60,7 @@ def resume_compared(
 def _already_finished(reader: ComparisonReader, *, as_json: bool) -> ExitCode:
     say(f"nothing to do: comparison {reader.info.id} is finished", err=as_json)
     if as_json:
-        print_comparison(reader, pipeline.comparison_of(reader), as_json=True)
+        print_comparison(reader, comparison_of(reader), as_json=True)
     return ExitCode.DONE
 
 

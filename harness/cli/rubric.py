@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from harness.judging import Rubric
+    from harness.judging.rubric import Rubric
 
 
 _IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -46,7 +46,8 @@ def show(name: str | None, *, as_json: bool) -> None:
 def check(file: str) -> ExitCode:
     """Tell everything that is wrong with a rubric, by file and line; exit code 0 if nothing is, else 2."""
     from harness.cli.output import say
-    from harness.judging import Rubric, read_rubric, rubric_source
+    from harness.judging.rubric import Rubric
+    from harness.judging.rubric_files import read_rubric, rubric_source
 
     checked = read_rubric(rubric_source(file, on_a_line(file)))
     if not isinstance(checked, Rubric):
@@ -71,7 +72,7 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     from harness.cli.output import say
     from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
     from harness.core.wording import command
-    from harness.judging import packaged_rubrics, rubric_source
+    from harness.judging.rubric_files import packaged_rubrics, rubric_source
 
     names = packaged_rubrics()
     if source not in names:
@@ -91,8 +92,8 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
 def _list_rubrics(*, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.judging import load_rubric, packaged_rubrics
-    from harness.report import Column, TableRow, table_or_list
+    from harness.judging.rubric_files import load_rubric, packaged_rubrics
+    from harness.report.terminal.table import Column, TableRow, table_or_list
 
     rubrics = [load_rubric(name) for name in packaged_rubrics()]
     if as_json:
@@ -114,8 +115,10 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
     """Print a rubric as it is used. Raises UsageError for what is no rubric."""
     from harness.cli.console import stdout
     from harness.cli.output import print_json, say
-    from harness.judging import fixed_message, load_rubric, schema
-    from harness.report import visible_text
+    from harness.judging.prompt import fixed_message
+    from harness.judging.reply import schema
+    from harness.judging.rubric_files import load_rubric
+    from harness.report.terminal.layout import visible_text
 
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
@@ -132,7 +135,8 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
 
 
 def _description(described: Rubric, width: int) -> Iterator[Text]:
-    from harness.report import Column, TableRow, table_or_list, visible_text
+    from harness.report.terminal.layout import visible_text
+    from harness.report.terminal.table import Column, TableRow, table_or_list
 
     yield visible_text(described.label, style="bold")
     yield visible_text(

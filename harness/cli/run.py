@@ -74,8 +74,7 @@ def run(
     settings = load(values)
     say_first(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=quiet)
     with nothing_begun():
-        from harness import pipeline
-        from harness.archive import find_run
+        from harness.archive.layout import find_run
         from harness.cli import announce, cost_lines, process
         from harness.cli.console import stderr
         from harness.cli.output import say
@@ -83,15 +82,18 @@ def run(
         from harness.cli.progress_bars import ProgressBars
         from harness.cli.run_result import deliver
         from harness.core.wording import option
+        from harness.pipeline.run_environment import RunEnvironment
+        from harness.pipeline.runs import RunResult, run_queries
+        from harness.pipeline.waiting import refuse_idle_wait, stay_until_judged
 
         process.silence_logs(verbose=verbose)
         if wait:
-            pipeline.refuse_idle_wait(by_batch=settings.judge_batch)
+            refuse_idle_wait(by_batch=settings.judge_batch)
         asked, prepared = prepare_run(agent, query, queries, settings, environ, shard=settings.shard)
     if not asked:
         say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
         return ExitCode.DONE
-    lenders = [find_run(word, settings.runs_dir) for word in reuse]
+    reuse_sources = [find_run(word, settings.runs_dir) for word in reuse]
     console = stderr(quiet=quiet)
     announce.note_idle_judge_options(console, settings, values)
     announce.note_idle_agent_options(console, prepared, values)
@@ -102,13 +104,18 @@ def run(
         return ExitCode.DONE
     announce.announce(console, prepared, len(asked), environ)
     with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = pipeline.Surroundings(environ, progress=bars)
+        around = RunEnvironment(environ, progress=bars)
 
-        async def work() -> pipeline.RunResult:
-            result = await pipeline.run_queries(prepared, asked, around, reuse=lenders)
-            return await pipeline.stay_until_judged(result, prepared.agent.loaded, around) if wait else result
+        async def work() -> RunResult:
+            result = await run_queries(prepared, asked, around, reuse=reuse_sources)
+            return await stay_until_judged(result, prepared.agent.loaded, around) if wait else result
 
         result = process.run_interruptible(work, bars, around.stop, settings.grace)
     return deliver(
-        result, max_failures=settings.max_failures, as_json=as_json, lent=bool(lenders), quiet=quiet, report=report
+        result,
+        max_failures=settings.max_failures,
+        as_json=as_json,
+        lent=bool(reuse_sources),
+        quiet=quiet,
+        report=report,
     )

@@ -4,21 +4,18 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from harness.archive import RankingFile, RunReader, with_provider
+from harness.archive.batch_log import with_provider
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.plurals import counted
 from harness.core.wording import command
-from harness.report import (
-    QueryTable,
-    RankingSummary,
-    design_of,
-    is_offline,
-    overview,
-    parts_line,
-    provisional_words,
-    summarize,
-)
+from harness.report.summary.notes import provisional_words
+from harness.report.summary.ranking import RankingSummary, is_offline, summarize
+from harness.report.summary.ranking_line import design_of
+from harness.report.terminal.overview import overview, parts_line
+from harness.report.terminal.queries import QueryTable
 
 
 def print_run(
@@ -39,7 +36,7 @@ def print_run(
     and `report` whether the run's page is there, or is being written.
     """
     if as_json:
-        from harness.report import run_json  # loads the judges' figures, which the overview does without
+        from harness.report.json import run_json
 
         print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
         return

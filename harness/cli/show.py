@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.archive import ComparisonReader, RankingFile, RankingHead, RunReader
+    from harness.archive.comparison_reader import ComparisonReader
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
+    from harness.archive.typed_records import RankingHead
     from harness.core.records import Query, Rollout
 
 
@@ -69,7 +72,7 @@ def show(
 
     Of a comparison: what it says, the figures of its sides, and the queries that were lost.
     """
-    from harness.archive import RunReader
+    from harness.archive.reader import RunReader
     from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
 
     parts = {"--rankings": rankings, "--rollout": rollout is not None}
@@ -98,7 +101,7 @@ def show(
             show_matches(reader, of_query, match, brief=brief, as_json=as_json)
     else:
         from harness.cli.run_overview import print_run
-        from harness.report import QueryTable
+        from harness.report.terminal.queries import QueryTable
 
         whole = reader.ranking(ranking)
         shown = whole if query is None else _only(reader, whole, find_query(reader, query))
@@ -110,7 +113,7 @@ def show(
 
 def _show_comparison(reader: ComparisonReader, *, as_json: bool) -> None:
     from harness.cli.comparison_result import print_comparison
-    from harness.pipeline import comparison_of
+    from harness.pipeline.comparing.outcome import comparison_of
 
     print_comparison(reader, comparison_of(reader), as_json=as_json)
 
@@ -138,7 +141,8 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
 def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.report import ranking_line, rankings_table, rounds_lines
+    from harness.report.summary.ranking_line import ranking_line
+    from harness.report.terminal.rankings import rankings_table, rounds_lines
 
     lines = [ranking_line(reader, ranking) for ranking in reader.rankings()]
     if as_json:
@@ -154,7 +158,7 @@ def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.report import path_lines
+    from harness.report.terminal.rollout import path_lines
 
     rollout = _find_rollout(reader, query, index)
     if as_json:
@@ -175,7 +179,8 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
     """Print path and answer as a ranking's judge had them, character for character."""
     from harness.cli.console import stderr
     from harness.cli.output import print_json, say
-    from harness.transcripts import ESTIMATE, is_at_hand, recorded_form
+    from harness.transcripts.tokens import ESTIMATE, is_at_hand
+    from harness.transcripts.transcript import recorded_form
 
     if rollout.status == "failed":
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")

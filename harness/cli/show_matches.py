@@ -3,14 +3,19 @@
 from functools import cache
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
 from harness.core.rankings import Match
 from harness.core.wording import call
-from harness.report import VerdictLookup, group_of, match_lines, matches_table, pair_table, pair_table_lines
-from harness.transcripts import recorded_form
+from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.pair_table import pair_table
+from harness.report.summary.ranking import group_of
+from harness.report.terminal.matches import match_lines, matches_table
+from harness.report.terminal.pair_table import pair_table_lines
+from harness.transcripts.transcript import recorded_form
 
 
 def show_matches(reader: RunReader, ranking: RankingFile, number: int | None, *, brief: bool, as_json: bool) -> None:

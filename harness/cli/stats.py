@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive import RankingFile, RunReader
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
 
 
 @click.command()
@@ -64,7 +65,7 @@ def stats(
 
     --profile keeps what the verdicts of a ranking (by default the newest) teach of the judge.
     """
-    from harness.archive import RunReader
+    from harness.archive.reader import RunReader
     from harness.cli.archived_run import open_archived, refuse_parts_of_runs
     from harness.core.errors import UsageError
 
@@ -113,21 +114,14 @@ def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> No
 
 
 def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    from harness.pipeline import answer_labels
-    from harness.report import (
-        agreement_json,
-        by_signal,
-        figures_json,
-        is_offline,
-        judge_profiles,
-        judge_qualities,
-        label_agreement,
-        profile_json,
-        quality_json,
-        ranking_figures,
-        summarize,
-        voices_of_jurors,
-    )
+    from harness.pipeline.label_files import answer_labels
+    from harness.report.json import agreement_json, figures_json, quality_json
+    from harness.report.judge_quality import judge_qualities
+    from harness.report.jury_voices import voices_of_jurors
+    from harness.report.learnt_judges import judge_profiles, profile_json
+    from harness.report.summary.label_agreement import label_agreement
+    from harness.report.summary.ranking import by_signal, is_offline, summarize
+    from harness.report.summary.ranking_figures import ranking_figures
 
     summary = summarize(reader, ranking)
     agreement = label_agreement(reader, ranking, answer_labels(reader, None))
@@ -152,22 +146,14 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     from harness.core.plurals import counted
-    from harness.report import (
-        by_signal,
-        figure_lines,
-        is_offline,
-        judge_profiles,
-        judge_qualities,
-        jury_words,
-        profile_words,
-        quality_lines,
-        ranking_figures,
-        ranking_words,
-        summarize,
-        visible_text,
-        voice_words,
-        voices_of_jurors,
-    )
+    from harness.report.judge_quality import judge_qualities
+    from harness.report.jury_voices import jury_words, voice_words, voices_of_jurors
+    from harness.report.learnt_judges import judge_profiles, profile_words
+    from harness.report.rollout_words import ranking_words
+    from harness.report.summary.ranking import by_signal, is_offline, summarize
+    from harness.report.summary.ranking_figures import ranking_figures
+    from harness.report.terminal.judge_quality import figure_lines, quality_lines
+    from harness.report.terminal.layout import visible_text
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
@@ -198,8 +184,9 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
 
 
 def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.pipeline import answer_labels
-    from harness.report import agreement_words, label_agreement
+    from harness.pipeline.label_files import answer_labels
+    from harness.report.judge_quality import agreement_words
+    from harness.report.summary.label_agreement import label_agreement
 
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):

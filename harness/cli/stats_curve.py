@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from harness.cli.console import stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import print_json, say
-from harness.pipeline import answer_labels
-from harness.report import curve_csv, curve_json, curve_lines, curve_svg, judging_curve, round_robin_of
+from harness.pipeline.label_files import answer_labels
+from harness.report.curve_records import curve_csv, curve_json
+from harness.report.html.curve.curve_svg import curve_svg
+from harness.report.summary.curve import judging_curve, round_robin_of
+from harness.report.terminal.curve import curve_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.archive import RunReader
-    from harness.report import CurveTruth
+    from harness.archive.reader import RunReader
+    from harness.report.summary.curve import CurveTruth
 
 
 @dataclass(frozen=True)

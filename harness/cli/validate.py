@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.pipeline import Validation
+    from harness.pipeline.validation import Validation
 
 
 @click.command()
@@ -28,11 +28,12 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
 
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
     """
-    from harness.archive import find_archived
+    from harness.archive.layout import find_archived
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.core.clock import now
-    from harness.pipeline import validate_comparison, validate_run
+    from harness.pipeline.comparing.validation import validate_comparison
+    from harness.pipeline.validation import validate_run
 
     folder, kind = find_archived(run, runs_folder(runs_dir, environ))
     look = validate_comparison if kind == "comparison" else validate_run
@@ -51,7 +52,7 @@ def validate(environ: Mapping[str, str], run: str, runs_dir: Path | None, *, rep
 
 
 def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
-    from harness.archive import ASIDE
+    from harness.archive.layout import ASIDE
     from harness.core.wording import command
 
     if validation.damaged:

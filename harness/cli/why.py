@@ -14,8 +14,9 @@ from harness.core.errors import UsageError, quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.archive import RankingFile, RunReader
-    from harness.report import PairExplanation
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
+    from harness.report.summary.why.pair_records import PairExplanation
 
 _LONGEST_NUMBER = 4
 """Digits: a RUN of so few is a rollout's number. The shortest prefix of a run's id that is of use is longer."""
@@ -58,7 +59,9 @@ def why(
     from harness.cli.console import stdout
     from harness.cli.new_files import check_writable, write_new
     from harness.cli.output import print_json, say
-    from harness.report import explain_pair, find_pair, is_offline, judged_ranking, pair_lines
+    from harness.report.summary.ranking import is_offline
+    from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
+    from harness.report.terminal.why import pair_lines
 
     check_writable(html)
     run, numbers = _run_and_numbers(run, a, b)
@@ -67,7 +70,7 @@ def why(
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
     explanation = _with_meeting(reader, chosen, explain_pair(reader, chosen, pair), environ)
     if html:
-        from harness.report import pair_page
+        from harness.report.html.pair.page import pair_page
 
         write_new(html, pair_page(reader, chosen, pair, explanation), force=True)
         say(f"the page of these two: {html}", err=True)
@@ -100,12 +103,13 @@ def _with_meeting(
     """Add what would make the two meet; where they have met, nothing of the pipeline is loaded for that."""
     if explanation.matches or explanation.listwise:
         return explanation
-    from harness import pipeline
     from harness.cli import process
     from harness.cli.console import stderr
     from harness.cli.progress_bars import ProgressBars
+    from harness.pipeline.meeting import with_meeting
+    from harness.pipeline.run_environment import RunEnvironment
 
     with ProgressBars(stderr(quiet=True), quiet=True) as bars:
-        around = pipeline.Surroundings(environ)
-        work = partial(pipeline.with_meeting, reader, ranking, explanation, reader.typed_name, around)
+        around = RunEnvironment(environ)
+        work = partial(with_meeting, reader, ranking, explanation, reader.typed_name, around)
         return process.run_interruptible(work, bars)

@@ -1,16 +1,238 @@
 """All that a comparison says: of each two sides, of each side, and of all of them together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
+from harness.comparison.clusters import Clusters, Numbers, cluster_of, mean_by_query
 from harness.comparison.holm import holm
-from harness.comparison.sentences import sentence, sentence_of_many
-from harness.comparison.side_figures import side_figures
+from harness.comparison.intervals import interval_of_mean, interval_of_share, quantiles, redrawn
+from harness.comparison.outcomes import outcomes, pairs_of
 from harness.comparison.side_results import side_result
 from harness.comparison.slices import slices
-from harness.comparison.strengths import strengths
-from harness.core.comparisons import ComparedQuery, ComparedSide, SideFigures, SideResult, Slice, Strength
+from harness.core.comparisons import (
+    FEWEST_SHOWING,
+    ComparedQuery,
+    ComparedRollout,
+    ComparedSide,
+    Interval,
+    SideFigures,
+    SideResult,
+    Slice,
+    Strength,
+    leaves_out_half,
+)
+from harness.core.plurals import counted
+from harness.core.records import AGENT_FAILURES
+from harness.core.rounded import round_number, whole_percent
+
+_STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
+_ADDED_TIE = 0.5
+"""For each two sides half a query more, tied: without it a side that won everything would be infinitely strong."""
+
+
+def strengths(
+    queries: Sequence[ComparedQuery], labels: Sequence[str], seed: int, clusters: Mapping[str, str] | None = None
+) -> tuple[Strength, ...]:
+    """Return the strength of each side: log odds of a win, their mean 0, with intervals by drawing the clusters again.
+
+    Among the clusters are, for each two sides, one query more that either won, so that no draw of sides of which one
+    won everything takes that for certain. `labels` are of all sides, in their order. Nothing below six clusters.
+    """
+    met = list(combinations(range(len(labels)), 2))
+    won, played = _by_cluster(queries, met, clusters)
+    count = won.shape[1]
+    if count < FEWEST_SHOWING:
+        return ()
+    one, none = np.eye(len(met)), np.zeros((len(met), len(met)))
+    sums = (*np.hstack([won, one, none]), *np.hstack([played, one, one]))
+
+    def fitted(*drawn: Numbers, axis: int = -1) -> Numbers:
+        won, played = np.split(np.stack([clusters.sum(axis) for clusters in drawn]), 2)
+        return bradley_terry(won, played, met)
+
+    ends = [quantiles(of_side, count) for of_side in redrawn(sums, fitted, seed)]
+    return tuple(
+        Strength(label=label, strength=Interval(value=float(value), low=low, high=high))
+        for label, value, (low, high) in zip(labels, fitted(*sums), ends, strict=True)
+    )
+
+
+def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]]) -> Numbers:
+    """Return the maximum likelihood strengths [S, ...] of sides, their mean 0, half a tie added for each of `met`.
+
+    `won` [P, ...] is how often the second of each of `met` won, of `played`; further axes are draws. By Newton's
+    method, all draws at once. `met` connects all sides.
+    """
+    free = _design(met)[:, :-1]  # the last side stands at 0 until the end
+    wins, games = np.moveaxis(won + _ADDED_TIE / 2, 0, -1), np.moveaxis(played + _ADDED_TIE, 0, -1)
+    at: Numbers = np.zeros((*wins.shape[:-1], free.shape[1]))
+    for _ in range(_STEPS):
+        chance = (1 + np.tanh(at @ free.T / 2)) / 2
+        slope = (wins - games * chance) @ free
+        information: Numbers = np.einsum("pi,...p,pj->...ij", free, games * chance * (1 - chance), free)
+        step = np.asarray(np.linalg.solve(information, slope[..., None])[..., 0], np.float64)
+        at = at + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        if np.abs(step).max() < _ENOUGH:
+            break
+    whole = np.concatenate([at, np.zeros((*at.shape[:-1], 1))], axis=-1)
+    return np.moveaxis(whole - whole.mean(axis=-1, keepdims=True), -1, 0)
+
+
+def _design(met: Sequence[tuple[int, int]]) -> Numbers:
+    design = np.zeros((len(met), 1 + max(second for _, second in met)))
+    for row, (first, second) in enumerate(met):
+        design[row, first], design[row, second] = -1.0, 1.0
+    return design
+
+
+def _by_cluster(
+    queries: Sequence[ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
+) -> tuple[Numbers, Numbers]:
+    """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
+    means = [mean_by_query(outcomes(pairs_of(queries, sides))) for sides in met]
+    names = sorted({cluster_of(query, clusters) for of_pair in means for query in of_pair})
+    place = {name: i for i, name in enumerate(names)}
+    won, played = np.zeros((len(met), len(names))), np.zeros((len(met), len(names)))
+    for row, of_pair in enumerate(means):
+        for query, mean in of_pair.items():
+            column = place[cluster_of(query, clusters)]
+            won[row, column] += mean
+            played[row, column] += 1
+    return won, played
+
+
+def sentence(result: SideResult) -> str:
+    """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
+    b = result.sides[1]
+    if not result.queries:
+        return f"Nothing was judged: {_why_nothing(result)}."
+    low, high = result.interval
+    counts = (
+        f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {_queries(result)}"
+    )
+    preferred = f"preferred {whole_percent(result.win_rate)} % [{whole_percent(low)}, {whole_percent(high)}]"
+    conclusions = (_conclusion(result), _bounds(result)) if not _waits(result) else (_what_waits(result),)
+    return " ".join(part for part in (f"{counts}: {preferred}.", *conclusions) if part)
+
+
+def _waits(result: SideResult) -> bool:
+    """Tell whether only the open pairs keep a difference from being shown."""
+    return result.open_pairs_decide and leaves_out_half(result.clusters, result.interval)
+
+
+def _what_waits(result: SideResult) -> str:
+    pairs = counted(result.unjudged, "pair is", "pairs are")
+    low, high = map(whole_percent, result.bounds)
+    return f"Not shown while {pairs} open: they leave anything from {low} to {high} % possible."
+
+
+def _conclusion(result: SideResult) -> str:
+    a, b = result.sides
+    if direction := result.shown:
+        return f"Shown: {b} is {direction} than {a}."
+    unit = "queries" if result.clusters == result.queries else "clusters"
+    if result.clusters < FEWEST_SHOWING:
+        return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
+    if result.enough_queries is None:
+        return "Not shown; there is no difference to show."
+    return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
+
+
+def _queries(result: SideResult) -> str:
+    clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
+    return f"{result.queries:,}{clusters}"
+
+
+def _why_nothing(result: SideResult) -> str:
+    between = " and ".join(result.sides)
+    return f"{_open_pairs(result)} of {between}" if result.unjudged else f"{between} have no pair of samples"
+
+
+def _bounds(result: SideResult) -> str:
+    if not result.unjudged:
+        return ""
+    low, high = result.bounds
+    return f"With {_open_pairs(result)}: {whole_percent(low)} to {whole_percent(high)} %."
+
+
+def _open_pairs(result: SideResult) -> str:
+    return counted(result.unjudged, "open pair")
+
+
+def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:
+    """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
+    wins = [pair for result in results if (pair := _shown_pair(result))]
+    proven = (
+        f"Shown after Holm's correction: {', '.join(wins)}."
+        if wins
+        else "No difference is shown after Holm's correction."
+    )
+    ordered = sorted(strengths, key=lambda side: (-side.strength.value, side.label))
+    return f"By strength: {', '.join(side.label for side in ordered)}. {proven}" if ordered else proven
+
+
+def _shown_pair(result: SideResult) -> str | None:
+    """Name the better side and the worse one, where a difference is shown."""
+    a, b = result.sides
+    return result.shown and (f"{b} over {a}" if result.shown == "better" else f"{a} over {b}")
+
+
+_Figure = Callable[[ComparedRollout], float | None]
+
+
+def side_figures(
+    queries: Sequence[ComparedQuery], side: int, label: str, seed: int, clusters: Mapping[str, str] | None = None
+) -> SideFigures:
+    """Return cost, tokens, latency, steps, failures and rewards of one side's rollouts over the shared queries.
+
+    Each query counts the same. A mean is over the rollouts of which the figure is known, without those that failed by
+    the infrastructure's fault. With one query alone the interval is over its rollouts.
+    """
+    rollouts = {query.query: [r for r in query.rollouts[side] if _took_part(r)] for query in queries}
+
+    def summed(figure: _Figure) -> Clusters:
+        return _summed(rollouts, figure, clusters)
+
+    failed = summed(lambda rollout: float(rollout.status == "failed"))
+    return SideFigures(
+        label=label,
+        rollouts=sum(len(listed) for listed in rollouts.values()),
+        failed=interval_of_share(failed, seed) if failed.count else None,
+        left_out=sum(query.left_out[side] for query in queries if query.left_out),
+        usd=interval_of_mean(summed(lambda rollout: rollout.usd), seed),
+        tokens=interval_of_mean(summed(lambda rollout: rollout.tokens), seed),
+        duration_s=interval_of_mean(summed(lambda rollout: rollout.duration_s), seed),
+        steps=interval_of_mean(summed(lambda rollout: rollout.steps), seed),
+        passed=_reward(summed(lambda rollout: rollout.verified), seed),
+    )
+
+
+def _took_part(rollout: ComparedRollout) -> bool:
+    """Tell whether a rollout ended well or failed by the agent's own making."""
+    return rollout.status == "ok" or rollout.failure in AGENT_FAILURES
+
+
+def _reward(rewards: Clusters, seed: int) -> Interval | None:
+    """Rewards are mostly 0 or 1, and their mean a share; but an agent's file may give any number."""
+    if not rewards.count:
+        return None
+    shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
+    return interval_of_share(rewards, seed) if shares else interval_of_mean(rewards, seed)
+
+
+def _summed(
+    rollouts: Mapping[str, Sequence[ComparedRollout]], figure: _Figure, clusters: Mapping[str, str] | None
+) -> Clusters:
+    figures = {
+        query: [v for rollout in listed if (v := figure(rollout)) is not None] for query, listed in rollouts.items()
+    }
+    if len(figures) == 1:
+        (of_query,) = figures.values()
+        return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
+    return Clusters.of(mean_by_query(figures), clusters)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class CrossMatch(Record):
     """A rollout of one side against a rollout of another side, on one query."""
 
     sides: tuple[int, int]
-    """Places of the two sides in the comparison, the smaller first."""
+    """Slots of the two sides in the comparison, the smaller first."""
     role: Role
     """What both rollouts are: the anchors' pair has a line of its own, and is not in the win rate."""
     first: int

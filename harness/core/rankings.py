@@ -53,7 +53,7 @@ class Ranked(Record):
     uncertainty: float | None = None
     """Posterior standard deviation: of `score` where a fit ranks (margins, bt, pooled), else of `margin`."""
     margin: float | None = None
-    """The second opinion's estimate (`GroupRanking.second_opinion`): score points above the group's mean.
+    """The second opinion's estimate (`GroupRanking.secondary_fit`): score points above the group's mean.
 
     With --judge-when tied, above the mean of its class of equal reward.
     """
@@ -104,7 +104,7 @@ class GroupRanking(Record):
 
     Ranked by `pooled` itself its places may change; beside another estimator only probabilities and signal may.
     """
-    second_opinion: SecondOpinion = "margins"
+    secondary_fit: SecondOpinion = "margins"
     """The fit behind `margin`, and, where the estimator has no fit of its own, behind probabilities and signal."""
     matches: tuple[Match, ...] = ()
     rollouts: tuple[Ranked, ...] = ()
@@ -114,7 +114,7 @@ class GroupRanking(Record):
     """Verdicts bought now."""
     reused: int = 0
     """Distinct verdicts used that were there before."""
-    spared: int = 0
+    saved_calls: int = 0
     """Planned judge calls that were not made because they could not change who is best."""
     judge_usage: Usage = Usage.model_construct()
     """What the verdicts bought now took, failed ones and repair turns included."""

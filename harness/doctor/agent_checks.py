@@ -11,9 +11,11 @@ from agents import Agent, FunctionTool, Model, Tool
 from harness.core.errors import HarnessError
 from harness.doctor.checks import Check, failed_check
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import OPENAI_HOST, Endpoint
-from harness.pipeline import AgentSpec, resolve_agent
-from harness.rollouts import AgentEnv, LoadedAgent, load_agent, reachable
+from harness.endpoints.address import OPENAI_HOST, Endpoint
+from harness.pipeline.resolve import AgentSpec, resolve_agent
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import reachable
+from harness.rollouts.loading import LoadedAgent, load_agent
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
 from harness.doctor.request import DoctorRequest
-from harness.formats import Label, LabelledPair
-from harness.judging import CachedPairJudge, PairLedger, Rubric, Task, VerdictCache
-from harness.pipeline import JudgeSpec, Surroundings, for_each, open_judge
-from harness.ranking import JudgeCall, Share, Tally, exact, kappa, tally
-from harness.transcripts import Transcript
+from harness.formats.labelled_pairs import Label, LabelledPair
+from harness.judging.juror import PairLedger
+from harness.judging.prompt import Task
+from harness.judging.rubric import Rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.pipeline.concurrency import for_each
+from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.stages import open_judge
+from harness.ranking.judge_stats.agreement import Share, kappa
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
+from harness.ranking.topology import exact
+from harness.transcripts.transcript import Transcript
 
 _A_FIRST: Mapping[Winner, Label] = {"A": "a", "B": "b", "tie": "tie"}
 _B_FIRST: Mapping[Winner, Label] = {"A": "b", "B": "a", "tie": "tie"}
@@ -231,12 +239,12 @@ async def calibrate(
 
     The verdicts are kept in memory alone. Raises Refused where the first call is refused.
     """
-    store, surroundings = MemoryStore(), Surroundings(request.environ, request.clock, progress)
+    store, run_env = MemoryStore(), RunEnvironment(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
     calls = count_calibration_calls(calibration.pairs)
     progress.total("judging", calls, calls)
     try:
-        async with open_judge(spec, rubric, request.settings, request.credentials, store, surroundings) as judge:
+        async with open_judge(spec, rubric, request.settings, request.credentials, store, run_env) as judge:
             cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
             calibration.judge = judge.identity
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.calibration import Calibration, ClassResult, Trial
-from harness.report import beginning, first_wins_meaning, share_json, share_words, signed
+from harness.report.json import share_json
+from harness.report.judge_quality import first_wins_meaning, share_words
+from harness.report.text import beginning, signed
 
 _LISTED = 10
 """Wrong pairs that are listed one by one."""

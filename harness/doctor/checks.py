@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.core.errors import HarnessError
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 Status = Literal["ok", "warn", "fail", "skipped"]
 

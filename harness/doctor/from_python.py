@@ -22,9 +22,9 @@ from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks
 from harness.doctor.packaged_pairs import bundled_pairs
 from harness.doctor.request import DoctorRequest
-from harness.formats import read_pairs
-from harness.judging import Rubric
-from harness.pipeline import JudgeSpec
+from harness.formats.labelled_pairs import read_pairs
+from harness.judging.rubric import Rubric
+from harness.pipeline.resolve import JudgeSpec
 
 _JUDGE_CHECKS = ("judge", "judge key", "rubric")
 

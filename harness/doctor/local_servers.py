@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from harness.core.errors import UsageError, quoted
 from harness.doctor.checks import Check
 from harness.doctor.request import DoctorRequest
-from harness.endpoints import Endpoint
+from harness.endpoints.address import Endpoint
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}

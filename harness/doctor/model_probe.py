@@ -9,8 +9,11 @@ from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
 from harness.doctor.agent_checks import CheckedAgent
-from harness.endpoints import EndpointState, Gate, RefusedSettings, refused_setting
-from harness.rollouts import RecordedCall, RecordedProvider, Recorder, provider_for, recorded
+from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import RefusedSettings, refused_setting
+from harness.endpoints.state import EndpointState
+from harness.rollouts.models import RecordedProvider, provider_for, recorded
+from harness.rollouts.recorder import RecordedCall, Recorder
 
 PATIENCE_S = 60.0
 _CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")

@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from harness.formats import LabelledPair, pairs_in_text
+from harness.formats.labelled_pairs import LabelledPair, pairs_in_text
 
 
 def bundled_pairs() -> list[LabelledPair]:

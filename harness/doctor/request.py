@@ -11,7 +11,8 @@ from harness.core.addresses import with_placeholder
 from harness.core.clock import Clock
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load, merge_sources
-from harness.endpoints import Credentials, secrets_in
+from harness.endpoints.credentials import Credentials
+from harness.endpoints.secrets import secrets_in
 
 
 @dataclass(frozen=True, kw_only=True)

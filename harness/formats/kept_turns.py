@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from harness.archive import checked
+from harness.archive.typed_records import checked
 from harness.core.records import BUILT_LATER, Record
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.turns import Message, Tool, Turn

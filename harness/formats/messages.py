@@ -12,7 +12,7 @@ from harness.core.records import Step
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.step_parts import content_text, function_step, join_texts, steps_without_call
-from harness.rollouts import split_think
+from harness.rollouts.reply_items import split_think
 
 _SYSTEM = {"system", "developer"}
 _ROLES = _SYSTEM | {"user", "assistant", "tool"}

@@ -15,7 +15,7 @@ from agents.models.chatcmpl_converter import Converter
 from harness.core.records import ModelCall
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
-from harness.rollouts import RawCall
+from harness.rollouts.raw import RawCall
 
 Message = dict[str, Any]
 Tool = dict[str, Any]

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import RankMessagesSettings, SharedJudging, ranked_messages, share_judging
+from harness.api.message_tournament import RankMessagesSettings, ranked_messages
+from harness.api.shared_judging import SharedJudging, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
 from harness.core.settings_sources import check_names, load
 from harness.core.wording import from_python

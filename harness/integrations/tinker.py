@@ -1,10 +1,68 @@
 """Rewards for tinker's cookbook: `EnvGroupBuilder.compute_group_rewards = tinker.group_rewards(judge_model=...)`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.core.errors import UsageError
+from harness.integrations.chats import chat_of
 from harness.integrations.group_judge import GroupJudge
-from harness.integrations.tinker_rewards import GroupRewards
+from harness.integrations.judged_group import figures_of
+
+_Messages = Callable[[Any, Any], Sequence[Any]]
+
+
+class GroupRewards:
+    """What `EnvGroupBuilder.compute_group_rewards` is to return. It can be pickled, as builders have to be."""
+
+    def __init__(self, judge: GroupJudge, messages: _Messages | None = None) -> None:
+        """Judge by `judge` what `messages` makes of a trajectory and its environment."""
+        self.judge, self._messages = judge, messages or messages_of
+
+    async def __call__(
+        self, trajectory_group: Sequence[Any], env_group: Sequence[Any]
+    ) -> list[tuple[float, dict[str, float]]]:
+        """Return a reward and metrics for each trajectory."""
+        if not trajectory_group:
+            return []
+        said = [self._messages(*pair) for pair in zip(trajectory_group, env_group, strict=True)]
+        (judged,) = await self.judge.judge([[chat_of((), [_plain(m) for m in messages]) for messages in said]])
+        figures = figures_of([judged])
+        return [(reward, dict(figures)) for reward in judged.rewards or (self.judge.level,) * len(said)]
+
+
+def messages_of(trajectory: Any, env: Any) -> Sequence[Any]:
+    """Return the conversation of one of the cookbook's environments. Raises UsageError for other environments."""
+    renderer = getattr(env, "renderer", None) or getattr(env, "policy_renderer", None)
+    asked = list(_asked(env))
+    if not renderer or not asked or (len(trajectory.transitions) > 1 and not hasattr(env, "message_env")):
+        raise UsageError(
+            f"{type(env).__name__} does not show its messages: give group_rewards(..., messages=...), a function from "
+            "a trajectory and its environment to chat messages"
+        )
+    last, _ = renderer.parse_response(trajectory.transitions[-1].ac.tokens)
+    return asked if last in asked else [*asked, last]  # a reply that was cut is not in the history
+
+
+def _asked(env: Any) -> Iterator[Any]:
+    """Yield the messages that an environment knows of."""
+    if hasattr(env, "message_env"):
+        yield from getattr(env.message_env, "history", ())
+        return
+    yield from getattr(env, "convo_prefix", ())
+    if hasattr(env, "get_question"):
+        yield {"role": "user", "content": env.get_question()}
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message with thinking as `reasoning_content`, and with calls as plain objects."""
+    plain = dict(message)
+    if not isinstance(content := plain.get("content"), str | None):
+        thoughts = [part["thinking"] for part in content if part.get("type") == "thinking"]
+        plain |= {"content": [part for part in content if part.get("type") != "thinking"]}
+        plain |= {"reasoning_content": "\n".join(thoughts)} if thoughts else {}
+    if calls := plain.get("tool_calls"):
+        plain["tool_calls"] = [c.model_dump(mode="json") if hasattr(c, "model_dump") else c for c in calls]
+    return plain
 
 
 def group_rewards(

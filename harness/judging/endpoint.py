@@ -15,26 +15,19 @@ from harness.core.errors import Refused
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
-from harness.endpoints import (
-    NO_LIMIT,
-    Endpoint,
-    EndpointDown,
-    FirstAlone,
-    Gate,
-    NoReply,
-    RefusedSettings,
-    Stoppable,
-    failure_of,
-    is_too_long,
-    judge_retries,
-    model_reply,
-    openai_client,
-    refusal_of,
-    usage_of,
-)
+from harness.endpoints.address import Endpoint
+from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.client import openai_client
+from harness.endpoints.errors import failure_of, is_too_long, refusal_of
+from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
+from harness.endpoints.reply_body import NoReply, model_reply
+from harness.endpoints.retries import judge_retries
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.usage import usage_of
 from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.places import Places
 from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
+from harness.judging.slots import Slots
 from harness.judging.tiers import TierChoice, tier_refusal
 
 _SAMPLING = {"temperature": 0.0}
@@ -66,7 +59,7 @@ class EndpointAsk:
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear, rank=rank)
-        self._places = Places(limit)
+        self._places = Slots(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0

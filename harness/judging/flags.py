@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 from harness.core.verdicts import Flag, FlagKind
 from harness.judging.flag_patterns import ADDRESS, FENCE, FENCE_IN_PATH, LEAK, Variants
-from harness.transcripts import Transcript, clean, hidden_marks, legible, without_marks
+from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
+from harness.transcripts.transcript import Transcript
 
 RULES = {1: 1, 2: 2}
 """By the rendering of the transcripts the number of the rules, which goes up when what is flagged changes.

@@ -8,7 +8,7 @@ from harness.core.records import Usage
 from harness.core.sums import sum_if_known
 from harness.core.verdicts import Judged, PairScores, Scored, Unjudged, Unscored
 from harness.judging.prompt import Task
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 Ok = TypeVar("Ok", bound=Judged | Scored)
 Failed = TypeVar("Failed", bound=Unjudged | Unscored)

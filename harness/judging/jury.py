@@ -13,7 +13,7 @@ from harness.core.verdicts import Judged, PairScores, Scored, Unjudged, Unscored
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 Averaging = Literal["mean", "median"]
 Number = TypeVar("Number", Fraction, float)

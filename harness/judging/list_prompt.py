@@ -10,10 +10,11 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line
 from harness.core.records import digest
 from harness.core.wording import option
 from harness.judging.list_reply import list_schema
-from harness.judging.places import Beginning
 from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
-from harness.transcripts import RENDERING, Transcript, rendering_of
+from harness.judging.slots import Beginning
+from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.transcript import Transcript
 
 LIST_RUBRIC = "ruler"
 PAIRWISE_DEFAULT = "writing"

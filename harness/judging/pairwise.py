@@ -11,7 +11,7 @@ from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
 from harness.judging.reply import PairReply, read_reply, winning_side
 from harness.judging.rubric import Rubric
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 
 class PairwiseJudge:

@@ -12,10 +12,11 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
 from harness.judging.flags import RULES
-from harness.judging.places import Beginning
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
-from harness.transcripts import RENDERING, Transcript, rendering_of
+from harness.judging.slots import Beginning
+from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.transcript import Transcript
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core.errors import did_you_mean
 from harness.core.unicode import visible
 from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
-from harness.rubric_text import Fault, Faulty, Parts, PlainDimension, TextReader, Variables
-from harness.transcripts import Transcript
+from harness.rubric_text.front_matter import Fault, Faulty, Parts
+from harness.rubric_text.reading import TextReader
+from harness.rubric_text.template import PlainDimension, Variables
+from harness.transcripts.transcript import Transcript
 
 RubricFaults = tuple[Fault, ...]
 """Everything that is wrong with a rubric's text, by line."""

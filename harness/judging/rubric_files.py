@@ -9,7 +9,9 @@ from pathlib import Path
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import option
 from harness.judging.rubric import Rubric, RubricFaults, read_by
-from harness.rubric_text import TRUSTED, Faulty, in_child
+from harness.rubric_text.bounded import in_child
+from harness.rubric_text.front_matter import Faulty
+from harness.rubric_text.reading import TRUSTED
 
 _PACKAGED = files("harness.judging") / "rubrics"
 _MOST_BYTES = 1_000_000

@@ -10,7 +10,7 @@ from harness.core.verdicts import Scored, Unscored
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.list_prompt import ListRubric, ListTask, list_fingerprint, make_list_prompt
 from harness.judging.list_reply import ScoresById, read_scores
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 
 class ListJudge(Protocol):

@@ -12,21 +12,22 @@ from typing import Protocol, TypeVar
 
 import anyio
 
-from harness.archive import FolderReader, VerdictStore
+from harness.archive.folder_reader import FolderReader
+from harness.archive.store import VerdictStore
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
-from harness.endpoints import Ceiling
+from harness.endpoints.costs import Ceiling
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, Judge
 from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
 from harness.judging.list_prompt import ListTask
 from harness.judging.prompt import Task
 from harness.judging.ruler import ListJudge
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
 OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-cost leaves no room")
@@ -42,7 +43,7 @@ class VerdictCache:
 
     store: VerdictStore
     progress: Progress = field(default_factory=Silent)
-    lenders: Sequence[FolderReader] = ()
+    reuse_sources: Sequence[FolderReader] = ()
     """Other runs and comparisons to look in."""
     ceiling: Ceiling = field(default_factory=Ceiling)
     free: bool = False
@@ -171,7 +172,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
     def _borrow(self, key: str) -> Ok | None:
         """Copy a verdict of another run, raw replies too, so that this run stays whole without that one."""
         store = self._cache.store
-        for lender in self._cache.lenders:
+        for lender in self._cache.reuse_sources:
             if kept := self._find(lender, key):
                 replies = tuple(store.put_blob(lender.blobs.get(name)) for name in kept.raw_replies)
                 copy = kept.model_copy(update={"source": kept.source or lender.id, "raw_replies": replies})

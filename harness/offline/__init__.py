@@ -3,14 +3,3 @@
 Small on purpose. The parts are real (the model searches and writes from what it found, the judge measures), but
 they are not language models: a ranking made with them says nothing of any LLM.
 """
-
-from harness.offline.judge import judge_list, judge_pair
-from harness.offline.model import OfflineModel
-from harness.offline.tool import search_tool
-
-__all__ = [
-    "OfflineModel",
-    "judge_list",
-    "judge_pair",
-    "search_tool",
-]

@@ -1,9 +1,15 @@
-"""`offline-extractive`: an SDK Model that plans searches, calls the search tool, and writes from the results."""
+"""`offline-extractive`: an SDK Model that plans searches, calls the search tool, and writes from the results.
+
+Greedy at temperature 0; above it every choice is drawn by softmax from an rng. Pure: no SDK here.
+"""
 
 import json
+import math
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from agents import FunctionTool, Model, ModelResponse, ModelSettings, ModelTracing, Tool, Usage, generation_span
 from agents.items import TResponseInputItem, TResponseOutputItem
@@ -16,9 +22,158 @@ from openai.types.responses import (
 from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
-from harness.endpoints import completed
+from harness.endpoints.streams import completed
+from harness.offline.corpus import Passage
 from harness.offline.tool import parse_passages
-from harness.offline.writer import Chooser, SearchHistory, next_move, write_summary
+from harness.offline.words import (
+    GENERAL_WORDS,
+    content_stems,
+    first_year,
+    is_about,
+    keywords,
+    proper_names,
+    split_sentences,
+    stem,
+)
+
+T = TypeVar("T")
+
+_SEARCHES = 5
+_WORDS = 230
+_PARAGRAPHS = 3
+
+
+@dataclass
+class Chooser:
+    """Draws from scored options: the best one at temperature 0, else by softmax of score over temperature."""
+
+    temperature: float
+    rng: random.Random
+
+    def pick(self, scored: Sequence[tuple[float, T]]) -> T:
+        """Return one option. Raises ValueError for none."""
+        if not scored:
+            raise ValueError("nothing to choose from")
+        if self.temperature == 0:
+            return max(scored, key=lambda s: s[0])[1]
+        top = max(s for s, _ in scored)
+        weights = [math.exp((s - top) / self.temperature) for s, _ in scored]
+        return self.rng.choices([option for _, option in scored], weights)[0]
+
+
+@dataclass(frozen=True)
+class SearchHistory:
+    """What the searches so far brought: their words, and the passages of each."""
+
+    searches: tuple[str, ...] = ()
+    results: tuple[tuple[Passage, ...], ...] = ()
+
+    @property
+    def passages(self) -> list[Passage]:
+        """All passages, each once, in the order found."""
+        return list(dict.fromkeys(p for result in self.results for p in result))
+
+
+@dataclass(frozen=True)
+class Move:
+    """The next move: a search, or None for writing; and why."""
+
+    search: str | None
+    why: str
+
+
+def next_move(query: str, history: SearchHistory, chooser: Chooser) -> Move:
+    """Return the next move: the request's own key words first, then names that the results bring up."""
+    keys = keywords(query)
+    if not history.searches:
+        picked = [k for k in keys if chooser.pick([(2.5, True), (0.0, False)])] or keys
+        return Move(" ".join(picked), f"The request is about: {', '.join(keys)}. I look for that first.")
+    if not on_topic(query, history):
+        return _try_again(keys, history)
+    topics = _topics(keys, history)
+    enough = len(history.searches) >= _SEARCHES or not topics
+    if enough or chooser.pick([(1.5, False), (0.0, True)]):
+        return Move(None, _summing_up(history))
+    topic = chooser.pick([(score, name) for name, score in topics])
+    named = ", ".join(name for name, _ in topics[:4])
+    return Move(f"{topic} {keys[-1]}", f"The results bring up {named}. I look further into {topic}.")
+
+
+def on_topic(query: str, history: SearchHistory) -> bool:
+    """Return whether any passage found is about the request, and not just shares a common word with it."""
+    return any(is_about(query, p.title, p.text) for p in history.passages)
+
+
+def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
+    """Return an extractive summary of the passages, two or three paragraphs; or say that nothing was found."""
+    if not on_topic(query, history):
+        tried = "; ".join(f"{s!r}" for s in history.searches)
+        subject = " ".join(keywords(query))
+        return f"The corpus has nothing on {subject!r}." + (f" Searches tried: {tried}." if tried else "")
+    limit = _WORDS if chooser.temperature == 0 else round(chooser.rng.gauss(_WORDS, 90 * min(chooser.temperature, 1.5)))
+    chosen = _sentences(query, history.passages, max(60, limit), chooser)
+    if chooser.pick([(1.0, True), (-0.5, False)]):
+        chosen.sort(key=lambda s: first_year(s) or 3000)  # in the order of time
+    return _paragraphs(chosen)
+
+
+def _try_again(keys: Sequence[str], history: SearchHistory) -> Move:
+    """After a search that brought nothing on the request: its words one by one, the longest first."""
+    left = [k for k in sorted(keys, key=len, reverse=True) if k not in history.searches and k not in GENERAL_WORDS]
+    if left and len(keys) > 1 and len(history.searches) < _SEARCHES - 1:
+        return Move(left[0], f"Nothing about the request was found; I try the single word {left[0]!r}.")
+    return Move(None, "Nothing about the request was found; I say so.")
+
+
+def _topics(keys: Sequence[str], history: SearchHistory) -> list[tuple[str, float]]:
+    """Return titles and names not yet searched for, with how many passages speak of them, most first."""
+    searched = {w for s in history.searches for w in content_stems(s)} | {stem(k) for k in keys}
+    spoken = Counter(w for p in history.passages for w in set(content_stems(p.text)))
+    candidates = [p.title for p in history.passages] + [n for p in history.passages for n in proper_names(p.text)]
+    scored: dict[str, float] = {}
+    for name in dict.fromkeys(candidates):
+        fresh = [w for w in content_stems(name) if w not in searched]
+        if fresh:
+            scored[name] = max(spoken[w] for w in fresh) * 0.5
+    return sorted(scored.items(), key=lambda t: (-t[1], t[0]))[:12]
+
+
+def _sentences(query: str, passages: Sequence[Passage], limit: int, chooser: Chooser) -> list[str]:
+    """Choose sentences up to `limit` words: about the request, typical of what was found, new beside those chosen."""
+    wanted = {stem(k) for k in keywords(query)}
+    pool = [(s, position) for p in passages for position, s in enumerate(split_sentences(p.text))]
+    common = Counter(w for s, _ in pool for w in set(content_stems(s)))
+    chosen: list[str] = []
+    covered: Counter[str] = Counter()
+    length = 0
+    while pool and length < limit:
+        pick = chooser.pick([(_score(*candidate, wanted, common, covered), candidate) for candidate in pool])
+        pool.remove(pick)
+        sentence, _ = pick
+        chosen.append(sentence)
+        covered.update(set(content_stems(sentence)))
+        length += len(sentence.split())
+    return chosen
+
+
+def _score(sentence: str, position: int, wanted: set[str], common: Counter[str], covered: Counter[str]) -> float:
+    """Score a sentence at a position in its passage; `covered` counts the stems of the sentences chosen so far."""
+    stems = set(content_stems(sentence)) or {""}
+    typical = sum(min(common[w], 6) for w in stems) / len(stems) / 3
+    stale = sum(1 for w in stems if covered[w]) / len(stems)
+    fitting = len(stems & wanted) / max(1, len(wanted))
+    return 2.0 * fitting + typical + 0.6 / (1 + position) - 2.5 * stale
+
+
+def _paragraphs(chosen: Sequence[str]) -> str:
+    count = min(_PARAGRAPHS, max(1, len(chosen) // 3))
+    size = math.ceil(len(chosen) / count)
+    return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
+
+
+def _summing_up(history: SearchHistory) -> str:
+    articles = len({p.title for p in history.passages})
+    return f"{len(history.passages)} passages from {articles} articles are enough to write from."
 
 
 class OfflineModel(Model):

@@ -5,16 +5,18 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from fractions import Fraction
 
-from harness.archive import BatchLog, RunStore
+from harness.archive.batch_log import BatchLog
+from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
-from harness.endpoints import BatchFiles
-from harness.judging import BatchDesk, BatchRounds
+from harness.endpoints.batch_files import BatchFiles
+from harness.judging.batches.desk import BatchDesk
+from harness.judging.batches.rounds import BatchRounds
 from harness.pipeline.plan import JudgingPlan
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints
-from harness.pipeline.surroundings import Surroundings
-from harness.ranking import Entry, make_topology
+from harness.ranking.registry import Entry, make_topology
 
 _DRAWS = 20
 """Tournaments tried to find how many rounds one may take."""
@@ -22,7 +24,7 @@ _DRAWS = 20
 
 @asynccontextmanager
 async def open_batches(
-    plan: JudgingPlan, store: RunStore, surroundings: Surroundings, *, free: bool = False
+    plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
     """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
 
@@ -46,7 +48,7 @@ async def open_batches(
         log = BatchLog(store.folder)
         desk = BatchDesk(store, log, files.keys())
         connections.callback(desk.close)
-        rounds = BatchRounds(store, log, desk, files, surroundings.clock, surroundings.progress)
+        rounds = BatchRounds(store, log, desk, files, run_env.clock, run_env.progress)
         await rounds.check()
         await rounds.collect()
         yield rounds

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from harness.core.records import Group, Query, Rollout
-from harness.rollouts import UNWATCHED, GroupWatch
+from harness.rollouts.engine import UNWATCHED, GroupWatch
 
 
 class RolloutEngine(Protocol):

@@ -6,12 +6,16 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from harness.archive import RankingHead, RunInfo, RunStore, new_run_id
+from harness.archive.layout import new_run_id
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.settings import Settings, as_written
-from harness.formats import Format, ImportedRun, read_trajectories
+from harness.formats.imported import ImportedRun
+from harness.formats.trajectory_files import Format, read_trajectories
 from harness.pipeline.resolve import redactor_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attested
 
 _MOST_JUDGES = 8
@@ -20,7 +24,7 @@ _MOST_JUDGES = 8
 def import_trajectories(
     files: Sequence[Path],
     settings: Settings,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     *,
     format: Format | None = None,  # noqa: A002 - the option's name
     first_is_anchor: bool = False,
@@ -30,7 +34,7 @@ def import_trajectories(
 
     All files are read once before anything is written. Raises UsageError naming file and line.
     """
-    at = surroundings.clock()
+    at = run_env.clock()
     counting = ImportedRun("", at)
     for foreign in read_trajectories(files, format):
         counting.rollout(foreign)
@@ -45,8 +49,8 @@ def import_trajectories(
         offline=False,
         versions=package_versions(),
     )
-    redact = redactor_of(None, settings, surroundings.environ)
-    with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, surroundings):
+    redact = redactor_of(None, settings, run_env.environ)
+    with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, run_env):
         importing = ImportedRun(info.id, at, first_is_anchor, store.put_blob)
         for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):

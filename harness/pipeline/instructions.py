@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError, on_a_line
 from harness.core.settings import Settings
 from harness.core.user_files import read_text
 from harness.core.wording import call, option
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 _MOST = 1_000_000
 

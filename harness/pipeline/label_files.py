@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.wording import before_colon
-from harness.formats import CONTROL, LabelledPair, pairs_in_text, read_pairs
-from harness.report import AnswerLabel
+from harness.formats.labelled_pairs import CONTROL, LabelledPair, pairs_in_text, read_pairs
+from harness.report.summary.truths import AnswerLabel
 
 
 def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:

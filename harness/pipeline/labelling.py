@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Literal
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
-from harness.formats import CONTROL, Label, LabelledPair, pairs_in_text
-from harness.report import PairOdds, pair_odds
-from harness.transcripts import Transcript, TranscriptForm
+from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text
+from harness.report.summary.pair_odds import PairOdds, pair_odds
+from harness.transcripts.transcript import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10
 """One pair of so many is drawn at random: on the others, the doubtful ones, a judge is right less often than usual."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.archive import RunReader, find_run
+from harness.archive.layout import find_run
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError, on_a_line
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.redaction import Redactor
@@ -16,9 +17,9 @@ from harness.core.settings import Settings
 from harness.core.user_files import is_file, read_text
 from harness.core.wording import before_colon, option
 from harness.pipeline.resolve import JudgeSpec
-from harness.report import judge_profiles
-from harness.tournament import AnyRubric
-from harness.transcripts import RENDERING
+from harness.report.learnt_judges import judge_profiles
+from harness.tournament.ranker import AnyRubric
+from harness.transcripts.renderings import RENDERING
 
 _MOST_BYTES = 1 << 20
 

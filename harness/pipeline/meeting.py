@@ -4,19 +4,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead, ReadStore, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.wording import call, command
-from harness.endpoints import OPENAI_URL, Credentials
-from harness.judging import VerdictCache
+from harness.endpoints.credentials import OPENAI_URL, Credentials
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan, changed_settings, recorded_judge
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.rubrics import rubric_as_begun
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.surroundings import Surroundings
-from harness.report import MeetingOffer, PairExplanation
-from harness.transcripts import RENDERING
+from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
+from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""
@@ -24,7 +27,7 @@ _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is
 
 
 async def with_meeting(
-    reader: RunReader, ranking: RankingFile, why: PairExplanation, run: str, surroundings: Surroundings
+    reader: RunReader, ranking: RankingFile, why: PairExplanation, run: str, run_env: RunEnvironment
 ) -> PairExplanation:
     """Return an explanation that also says what would make the two meet, if they never did.
 
@@ -37,8 +40,8 @@ async def with_meeting(
             return replace(why, unable=f"rollout {side.index} failed ({side.failure}), and what failed is never judged")
     try:
         changes = _changes(reader, ranking.head, why)
-        plan = _plan(reader, ranking.head, changes, surroundings)
-        calls = await _calls(reader, plan, why, surroundings)
+        plan = _plan(reader, ranking.head, changes, run_env)
+        calls = await _calls(reader, plan, why, run_env)
     except UsageError as exc:  # such as a rubric whose text is not at hand: nobody can judge by it
         return replace(why, unable=_portable(str(exc)))
     if calls is None:
@@ -86,11 +89,11 @@ def _judge(head: RankingHead) -> JudgeSpec:
     return recorded_judge(head.judge, f"rankings/{head.id}.jsonl:1")
 
 
-def _plan(reader: RunReader, head: RankingHead, changes: Mapping[str, Any], surroundings: Surroundings) -> JudgingPlan:
+def _plan(reader: RunReader, head: RankingHead, changes: Mapping[str, Any], run_env: RunEnvironment) -> JudgingPlan:
     """Return how `rescore` would judge under the changes: by the ranking's judge and rubric, wherever they are now."""
     settings = changed_settings(reader, changes)
     rubric = rubric_as_begun(reader.info, head, replace(settings, rubric=_rubric_word(head, settings.rubric)), None)
-    credentials = Credentials.naming(surroundings.environ).without_calls()
+    credentials = Credentials.naming(run_env.environ).without_calls()
     return JudgingPlan(_judge(head), rubric, settings, credentials, rendering=RENDERING)
 
 
@@ -99,10 +102,10 @@ def _rubric_word(head: RankingHead, usual: str | None) -> str | None:
     return usual if word is None else str(word)
 
 
-async def _calls(reader: RunReader, plan: JudgingPlan, why: PairExplanation, surroundings: Surroundings) -> int | None:
+async def _calls(reader: RunReader, plan: JudgingPlan, why: PairExplanation, run_env: RunEnvironment) -> int | None:
     """Return how many verdicts of the pair are missing; None where the two would not meet."""
     cache = VerdictCache(ReadStore([reader]), free=True)
-    async with open_ranker(plan, cache, surroundings) as ranker:
+    async with open_ranker(plan, cache, run_env) as ranker:
         ranked = await rank_part(ranker, reader.group(why.query), plan.settings)
     if not (ranked.matches or ranked.failed_verdicts):
         return None

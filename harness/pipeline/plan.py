@@ -7,29 +7,27 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive import RankingHead, RunInfo, RunReader, checked, recorded_settings
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
-from harness.endpoints import (
-    AGENT_URL,
-    OPENAI_URL,
-    CostBounds,
-    Credentials,
-    host_of,
-    total_bounds,
-)
+from harness.endpoints.address import host_of
+from harness.endpoints.costs import CostBounds, total_bounds
+from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline.costs import agent_cost, check_prices, judge_cost
 from harness.pipeline.lent_profile import with_profile
-from harness.pipeline.ray_engine import check_engine
+from harness.pipeline.ray_engine.availability import check_engine
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, redactor_of, resolve_agent, resolve_judge
 from harness.pipeline.rubrics import rubric_as_begun, rubric_for_rescoring, rubric_of_run
 from harness.pipeline.trust import Trust, as_in_run_json
-from harness.rollouts import LoadedAgent
-from harness.tournament import METHODS, AnyRubric, Rules, rules_of
-from harness.transcripts import RENDERING, rendering_of
+from harness.rollouts.loading import LoadedAgent
+from harness.tournament.group import Rules, rules_of
+from harness.tournament.ranker import METHODS, AnyRubric
+from harness.transcripts.renderings import RENDERING, rendering_of
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
 

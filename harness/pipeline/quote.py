@@ -7,15 +7,16 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import ReadStore, RunReader
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, UsageError, first_error
-from harness.endpoints import CostBounds
-from harness.judging import VerdictCache
+from harness.endpoints.costs import CostBounds
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import PLAIN_RESCORE, JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.rank_groups import open_lenders, rank_part, taking_part
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints, open_ranker
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import trust_in_changed
 
 
@@ -38,23 +39,23 @@ class Quote:
 async def quote_rescoring(
     folder: Path,
     changes: Mapping[str, Any],
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     options: RescoreOptions = PLAIN_RESCORE,
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
-    with RunReader(folder) as reader, open_lenders(options.reuse) as lenders:
-        trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=options.trust_archive)
+    with RunReader(folder) as reader, open_lenders(options.reuse) as reuse_sources:
+        trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
         plan = rescoring(reader, changes, trust, options)
         refusal = lending_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
-        readers = [reader, *lenders]
-        reused, (low, high) = await _need(plan, readers, surroundings)
+        readers = [reader, *reuse_sources]
+        reused, (low, high) = await _need(plan, readers, run_env)
         if high and refusal:
             raise refusal
         oldest = min(run.info.rendering for run in readers)
         outdated = 0
         if high and oldest < plan.rendering:
-            outdated, _ = await _need(replace(plan, rendering=oldest), readers, surroundings)
+            outdated, _ = await _need(replace(plan, rendering=oldest), readers, run_env)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
         return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated, named)
@@ -70,13 +71,13 @@ def lending_fault(plan: JudgingPlan) -> UsageError | None:
 
 
 async def _need(
-    plan: JudgingPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    plan: JudgingPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> tuple[int, tuple[int, int]]:
     """Return how many verdicts of the runs a ranking of the first would reuse, and the fewest and the most missing."""
     reader, cache = readers[0], VerdictCache(ReadStore(list(readers)), free=True)
     reused = low = high = 0
     try:
-        async with open_ranker(plan, cache, surroundings) as ranker:
+        async with open_ranker(plan, cache, run_env) as ranker:
             for query in reader.queries():
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
                 group = reader.group(query)

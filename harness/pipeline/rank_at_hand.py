@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 
 import anyio.lowlevel
 
-from harness.archive import Extracts, RunReader
+from harness.archive.extracts import Extracts
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
-from harness.ranking import Comparisons, LearntJudge
-from harness.report import RankingSummary
-from harness.tournament import RankerAtHand, TournamentResult, told_by
+from harness.ranking.comparisons import Comparisons
+from harness.ranking.pooled import LearntJudge
+from harness.report.summary.ranking import RankingSummary
+from harness.tournament.at_hand import CachedRanker
+from harness.tournament.pooling import refit
+from harness.tournament.result import TournamentResult
 
 _AT_ONCE = 64
 """Groups that are told, and in memory, together."""
@@ -48,7 +52,7 @@ class _GroupsAtHand:
     """The groups of a run, played by what is kept of them."""
 
     ranking: OpenRanking
-    ranker: RankerAtHand
+    ranker: CachedRanker
     reader: RunReader
     extracts: Extracts
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
@@ -56,7 +60,7 @@ class _GroupsAtHand:
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
         calls = list[Comparisons]()
-        for some in _some_at_a_time(self.ranker.taught_by(list(self.reader.index.queries))):
+        for some in _some_at_a_time(self.ranker.training_queries(list(self.reader.index.queries))):
             await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
             for query, played in zip(some, self._play(some), strict=True):
                 if played is None:
@@ -67,7 +71,7 @@ class _GroupsAtHand:
         return self.ranker.learn(calls)
 
     async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[GroupExtract, GroupRanking]]:
-        """Return the rankings of groups, each with its extract; `judge` as `RankerAtHand.rank` has it."""
+        """Return the rankings of groups, each with its extract; `judge` as `CachedRanker.rank` has it."""
         await anyio.lowlevel.checkpoint()
         played = self._play(queries)
         there = iter(self.ranker.rank([at_hand[1] for at_hand in played if at_hand], judge))
@@ -92,7 +96,7 @@ class _GroupsAtHand:
         group = self.reader.group(query)
         ranked = await rank_part(self.ranking.ranker, group, self.ranking.settings)
         if judge and ranked.provisional:
-            (ranked,) = told_by(judge, [ranked], self.ranker.rules)
+            (ranked,) = refit(judge, [ranked], self.ranker.rules)
         extract = self.extracts.of(name)
         if extract is None or not extract.holds(ranked):
             extract = extract_of(group, ranked, self.reader.pair_scores)

@@ -11,7 +11,9 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from harness.archive import RankingHead, RunReader, RunStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
 from harness.core.plurals import counted
@@ -19,15 +21,18 @@ from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
-from harness.judging import PairLedger, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import JudgeCalls, Size
-from harness.ranking import TOPOLOGIES
-from harness.report import judge_profiles
-from harness.tournament import EarlyVerdicts, Ranker, RankerAtHand
+from harness.ranking.registry import TOPOLOGIES
+from harness.report.learnt_judges import judge_profiles
+from harness.tournament.at_hand import CachedRanker
+from harness.tournament.early import EarlyVerdicts
+from harness.tournament.ranker import Ranker
 
 
 class _Writer(Protocol):
@@ -42,7 +47,7 @@ class OpenRanking:
     ranker: Ranker
     settings: Settings
     writer: _Writer
-    surroundings: Surroundings
+    run_env: RunEnvironment
     calls: JudgeCalls
     judge_may_fail: bool = False
     """A judge that turns the first call down leaves a group unranked, and is no error."""
@@ -58,12 +63,12 @@ class OpenRanking:
         async with anyio.create_task_group() as tasks:
             yield self.ranker.early(tasks) if self.settings.max_cost is None else None
 
-    def hear(self, group: Group, early: EarlyVerdicts | None) -> None:
+    def prefetch(self, group: Group, early: EarlyVerdicts | None) -> None:
         """Ask for what is sure of a group that is still being rolled out."""
         if early:
             there = {r.index for r in group.rollouts}
             pending = [index for index in range(self.settings.n) if index not in there]
-            early.hear(taking_part(group, self.settings), pending)
+            early.prefetch(taking_part(group, self.settings), pending)
 
     async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Rank a group, write that down, and return what was written."""
@@ -88,7 +93,7 @@ class OpenRanking:
         return ranking
 
     @property
-    def at_hand(self) -> RankerAtHand | None:
+    def at_hand(self) -> CachedRanker | None:
         """What ranks groups by what is kept of them, if all of their rollouts take part; None otherwise."""
         return None if self.settings.include or self.settings.exclude else self.ranker.at_hand
 
@@ -98,15 +103,15 @@ class OpenRanking:
         Before a deadline what is there is ranked.
         """
         missing = self.settings.n - len(group.rollouts)
-        if missing > 0 and not self.surroundings.deadline.is_set:
+        if missing > 0 and not self.run_env.deadline.is_set:
             self._leave(group, f"{self._stopped_by()} left {counted(missing, 'rollout')} not begun", early)
         else:
             await self.rank(group, early)
 
     def _stopped_by(self) -> str:
-        if self.surroundings.stop.asked:
+        if self.run_env.stop.asked:
             return "the interruption"
-        return "an endpoint that was given up" if self.surroundings.gates.given_up else "--max-cost"
+        return "an endpoint that was given up" if self.run_env.gates.given_up else "--max-cost"
 
     def _leave(self, group: Group, why: str, early: EarlyVerdicts | None) -> None:
         """Write a group down as not ranked, for the reason given."""
@@ -123,20 +128,20 @@ class OpenRanking:
 
 @asynccontextmanager
 async def open_ranking(
-    plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings, size: Size
+    plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunEnvironment, size: Size
 ) -> AsyncGenerator[OpenRanking]:
     """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
-    head = _head(plan, store, cache, surroundings)
+    head = _head(plan, store, cache, run_env)
     several = size.queries != 1 or plan.settings.judge_when == "tied"  # classes of one query teach each other's judge
-    async with open_ranker(plan, cache, surroundings, one_of_many=several) as ranker:
-        calls = JudgeCalls(surroundings.progress, ranker, size, cache.free)
+    async with open_ranker(plan, cache, run_env, one_of_many=several) as ranker:
+        calls = JudgeCalls(run_env.progress, ranker, size, cache.free)
         calls.tell()
         writer = store.open_ranking(head)
         try:
             fails, way = plan.judge_may_fail, _way(plan, ranker)
-            yield OpenRanking(head, ranker, plan.settings, writer, surroundings, calls, fails, way)
+            yield OpenRanking(head, ranker, plan.settings, writer, run_env, calls, fails, way)
             waits = cache.batches is not None and cache.batches.waits
-            if not (cache.ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked or waits):
+            if not (cache.ceiling.stopped or run_env.gates.given_up or run_env.stop.asked or waits):
                 if writer.has_provisional:
                     await _settle(store.reader, head.id, ranker, writer)
                 if plan.settings.estimator == "pooled":
@@ -157,7 +162,7 @@ async def _settle(reader: RunReader, ranking_id: str, ranker: Ranker, writer: _W
     if ranking_id not in {head.id for head in reader.heads()}:
         return  # without a group there is no file
     ranking = reader.ranking(ranking_id)
-    for group in ranker.settled(ranking.queries, ranking.stored):
+    for group in ranker.finalize(ranking.queries, ranking.stored):
         await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
         if group.query in ranking.provisional:
             writer.add(group)
@@ -168,8 +173,8 @@ def _learnt_profiles(reader: RunReader, ranking_id: str) -> Sequence[JudgeProfil
     return judge_profiles(reader, reader.ranking(ranking_id)) if there else ()
 
 
-def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, surroundings: Surroundings) -> RankingHead:
-    settings, at = plan.settings, surroundings.clock()
+def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunEnvironment) -> RankingHead:
+    settings, at = plan.settings, run_env.clock()
     before = store.reader.newest_head()
     if before:  # the newest counts, also if the clock has jumped back
         at = max(at, before.created_at + timedelta(microseconds=1))

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from harness.core.records import Failure
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import PairJuror, PairJury, PairLedger, Task
-from harness.transcripts import Transcript
+from harness.judging.juror import PairJuror, PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.prompt import Task
+from harness.transcripts.transcript import Transcript
 
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""

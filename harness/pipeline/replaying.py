@@ -4,12 +4,14 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
 from harness.pipeline.resolve import redactor_of, replay_env
 from harness.pipeline.trust import agent_of_run, trust_in
-from harness.rollouts import LoadedAgent, RawCall, RecordedRollout, Replayed, ReplayOptions, replay_rollout, unpack
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.raw import RawCall, unpack
+from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
 
 
 async def replay_run(

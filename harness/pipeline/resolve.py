@@ -8,37 +8,25 @@ from typing import Any
 from agents import Agent
 from agents.models import get_default_model
 
-from harness.archive import RunInfo
+from harness.archive.run_info import RunInfo
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.records import Record, Rollout
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.wording import before_colon, option, switch
-from harness.endpoints import (
-    AGENT_KEY,
-    UNKNOWN_ADDRESS,
-    Credentials,
-    Endpoint,
-    Priced,
-    PriceList,
-    agent_servers,
-    host_of,
-    judge_endpoint,
-    jurors,
-    secrets_in,
-)
+from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
+from harness.endpoints.credentials import Credentials
+from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList
+from harness.endpoints.secrets import secrets_in
 from harness.pipeline.instructions import with_instructions
-from harness.rollouts import (
-    AgentEnv,
-    ChosenApprover,
-    LoadedAgent,
-    RawCall,
-    check_approvals,
-    check_tools,
-    has_own_model,
-)
-from harness.transcripts import ESTIMATE, counter_for
+from harness.rollouts.approvals import ChosenApprover, check_approvals
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.hosted_tools import check_tools
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.models import has_own_model
+from harness.rollouts.raw import RawCall
+from harness.transcripts.tokens import ESTIMATE, counter_for
 
 
 class JudgeSpec(Record):

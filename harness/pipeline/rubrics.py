@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import ComparisonInfo, RankingHead, RunInfo
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.run_info import RunInfo
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.redaction import Redactor
 from harness.core.settings import DEFAULT_RUBRIC, Settings
 from harness.core.wording import call, option
-from harness.rollouts import LoadedAgent
-from harness.tournament import METHODS, AnyRubric
+from harness.rollouts.loading import LoadedAgent
+from harness.tournament.ranker import METHODS, AnyRubric
 
 _QUOTED = 200
 

@@ -3,7 +3,8 @@
 import secrets
 from importlib.metadata import version
 
-from harness.archive import RunInfo, new_run_id
+from harness.archive.layout import new_run_id
+from harness.archive.run_info import RunInfo
 from harness.core.addresses import without_credentials
 from harness.core.clock import Clock
 from harness.core.redaction import Redactor

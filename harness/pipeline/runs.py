@@ -13,23 +13,19 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive import (
-    RankingHead,
-    Remaining,
-    RunInfo,
-    RunReader,
-    RunStore,
-    missing_of,
-    redacted_of,
-    remaining_of,
-)
+from harness.archive.missing import Remaining, missing_of, redacted_of, remaining_of
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.extracts import extract_of
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
-from harness.endpoints import AGENT_URL, Credentials
-from harness.judging import BatchRounds, VerdictCache
+from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.judging.batches.rounds import BatchRounds
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.batches import open_batches
 from harness.pipeline.costs import ceiling_of, check_prices
 from harness.pipeline.cut_short import one_error
@@ -49,15 +45,16 @@ from harness.pipeline.plan import (
 from harness.pipeline.quote import lending_fault, quote_rescoring
 from harness.pipeline.rank_at_hand import rank_at_hand
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
-from harness.pipeline.ray_engine import check_engine
+from harness.pipeline.ray_engine.availability import check_engine
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import new_run_info, package_versions
 from harness.pipeline.stages import open_engine
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.totals import Size, counted_stream
 from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
-from harness.report import RankingSummary
-from harness.rollouts import GroupWatch, LoadedAgent
+from harness.report.summary.ranking import RankingSummary
+from harness.rollouts.engine import GroupWatch
+from harness.rollouts.loading import LoadedAgent
 
 _MB = 1_000_000
 _UNJUDGED_AT_LEAST = 8
@@ -87,7 +84,7 @@ class RunResult:
 
 
 async def run_queries(
-    prepared: Prepared, queries: Iterable[Query], surroundings: Surroundings, *, reuse: Sequence[Path] = ()
+    prepared: Prepared, queries: Iterable[Query], run_env: RunEnvironment, *, reuse: Sequence[Path] = ()
 ) -> RunResult:
     """Roll out, judge and rank every query into a new run; verdicts that the runs in `reuse` hold are not bought.
 
@@ -96,36 +93,36 @@ async def run_queries(
     """
     agent, settings = prepared.agent, prepared.settings
     ceiling = ceiling_of(settings, prepared.judge, agent)
-    redact = redactor_of(agent.loaded, settings, surroundings.environ)
+    redact = redactor_of(agent.loaded, settings, run_env.environ)
     listed = queries if isinstance(queries, Sequence) else ()
     size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
-    info = new_run_info(prepared, surroundings.clock, len(listed) or None, redact)
+    info = new_run_info(prepared, run_env.clock, len(listed) or None, redact)
     with (
-        open_lenders(reuse) as lenders,
+        open_lenders(reuse) as reuse_sources,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
-        attested(store, surroundings, agent.loaded),
+        attested(store, run_env, agent.loaded),
     ):
-        surroundings.progress.opened(store.folder)
-        stop, deadline = surroundings.stop, surroundings.deadline
-        cache = VerdictCache(store, surroundings.progress, lenders, ceiling, stop=stop, deadline=deadline)
+        run_env.progress.opened(store.folder)
+        stop, deadline = run_env.stop, run_env.deadline
+        cache = VerdictCache(store, run_env.progress, reuse_sources, ceiling, stop=stop, deadline=deadline)
         with one_error(store, new=True):
-            async with _open_stages(prepared, agent, store, cache, surroundings, size) as stages:
+            async with _open_stages(prepared, agent, store, cache, run_env, size) as stages:
 
                 async def work(place: OpenGroup, query: Query) -> None:
                     store.add_query(query)
                     await stages.roll_out_and_rank(place, query)
 
                 def learn(count: int) -> None:
-                    surroundings.progress.total("rollouts", count * settings.n, count * settings.n)
+                    run_env.progress.total("rollouts", count * settings.n, count * settings.n)
                     stages.ranking.calls.learn(count)
 
                 if size.queries is None:
-                    surroundings.progress.total("rollouts", 0, None)
+                    run_env.progress.total("rollouts", 0, None)
                     await stages.open_groups.each(counted_stream(queries, learn), work)
                 else:
                     learn(size.queries)
                     await stages.open_groups.each(queries, work)
-        given_up = surroundings.gates.given_up
+        given_up = run_env.gates.given_up
         head, waiting = stages.ranking.head.id, stages.waiting
         return RunResult(store.folder, head, ceiling.stopped, ceiling.spent, given_up, waiting)
 
@@ -133,7 +130,7 @@ async def run_queries(
 async def resume_run(
     folder: Path,
     loaded: LoadedAgent | Callable[[], LoadedAgent],
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     *,
     retry_failed: bool = False,
     accept_changed_agent: bool = False,
@@ -156,18 +153,18 @@ async def resume_run(
             return None
         _refuse_redacted(before, missing.rollouts)
         urls = named.base_url, named.judge_base_url
-        trust = trust_in(before, surroundings.environ, *urls, trust_archive=trust_archive)
+        trust = trust_in(before, run_env.environ, *urls, trust_archive=trust_archive)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
     check_engine(plan.settings)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
-    redact = redactor_of(agent, trust.without_patterns(plan.settings), surroundings.environ)
-    with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
+    redact = redactor_of(agent, trust.without_patterns(plan.settings), run_env.environ)
+    with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
         if missing.nothing:
             return None
-        surroundings.progress.opened(folder)
+        run_env.progress.opened(folder)
         check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
@@ -175,18 +172,18 @@ async def resume_run(
                 at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
             spec = await _agent_of(info, at_work, plan.settings, plan.credentials) if at_work else None
             ceiling = ceiling_of(plan.settings, plan.judge, spec)
-            cache = VerdictCache(store, surroundings.progress, ceiling=ceiling, stop=surroundings.stop)
+            cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
-            async with _open_stages(plan, spec, store, cache, surroundings, size) as stages:
+            async with _open_stages(plan, spec, store, cache, run_env, size) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and (begun := stages.nothing_new_for(missing.like)):
                     return RunResult(folder, begun.id, waiting=stages.waiting)
                 if missing.count:
-                    surroundings.progress.total("rollouts", missing.count, missing.count)
+                    run_env.progress.total("rollouts", missing.count, missing.count)
                 work = partial(stages.complete, store.reader, missing.rollouts)
                 await stages.open_groups.each(store.reader.queries(), work)
-        given_up, waiting = surroundings.gates.given_up, stages.waiting
+        given_up, waiting = run_env.gates.given_up, stages.waiting
         return RunResult(folder, stages.ranking.head.id, ceiling.stopped, ceiling.spent, given_up, waiting)
 
 
@@ -218,7 +215,7 @@ class _Stages:
 
             def ended(group: Group) -> None:
                 place.holds(group)
-                self.ranking.hear(group, early)
+                self.ranking.prefetch(group, early)
 
             group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, ended))
             place.placed()
@@ -247,23 +244,23 @@ async def _open_stages(
     agent: AgentSpec | None,
     store: RunStore,
     cache: VerdictCache,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     size: Size,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings = plan.settings
-    async with open_batches(plan, store, surroundings, free=cache.free) as batches:
+    async with open_batches(plan, store, run_env, free=cache.free) as batches:
         async with AsyncExitStack() as opened:
             engine = None
             if agent:
                 run_id, ceiling = store.reader.info.id, cache.ceiling
-                opening = open_engine(agent, settings, store, surroundings, run_id=run_id, ceiling=ceiling)
+                opening = open_engine(agent, settings, store, run_env, run_id=run_id, ceiling=ceiling)
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
-            ranking = await opened.enter_async_context(open_ranking(plan, store, cache, surroundings, size))
+            ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))
             open_groups = OpenGroups(settings.max_unjudged * _MB, _most_groups(settings))
             yield _Stages(engine, ranking, open_groups, anyio.Semaphore(settings.judge_concurrency), batches)
-        if batches and not surroundings.stop.asked:
+        if batches and not run_env.stop.asked:
             await batches.hand_in()
 
 
@@ -277,7 +274,7 @@ def _most_groups(settings: Settings) -> float:
 async def rescore_run(
     folder: Path,
     changes: Mapping[str, Any],
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     options: RescoreOptions = PLAIN_RESCORE,
 ) -> RunResult:
     """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
@@ -285,29 +282,29 @@ async def rescore_run(
     The rollouts are read, never touched; the ranking is written beside those that are there.
     Raises UsageError, ArchiveLocked, ArchiveDamaged.
     """
-    with open_lenders(options.reuse) as lenders:
+    with open_lenders(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
-            trust = trust_in_changed(reader, changes, surroundings.environ, trust_archive=options.trust_archive)
+            trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
             plan = rescoring(reader, changes, trust, options)
         if lending_fault(plan):  # raises if anything is to be bought
-            await quote_rescoring(folder, changes, surroundings, options)
+            await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())
-        attest_judge(trust, surroundings, [member.base_url for member in plan.judge.members])
+        attest_judge(trust, run_env, [member.base_url for member in plan.judge.members])
         patterns = plan.settings if "redact" in changes else trust.without_patterns(plan.settings)
-        redact = redactor_of(None, patterns, surroundings.environ)
+        redact = redactor_of(None, patterns, run_env.environ)
         ceiling = ceiling_of(plan.settings, plan.judge)
-        with RunStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store:
-            surroundings.progress.opened(folder)
-            cache = VerdictCache(store, surroundings.progress, lenders, ceiling, options.free, surroundings.stop)
+        with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
+            run_env.progress.opened(folder)
+            cache = VerdictCache(store, run_env.progress, reuse_sources, ceiling, options.free, run_env.stop)
             with one_error(store, new=False):
                 summary = None
-                async with _open_stages(plan, None, store, cache, surroundings, _size_of(store.reader)) as stages:
+                async with _open_stages(plan, None, store, cache, run_env, _size_of(store.reader)) as stages:
                     if options.free:
                         summary = await _rank_each(stages.ranking, store.reader)
                     else:
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
-            given_up, waiting, head = surroundings.gates.given_up, stages.waiting, stages.ranking.head.id
+            given_up, waiting, head = run_env.gates.given_up, stages.waiting, stages.ranking.head.id
             way, left = stages.ranking.way if options.free else None, remaining_of(store.reader)
             return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way, left)
 

@@ -10,58 +10,42 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive import Store, VerdictStore
+from harness.archive.store import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.endpoints import (
-    Ceiling,
-    Credentials,
-    Endpoint,
-    EndpointState,
-    Gate,
-    Gates,
-    Patience,
-    Priced,
-    RefusedSettings,
-    TokenRequests,
-    judge_endpoint,
-    price_list,
-)
-from harness.judging import (
-    FLEX_REPLY_S,
-    Ask,
-    BatchAsk,
-    BatchDesk,
-    EmbeddedAsk,
-    EndpointAsk,
-    Judge,
-    JudgeModel,
-    JudgePatience,
-    PairwiseJudge,
-    Rubric,
-    VerdictCache,
-)
-from harness.pipeline import ray_engine
+from harness.endpoints.address import Endpoint, judge_endpoint
+from harness.endpoints.costs import Ceiling
+from harness.endpoints.credentials import Credentials
+from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.prices import Priced, price_list
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.state import EndpointState
+from harness.endpoints.token_requests import TokenRequests
+from harness.judging.batches.ask import BatchAsk
+from harness.judging.batches.desk import BatchDesk
+from harness.judging.embedded import EmbeddedAsk
+from harness.judging.endpoint import EndpointAsk
+from harness.judging.judge import Ask, Judge
+from harness.judging.judge_model import JudgeModel, JudgePatience
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric import Rubric
+from harness.judging.tiers import FLEX_REPLY_S
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
-from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import (
-    Engine,
-    FirstCall,
-    LoopModels,
-    LoopWatch,
-    ModelSource,
-    RolloutMaker,
-    RolloutsHere,
-    RolloutsOnServers,
-    RunContext,
-    connect,
-    provider_for,
-    sdk_in_hand,
-    servers_to_connect,
-    tools_in_threads,
-)
-from harness.tournament import METHODS, Ranker, rules_of
+from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.attempt import ModelSource, RunContext
+from harness.rollouts.engine import Engine, sdk_in_hand
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.loop_watch import LoopWatch
+from harness.rollouts.maker import RolloutMaker, RolloutsHere
+from harness.rollouts.models import provider_for
+from harness.rollouts.nested import LoopModels
+from harness.rollouts.servers import RolloutsOnServers
+from harness.rollouts.tool_threads import tools_in_threads
+from harness.tournament.group import rules_of
+from harness.tournament.ranker import METHODS, Ranker
 
 _OWN_THREADS = 4
 """Threads for what is no tool, such as waiting for a slow disk."""
@@ -78,22 +62,22 @@ async def open_engine(
     spec: AgentSpec,
     settings: Settings,
     store: Store,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
 ) -> AsyncGenerator[Engine]:
     """Give an engine, with the connections that the whole run shares; they are closed at the end."""
-    tokens = TokenRequests(settings.tokens, surroundings.progress.note)  # one for all event loops
+    tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
-        gate = gate_of(endpoint, settings, surroundings.gates)  # one for all event loops
+        gate = gate_of(endpoint, settings, run_env.gates)  # one for all event loops
         provider, client = provider_for(endpoint, gate, tokens=tokens.wanted)
-        state = EndpointState(gate, refused, alone_s=surroundings.deadline.alone_s, tokens=tokens)
+        state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s, tokens=tokens)
         return LoopModels(provider, state, client.close if client else None)
 
     def source_of(endpoint: Endpoint | None) -> ModelSource:
-        refused = RefusedSettings(surroundings.progress.note, strict=settings.strict_temperature)
+        refused = RefusedSettings(run_env.progress.note, strict=settings.strict_temperature)
         models = models_of_loop(endpoint, refused)
         if models.close:
             connections.push_async_callback(models.close)
@@ -109,40 +93,40 @@ async def open_engine(
             models=sources[0],
             run_id=run_id,
             store=store,
-            progress=surroundings.progress,
-            clock=surroundings.clock,
+            progress=run_env.progress,
+            clock=run_env.clock,
             ceiling=ceiling or Ceiling(),
-            stop=surroundings.stop,
-            deadline=surroundings.deadline,
+            stop=run_env.stop,
+            deadline=run_env.deadline,
             alternatives=sources if spec.servers else (),
         )
-        surroundings.gates.stand_in([gate_of(server, settings, surroundings.gates) for server in spec.servers])
+        run_env.gates.stand_in([gate_of(server, settings, run_env.gates) for server in spec.servers])
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
         maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if settings.engine == "ray":
-            on_ray = ray_engine.open_rollouts_on_ray(spec, run_context, surroundings)
+            from harness.pipeline.ray_engine.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
+
+            on_ray = open_rollouts_on_ray(spec, run_context, run_env)
             maker = await connections.enter_async_context(on_ray)
-        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, surroundings.progress.note))
-        connections.enter_context(LoopWatch(surroundings.progress.note))
-        first_call = FirstCall(surroundings.deadline.alone_s)
+        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, run_env.progress.note))
+        connections.enter_context(LoopWatch(run_env.progress.note))
+        first_call = FirstCall(run_env.deadline.alone_s)
         yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)
 
 
 @asynccontextmanager
 async def open_ranker(
-    plan: JudgingPlan, cache: VerdictCache, surroundings: Surroundings, *, one_of_many: bool = False
+    plan: JudgingPlan, cache: VerdictCache, run_env: RunEnvironment, *, one_of_many: bool = False
 ) -> AsyncGenerator[Ranker]:
     """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end.
 
     With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
     """
     rules = replace(rules_of(plan.settings, plan.judge.counter, plan.rendering), one_of_many=one_of_many)
-    judges = open_judge_models(
-        plan.judge, plan.settings, plan.credentials, cache.store, surroundings, batches=cache.batches
-    )
+    judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 
@@ -154,10 +138,10 @@ async def open_judge(
     settings: Settings,
     credentials: Credentials,
     store: VerdictStore,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
 ) -> AsyncGenerator[Judge]:
     """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
-    async with open_judge_models(spec, settings, credentials, store, surroundings) as (model,):
+    async with open_judge_models(spec, settings, credentials, store, run_env) as (model,):
         yield PairwiseJudge(model, rubric)
 
 
@@ -167,7 +151,7 @@ async def open_judge_models(
     settings: Settings,
     credentials: Credentials,
     store: VerdictStore,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     extra: Mapping[str, Any] | None = None,
     *,
     batches: BatchDesk | None = None,
@@ -184,14 +168,14 @@ async def open_judge_models(
                 ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
                 pricing = Priced(member.model, endpoint.base_url, prices=price_list(settings))
             else:
-                ask, pricing = _ask(member, endpoint, settings, surroundings, extra or {}, connections)
+                ask, pricing = _ask(member, endpoint, settings, run_env, extra or {}, connections)
             models.append(
                 JudgeModel(
                     ask=ask,
                     identity=member.identity,
                     pricing=pricing,
                     keep=store.put_blob,
-                    clock=surroundings.clock,
+                    clock=run_env.clock,
                     settle=store.settle,
                     extra=extra or {},
                     patience=JudgePatience(settings.judge_timeout, settings.repairs),
@@ -228,7 +212,7 @@ def _ask(
     spec: JudgeSpec,
     endpoint: Endpoint | None,
     settings: Settings,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
 ) -> tuple[Ask, Priced]:
@@ -238,10 +222,10 @@ def _ask(
     ask = EndpointAsk(
         endpoint,
         spec.model,
-        _gate_of_judge(endpoint, settings, surroundings.gates),
+        _gate_of_judge(endpoint, settings, run_env.gates),
         retries=settings.retries,
         limit=settings.judge_concurrency,
-        alone_s=surroundings.deadline.alone_s,
+        alone_s=run_env.deadline.alone_s,
         extra=extra,
         tier=settings.judge_tier,
     )

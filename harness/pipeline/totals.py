@@ -7,7 +7,7 @@ from typing import TypeVar
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.tournament import Ranker
+from harness.tournament.ranker import Ranker
 
 _Item = TypeVar("_Item")
 

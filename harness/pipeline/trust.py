@@ -12,27 +12,21 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive import (
-    Attestation,
-    ComparisonInfo,
-    ComparisonStore,
-    FolderReader,
-    RunInfo,
-    RunReader,
-    RunStore,
-    attest,
-    attest_addresses,
-    attestation_of,
-    withdraw,
-)
+from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
 from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.core.wording import call, option, switch
-from harness.endpoints import Credentials
-from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import LoadedAgent, is_plain_name, load_agent
+from harness.endpoints.credentials import Credentials
+from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ def trust_in_changed(
 
 @contextmanager
 def attested(
-    store: RunStore | ComparisonStore, surroundings: Surroundings, agent: LoadedAgent | None = None
+    store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
     """Write down on this machine that a run or a comparison is made here, and by which agent.
 
@@ -128,37 +122,37 @@ def attested(
 
     Where that cannot be written the user gets a note, and the run goes on.
     """
-    _attest(store, surroundings, agent)
+    _attest(store, run_env, agent)
     try:
         yield
     finally:
         if not store.folder.is_dir():
-            withdraw(store.reader.id, surroundings.environ)
+            withdraw(store.reader.id, run_env.environ)
 
 
-def _attest(store: RunStore | ComparisonStore, surroundings: Surroundings, agent: LoadedAgent | None) -> None:
+def _attest(store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None) -> None:
     try:
         attest(
             store.reader,
-            surroundings.environ,
+            run_env.environ,
             addresses=addresses_of(store.reader.info),
             agent_word=agent.word if agent else None,
             agent_file=agent.file if agent else None,
             here=agent.here if agent else None,
         )
     except CannotWrite as exc:
-        surroundings.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
+        run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
 
 
-def attest_judge(trust: Trust, surroundings: Surroundings, urls: Iterable[str | None]) -> None:
+def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | None]) -> None:
     """Write down where today's user let a run that was made here be judged, so that `resume` goes on there."""
     if trust.attestation is None or trust.trust_archive:
         return
     lent = [url for url in urls if url and trust.credentials.may_go_to(url)]
     try:
-        attest_addresses(trust.attestation, surroundings.environ, lent)
+        attest_addresses(trust.attestation, run_env.environ, lent)
     except CannotWrite as exc:
-        surroundings.progress.note(str(exc))
+        run_env.progress.note(str(exc))
 
 
 def addresses_of(info: RunInfo | ComparisonInfo) -> list[str]:

@@ -10,16 +10,27 @@ from pathlib import Path
 
 import anyio
 
-from harness.archive import Blobs, Finding, RankingFile, RunReader, RunStore, findings, move_aside, recorded_settings
+from harness.archive.blobs import Blobs
+from harness.archive.folder_check import Finding
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.repair import move_aside
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import recorded_settings
+from harness.archive.validation import findings
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking import MARGINS
-from harness.rollouts import parts
-from harness.tournament import METHODS, TournamentRanker, learnt_from_all, rules_of, told_by
-from harness.transcripts import ESTIMATE, is_at_hand, is_rendering
+from harness.ranking.fit_versions import MARGINS
+from harness.rollouts.raw import parts
+from harness.tournament.group import rules_of
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.pooling import learnt_from_all, refit
+from harness.tournament.ranker import METHODS
+from harness.transcripts.renderings import is_rendering
+from harness.transcripts.tokens import ESTIMATE, is_at_hand
 
 _OF_ROUNDING = 1e-6
 _OF_A_SEARCH = 1e-3
@@ -107,7 +118,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         jury = recorded_jury(verdicts, settings, _seats(stored, reader))
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
-            (again,) = told_by(judge, [again], rules)
+            (again,) = refit(judge, [again], rules)
         if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
             line = ranking.line_of(stored.query)
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)

@@ -7,12 +7,12 @@ from typing import Any
 
 import anyio
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.wording import call, switch
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
-from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -39,7 +39,7 @@ def refuse_idle_wait_for(folder: Path, changes: Mapping[str, Any], *, resuming: 
 async def stay_until_judged(
     result: RunResult,
     loaded: LoadedAgent | Callable[[], LoadedAgent] | None,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
 ) -> RunResult:
     """Go on with a run, after `result`, as often as batches are over, until nothing waits for one.
 
@@ -47,11 +47,11 @@ async def stay_until_judged(
     what `resume_run` raises.
     """
     pause_s = _FIRST_PAUSE_S
-    while result.waiting and not (result.stopped or surroundings.stop.asked):
-        surroundings.progress.note(f"waiting: {result.waiting}")
+    while result.waiting and not (result.stopped or run_env.stop.asked):
+        run_env.progress.note(f"waiting: {result.waiting}")
         await anyio.sleep(pause_s)
         before = result
-        result = await resume_run(before.path, loaded or _no_agent, surroundings) or replace(before, waiting=None)
+        result = await resume_run(before.path, loaded or _no_agent, run_env) or replace(before, waiting=None)
         same = result.ranking_id == before.ranking_id
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
         result = replace(result, spent=result.spent + before.spent)

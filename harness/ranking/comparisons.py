@@ -105,7 +105,7 @@ class Fit:
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
     center: Floats | None = None
     """(n,) the posterior's mean where that is not the estimates."""
-    told: "Told | None" = None
+    told: "PosteriorSummary | None" = None
     """What `with_chances` has told of many fits at once."""
 
     @property
@@ -161,7 +161,7 @@ class Fit:
         return self.told.best if self.told else self._alone.best[0]
 
 
-class Told(NamedTuple):
+class PosteriorSummary(NamedTuple):
     """What the posterior of a fit says."""
 
     best: Floats
@@ -177,11 +177,11 @@ def with_chances(fits: Sequence[Fit]) -> list[Fit]:
     sizes: dict[int, list[int]] = {}
     for at, fit in enumerate(fits):
         sizes.setdefault(len(fit.estimates), []).append(at)
-    of: dict[int, Told] = {}
+    of: dict[int, PosteriorSummary] = {}
     for places in sizes.values():
         posteriors = _posteriors([fits[at] for at in places])
         reliabilities: list[float] = posteriors.reliabilities.tolist()
-        told = map(Told, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
+        told = map(PosteriorSummary, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
         of |= zip(places, told, strict=True)
     return [replace(fit, told=of[at]) for at, fit in enumerate(fits)]
 

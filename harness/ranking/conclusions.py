@@ -10,7 +10,7 @@ from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence
-from harness.ranking.fit_versions import second_opinion
+from harness.ranking.fit_versions import secondary_fit
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.profile import prior_of
 from harness.ranking.ranks import average_ranks
@@ -50,9 +50,9 @@ class Rule:
         return "margins" if self.provisional and self.estimator == "pooled" else self.estimator
 
     @property
-    def second_opinion(self) -> SecondOpinion:
+    def secondary_fit(self) -> SecondOpinion:
         """What stands beside it."""
-        return "margins" if self.provisional else second_opinion(self.estimator, self.fit_version)
+        return "margins" if self.provisional else secondary_fit(self.estimator, self.fit_version)
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ def conclude(
     rule = rule or Rule()
     evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
-    beside = ESTIMATORS[rule.second_opinion](evidence) if evidence else NO_ESTIMATE
+    beside = ESTIMATORS[rule.secondary_fit](evidence) if evidence else NO_ESTIMATE
     tied = is_level(matches)
     judged = bool(matches) or len(standings) < 2
     compared = estimate.fit.connected or (tied and finished) if estimate.fit else finished
     rankable = judged and compared
     values = estimate.exact() if rule.reward == "score" else None
     places = place(estimate.keys, failed_last, tied=tied, values=values) if rankable else {}
-    by_pooled = "pooled" in {rule.estimator_now, rule.second_opinion}
+    by_pooled = "pooled" in {rule.estimator_now, rule.secondary_fit}
     of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
     return Conclusion(
         ranked=_ranked(places, _figures(standings, estimate, beside, tied=tied)),
@@ -119,7 +119,7 @@ def conclude(
     )
 
 
-def with_second_opinion(
+def with_secondary_fit(
     ranked: Sequence[Ranked], matches: Sequence[Match], fit: Fit, *, failed_last: Sequence[int] = ()
 ) -> Conclusion:
     """Return entrants with the places that they have, and what `pooled` makes of them with the other groups.
@@ -131,7 +131,7 @@ def with_second_opinion(
     beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
-        ranked={r.index: r.model_copy(update=figures[r.index].second_opinion) for r in ranked},
+        ranked={r.index: r.model_copy(update=figures[r.index].secondary_fit) for r in ranked},
         signal=_signal(fit, len(failed_last), weak_below_pooled(len(ranked)), tied=tied),
         fit=fit,
     )
@@ -206,7 +206,7 @@ class _Figures(NamedTuple):
     p_above_mean: float | None
 
     @property
-    def second_opinion(self) -> dict[str, float | None]:
+    def secondary_fit(self) -> dict[str, float | None]:
         """What a fit says beside places that do not come from it."""
         return {name: value for name, value in self._asdict().items() if name != "score"}
 

@@ -61,7 +61,7 @@ class EarlyStop:
         return self._inner.matches
 
     @property
-    def spared(self) -> int:
+    def saved_calls(self) -> int:
         """The planned calls that need not be made any more; 0 until it is decided."""
         return len(self._plan) - len(self._scores) if self._over else 0
 

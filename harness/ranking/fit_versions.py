@@ -52,7 +52,7 @@ _WITHOUT_A_FIT = {"tiers", "wins"}
 _POOLED_SINCE = _FEWER_LEARNT_FROM_SINCE = 3
 
 
-def second_opinion(estimator: EstimatorName, version: int = FIT_VERSION) -> SecondOpinion:
+def secondary_fit(estimator: EstimatorName, version: int = FIT_VERSION) -> SecondOpinion:
     """Return which fit stands beside an estimator in rankings of a version."""
     return "pooled" if version >= _POOLED_SINCE and estimator in _WITHOUT_A_FIT else "margins"
 

@@ -10,15 +10,88 @@ from typing import Literal, Protocol
 
 from harness.core.plurals import counted
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking.anchor import Anchor
 from harness.ranking.arena import Arena, match_bounds
+from harness.ranking.bracket import SeededBracket
+from harness.ranking.circle_method import balanced_sides, round_of
 from harness.ranking.cyclic import Cyclic, spread
 from harness.ranking.double import Double, judged_in_double
-from harness.ranking.no_matches import NoMatches
-from harness.ranking.round_robin import RoundRobin
-from harness.ranking.single import Single
+from harness.ranking.schedule import ScheduledTopology, distinct
 from harness.ranking.swiss import Swiss, usual_rounds
-from harness.ranking.topology import Topology
+from harness.ranking.topology import Exact, Pairing, Played, Standing, Topology, exact_mean, orders
+
+
+class Single:
+    """Single elimination among `seeds` (entrants, best first). Draw the seeds from an rng where no order is known."""
+
+    name = "single"
+
+    def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
+        """Set up. Raises ValueError for no entrants or an entrant named twice."""
+        self._seeds = distinct(seeds)
+        self._bracket = SeededBracket(self._seeds, order, {})
+
+    @property
+    def matches(self) -> Sequence[Played]:
+        """The matches by round and place."""
+        return self._bracket.matches
+
+    def pairings(self) -> Sequence[Pairing]:
+        """Return the open matches."""
+        return self._bracket.pairings()
+
+    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
+        """Take a result. Raises ValueError for a pairing that is not open."""
+        self._bracket.record(pairing, score_a, score_b)
+
+    def standings(self) -> Sequence[Standing]:
+        """Return each entrant's standing, in entrant order. There is no seed score."""
+        return [Standing(e, self._bracket.round_reached(e), self._bracket.points(e), None) for e in sorted(self._seeds)]
+
+
+class RoundRobin(ScheduledTopology):
+    """n(n-1)/2 matches, all open at once; in a round everyone plays at most once.
+
+    `balanced` sides are those of the circle (`balanced_sides`).
+    """
+
+    name = "round_robin"
+
+    def __init__(self, entrants: Sequence[int], order: OrderPolicy = "both") -> None:
+        """Set up. Raises ValueError for no entrants or an entrant named twice."""
+        super().__init__(entrants)
+        n = len(entrants)
+        pairs = sorted((round_of(i, j, n), i, j) for j in range(n) for i in range(j))
+        for place, (number, i, j) in enumerate(pairs):
+            first, second = balanced_sides(i, j, n) if order == "balanced" else (i, j)
+            a, b = entrants[first], entrants[second]
+            shown = orders(a, b, "both" if order == "both" else "single")
+            self._schedule.open_match(Pairing(a, b, number, shown), place)
+
+
+class Anchor(ScheduledTopology):
+    """n-1 matches, all open at once. A sample's seed score is its score; the anchor's is the mean of its scores."""
+
+    name = "anchor"
+
+    def __init__(self, entrants: Sequence[int], anchor: int, order: OrderPolicy = "both") -> None:
+        """Set up for `entrants` (rollout indices, `anchor` among them). Raises ValueError if it is not."""
+        super().__init__(entrants)
+        if anchor not in entrants:
+            raise ValueError(f"the anchor {anchor} must be one of the entrants {list(entrants)}")
+        for place, sample in enumerate(e for e in entrants if e != anchor):
+            self._schedule.open_match(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
+
+    def standings(self) -> Sequence[Standing]:
+        """Return each entrant's standing; its seed score is its only point."""
+        points = self._schedule.points(self._entrants)
+        seeds = {e: exact_mean(scores) for e, scores in points.items() if scores}
+        return [Standing(e, 0, (seeds[e],) if e in seeds else (), seeds.get(e)) for e in self._entrants]
+
+
+class NoMatches(ScheduledTopology):
+    """A tournament without a match, which ranks nobody."""
+
+    name = "none"
 
 
 class Sampler(Protocol):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from harness.archive import ComparisonFile, ComparisonReader
+from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.rankings import GroupRanking, Match
-from harness.ranking import Tally, judge_calls, tally
+from harness.ranking.judge_stats.tally import Tally, judge_calls, tally
 from harness.report.judge_quality import JudgeQuality, failures, judge_quality
 from harness.report.summary.figures import Tallies, add_tallies
 

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking import RankAgreement, Share, Tally
+from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.side_by_side import RankAgreement
+from harness.ranking.judge_stats.tally import Tally
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.batch_rounds import rounds_json
 from harness.report.summary.figure_record import figure_record
@@ -48,7 +51,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         "status": ranking.status,
         "signal": ranking.signal,
         "provisional": ranking.provisional,
-        "second_opinion": ranking.second_opinion,
+        "secondary_fit": ranking.secondary_fit,
         "judged": ranking.judged,
         "reused": ranking.reused,
         "reward_from": ranking.reward_from,

@@ -6,10 +6,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.archive import FolderReader, RankingFile, RunReader
+from harness.archive.folder_reader import FolderReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.plurals import counted
 from harness.core.verdicts import Unjudged
-from harness.ranking import Share, Tally
+from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.figures import Tallies, add_tallies
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed

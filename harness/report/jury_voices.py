@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rounded import percent_half_up
 from harness.report.summary.why.pooled_fit import is_by_pooled, learnt_judge
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from harness.core.rounded import percent_half_up
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 if TYPE_CHECKING:  # `ls` does without numbers
-    from harness.ranking import QueryFigure
+    from harness.ranking.query_figures import QueryFigure
 
 
 EMPTY_ANSWER = "(empty answer)"

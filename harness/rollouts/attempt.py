@@ -13,7 +13,7 @@ from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunRe
 from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
-from harness.archive import Store
+from harness.archive.store import Store
 from harness.core.clock import Clock
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import Refused
@@ -21,8 +21,12 @@ from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.core.wording import option
-from harness.endpoints import UNKNOWN_ADDRESS, Ceiling, Endpoint, EndpointState, PriceList, agent_retries, price_list
-from harness.offline import OfflineModel
+from harness.endpoints.address import Endpoint
+from harness.endpoints.costs import Ceiling
+from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList, price_list
+from harness.endpoints.retries import agent_retries
+from harness.endpoints.state import EndpointState
+from harness.offline.model import OfflineModel
 from harness.rollouts.approvals import waits_for
 from harness.rollouts.capture import span_log
 from harness.rollouts.completeness import gaps_of

@@ -7,7 +7,7 @@ from harness.core.errors import UsageError, did_you_mean, quoted
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
-"""Told apart by name: in a checkout the examples lie where people put agents of their own."""
+"""PosteriorSummary apart by name: in a checkout the examples lie where people put agents of their own."""
 
 
 def examples_folder() -> Path:

@@ -7,7 +7,8 @@ import openai
 
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
-from harness.endpoints import EndpointDown, failure_of
+from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.errors import failure_of
 from harness.rollouts.model_request import input_items
 from harness.rollouts.recorder import Recorder
 

@@ -2,7 +2,7 @@
 
 import anyio
 
-from harness.endpoints import OPENS_AFTER_S
+from harness.endpoints.refused_settings import OPENS_AFTER_S
 
 
 class FirstCall:

@@ -8,7 +8,7 @@ from agents.models.chatcmpl_converter import Converter
 
 from harness.core.errors import UsageError
 from harness.core.wording import option
-from harness.endpoints import Endpoint
+from harness.endpoints.address import Endpoint
 from harness.rollouts.graph import in_sight
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from harness.archive import Store
+from harness.archive.store import Store
 from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.raw import RawCall, pack
 from harness.rollouts.token_blob import pack_tokens

@@ -10,7 +10,8 @@ import anyio
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
-from harness.endpoints import TimeLimit, refusal_of
+from harness.endpoints.errors import refusal_of
+from harness.endpoints.time_limit import TimeLimit
 from harness.rollouts.approvals import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.first_call import FirstCall

@@ -11,7 +11,9 @@ from agents.tracing import Span
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.sums import sum_if_known
-from harness.endpoints import UNKNOWN_ADDRESS, PriceList, seed_of, usage_of_sdk, usage_of_span
+from harness.endpoints.call_settings import seed_of
+from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
+from harness.endpoints.usage import usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import RecordedCall

@@ -24,19 +24,15 @@ from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints import (
-    Endpoint,
-    EndpointState,
-    FromAfar,
-    Gate,
-    ReplyTokens,
-    Stoppable,
-    StreamedReply,
-    asks_for_logprobs,
-    asks_for_tokens,
-    openai_client,
-    with_seed,
-)
+from harness.endpoints.address import Endpoint
+from harness.endpoints.call_settings import with_seed
+from harness.endpoints.client import openai_client
+from harness.endpoints.gate import Gate
+from harness.endpoints.reply_tokens import ReplyTokens
+from harness.endpoints.state import EndpointState
+from harness.endpoints.streams import StreamedReply
+from harness.endpoints.time_limit import FromAfar, Stoppable
+from harness.endpoints.token_requests import asks_for_logprobs, asks_for_tokens
 from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
 from harness.rollouts.model_request import fingerprint_of, request_of
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall

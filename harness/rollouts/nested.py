@@ -11,7 +11,7 @@ from agents import Agent, Model, ModelProvider, ModelSettings, OpenAIProvider, R
 from agents.models.multi_provider import MultiProvider
 from agents.run_config import ToolErrorFormatter, ToolErrorFormatterArgs
 
-from harness.endpoints import EndpointState
+from harness.endpoints.state import EndpointState
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.models import RecordedModel, RecordedProvider, brings_model, recorded
 from harness.rollouts.recorder import Recorder

@@ -15,7 +15,7 @@ from agents import ModelResponse
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from harness.archive import checked
+from harness.archive.typed_records import checked
 from harness.core.records import Record
 from harness.rollouts.model_request import common_start, input_items
 

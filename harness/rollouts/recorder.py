@@ -8,7 +8,9 @@ from typing import Any
 from agents import ModelResponse, ModelSettings, Tool
 from agents.tracing import get_trace_provider
 
-from harness.endpoints import EndpointState, TimeLimit, is_quota
+from harness.endpoints.errors import is_quota
+from harness.endpoints.state import EndpointState
+from harness.endpoints.time_limit import TimeLimit
 from harness.rollouts.approval_gate import put_gates
 from harness.rollouts.approvals import Approver
 from harness.rollouts.hooks import ToolHooks

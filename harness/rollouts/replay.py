@@ -4,29 +4,165 @@ Every request is held against the recorded ones; the first that fits none ends t
 was asked, not by its number: nested agents that run side by side may ask in another order than they did.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
+import copy
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import anyio
 from agents import ModelSettings, RunConfig, Runner
+from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
+from mcp.types import Tool
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
-from harness.endpoints import EndpointState, Gate, RefusedSettings
+from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.mcp_stubs import RecordedServers, without_servers
+from harness.rollouts.nested import as_config
+from harness.rollouts.process_guard import ProcessGuard
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.recording import Recording
 from harness.rollouts.replay_model import ReplayModel
-from harness.rollouts.replay_runner import recorded_runs_only
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.request_diff import Divergence, Scrub, diff
+from harness.rollouts.sdk_runner import Options, TakenRun, runs_taken_over
+
+_KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
+
+Method = Callable[..., Awaitable[Any]]
+
+
+class RecordedServers:
+    """The tools that each MCP server listed in a recorded rollout, as the rollout's requests describe them."""
+
+    def __init__(self, listed: Mapping[str, Sequence[str]], requests: Sequence[Mapping[str, Any]]) -> None:
+        """`listed` is tool names by server; descriptions and schemas stand in the `requests`."""
+        self._listed = listed
+        self._described = {str(tool["name"]): tool for request in requests for tool in request["tools"]}
+
+    def tools_of(self, server: str) -> list[Tool]:
+        """Return the tools of a server by its name, without those that no request describes."""
+        described = ((name, self._description(name)) for name in self._listed.get(server, ()))
+        return [_tool(name, description) for name, description in described if description]
+
+    def _description(self, name: str) -> Mapping[str, Any] | None:
+        """Return a tool as a request has it: under its name, or with its server's name before it."""
+        prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
+        return self._described.get(name) or next(prefixed, None)
+
+
+_servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_servers", default=None)
+
+
+@contextmanager
+def without_servers(servers: RecordedServers) -> Generator[None]:
+    """In this task and those that it starts, let the SDK's MCP servers connect to nothing and list what was recorded.
+
+    An agent's own code may make and connect its servers before the agent is seen, so it is the SDK's methods that look
+    whether their task is a replay's; in all other tasks they do what they always do.
+    """
+    token = _servers.set(servers)
+    try:
+        with _GUARD.in_use():
+            yield
+    finally:
+        _servers.reset(token)
+
+
+async def _connect_nothing(_: MCPServer, *__: Any, **___: Any) -> None:
+    """Neither connect nor clean up."""
+
+
+async def _list_recorded(server: MCPServer, *_: Any, **__: Any) -> list[Tool]:
+    servers = _servers.get()
+    return servers.tools_of(server.name) if servers else []
+
+
+_STUBS: Mapping[str, Method] = {
+    "connect": _connect_nothing,
+    "cleanup": _connect_nothing,
+    "list_tools": _list_recorded,
+}
+
+
+def _install() -> Callable[[], None]:
+    """Let the servers' methods look for a replay around them; return what takes that away."""
+    before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in _STUBS]
+    for kind, name, _ in before:
+        setattr(kind, name, _only_in_replays(getattr(kind, name), _STUBS[name]))
+
+    def undo() -> None:
+        for kind, name, method in before:
+            if method is None:
+                delattr(kind, name)  # the method was inherited
+            else:
+                setattr(kind, name, method)
+
+    return undo
+
+
+def _only_in_replays(original: Method, stub: Method) -> Method:
+    @wraps(original)
+    async def method(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
+        return await (original if _servers.get() is None else stub)(self, *args, **kwargs)
+
+    return method
+
+
+_GUARD = ProcessGuard(_install)
+
+
+def _tool(name: str, description: Mapping[str, Any]) -> Tool:
+    return Tool.model_validate(
+        {"name": name, "description": description.get("description"), "inputSchema": description.get("schema") or {}}
+    )
+
+
+@dataclass
+class ReplayRuns:
+    """Lets the runs of one replay ask its recording, by way of the SDK's own runner."""
+
+    recording: Recording
+    through_usual_runner: bool = False
+
+    def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
+        """Return a run on the recording. Raises Diverged for a run whose calls were not recorded."""
+        del given_input
+        theirs = as_config(options)
+        live = self.recording.live_tools and not self.recording.drives_nested
+        if isinstance(theirs.model, ReplayModel) or live:
+            return TakenRun(agent, options)
+        if not self.recording.drives_nested:
+            detail = (
+                f"the agent's own code runs agent {agent.name!r} (in a guardrail?): not all such calls are recorded, "
+                "and a replay asks no model"
+            )
+            raise self.recording.diverge(Divergence(what="more calls", agent=agent.name, detail=detail))
+        return TakenRun(agent, options | {"run_config": _on(self.recording, theirs)})
+
+
+@contextmanager
+def recorded_runs_only(recording: Recording) -> Generator[None]:
+    """In this task and those that it starts, let agents run on `recording` only."""
+    with runs_taken_over(ReplayRuns(recording)):
+        yield
+
+
+def _on(recording: Recording, theirs: RunConfig) -> RunConfig:
+    config = copy.copy(theirs)
+    config.model, config.tracing_disabled = ReplayModel(recording), True
+    return config
+
 
 _UNRECORDED = (
     "some nested model calls have no recorded reply (they ran on models of their own, or failed): "

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from harness.archive import checked
+from harness.archive.typed_records import checked
 from harness.core.records import Record
 from harness.core.sampled_tokens import SampledTokens
 

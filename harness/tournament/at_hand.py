@@ -1,27 +1,178 @@
-"""Groups ranked by what is kept of them: no text is read, nothing is waited for, and many are fitted at once."""
+"""Groups ranked by what is kept of them: no text is read, nothing is waited for, and many are fitted at once.
 
-from collections.abc import Iterator, Sequence
+Only of groups in which all is as plain as it mostly is: one verdict for each order, two different transcripts, nothing
+cut. All others are played one by one (`harness.tournament.at_hand`); the two give the same records.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import count, pairwise, product
+from typing import Any, NamedTuple
 
-from harness.core.extracts import GroupExtract, RolloutExtract
-from harness.core.rankings import GroupRanking
-from harness.judging import Averaging, PairLedger
-from harness.ranking import (
-    Comparisons,
-    LearntJudge,
-    fit_by,
-    learnt_from_calls,
-    learnt_from_queries,
-    prior_of,
-    with_chances,
-)
-from harness.tournament.arenas_at_hand import arenas_at_hand
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.extracts import GroupExtract, OrderAsked, RolloutExtract, VerdictExtract
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import record_of
+from harness.judging.juror import PairLedger
+from harness.judging.jury import Averaging
+from harness.ranking.comparisons import Comparisons, with_chances
+from harness.ranking.many_arenas import ManyArenas, play_arenas
+from harness.ranking.pooled import LearntJudge, fit_by
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import learnt_from_calls, learnt_from_queries
+from harness.ranking.topology import UNITS, Exact, Standing, exact_mean
 from harness.tournament.designs import topologies_of
 from harness.tournament.group import Lineup, Rules, classes_to_judge
-from harness.tournament.heard import Heard
+from harness.tournament.heard import VerdictScore
 from harness.tournament.play import PlayedTournament, play_at_hand
 from harness.tournament.result import LearntFits, TournamentResult, ranking_of
+
+_DECIMALS = 10**4
+"""Scores of four decimals are whole numbers of units, and so is the mean of two."""
+_HIGHEST = 10**6
+_Floats = NDArray[np.float64]
+_Shape = tuple[tuple[int, ...], int]
+"""The entrants, and which of them, counted from 0, is the anchor."""
+_MOST = 32
+"""Entrants: tables of more take memory, and time by the square."""
+_Verdicts = Mapping[OrderAsked, tuple[VerdictExtract, ...]]
+"""By the rollout shown first and the other one; each with one verdict at least, and none of a repeat."""
+
+_Facts = tuple[int, int, int, float, float, int, bool, bool, bool]
+"""Of a match: its round, who met, counted from 0, their scores, 1 where the first has the higher one (-1: the other),
+whether the orders name opposite winners, whether only one names a tie, whether the two had met before."""
+
+
+def arenas_at_hand(extracts: Sequence[GroupExtract | None], rules: Rules) -> list[PlayedTournament | None]:
+    """Return the tournaments of groups; None for a group that is not plain, or of which a verdict is not at hand."""
+    played: list[PlayedTournament | None] = [None] * len(extracts)
+    if (rules.topology, rules.order or "both", rules.repeats, rules.judge_when) != ("arena", "both", 1, "always"):
+        return played
+    shapes: dict[_Shape, dict[int, _Verdicts]] = {}
+    for place, extract in enumerate(extracts):
+        if extract and (shape := _shape_of(extract)) and (verdicts := _verdicts_of(extract, shape[0])):
+            shapes.setdefault(shape, {})[place] = verdicts
+    for shape, groups in shapes.items():
+        for place, tournament in zip(groups, _played(shape, list(groups.values())), strict=True):
+            played[place] = tournament
+    return played
+
+
+def _shape_of(extract: GroupExtract) -> _Shape | None:
+    """Return who takes part; None without an anchor, and where transcripts are alike, were cut or are not known."""
+    ok = [rollout for rollout in extract.rollouts if rollout.status == "ok"]
+    shown, cut = {rollout.shown for rollout in ok}, [rollout for rollout in extract.rollouts if rollout.cut]
+    if not 2 <= len(ok) <= _MOST or len(shown) < len(ok) or None in shown or cut:
+        return None
+    entrants, roles = tuple([rollout.number for rollout in ok]), [rollout.role for rollout in ok]
+    in_order = all(one < next_one for one, next_one in pairwise(entrants))
+    return (entrants, roles.index("anchor")) if in_order and "anchor" in roles else None
+
+
+def _verdicts_of(extract: GroupExtract, entrants: Sequence[int]) -> _Verdicts | None:
+    """Return the verdicts; None where there are others than first ones on two entrants in an order."""
+    verdicts, one_of = extract.verdicts, set(entrants)
+    first, second, repeats = zip(*verdicts, strict=True) if verdicts else ((), (), ())
+    is_plain = one_of.issuperset(first) and one_of.issuperset(second) and {*repeats} == {0} and all(verdicts.values())
+    return verdicts if is_plain else None
+
+
+def _played(shape: _Shape, groups: Sequence[_Verdicts]) -> list[PlayedTournament | None]:
+    """Return the tournaments of groups of one shape."""
+    (entrants, anchor), marks = shape, _marks(shape[0], groups)
+    whole = np.rint(np.clip(marks, -_HIGHEST, _HIGHEST) * _DECIMALS)
+    fits = (whole / _DECIMALS == marks).all(axis=-1)
+    units = np.where(fits[..., None], whole, 0).astype(np.int64) * (UNITS // _DECIMALS)
+    arenas = play_arenas((units[..., 0] + units[..., 1].swapaxes(1, 2)) // 2, anchor)
+    met = np.arange(len(groups))[:, None], arenas.a, arenas.b
+    is_there = (fits & fits.swapaxes(1, 2))[met].all(axis=1).tolist()
+    facts = _facts(arenas, np.sign(marks[..., 0] - marks[..., 1]))
+    columns = zip(is_there, groups, facts, _standings(shape, arenas), _calls(arenas, marks), strict=True)
+    return [
+        PlayedTournament("arena", _matches(entrants, verdicts, of_matches), standings, calls=calls) if there else None
+        for there, verdicts, of_matches, standings, calls in columns
+    ]
+
+
+def _marks(entrants: Sequence[int], groups: Sequence[_Verdicts]) -> _Floats:
+    """Return what was given to who stood first and to the other one, (G, n, n, 2); nan where there is no verdict."""
+    n = len(entrants)
+    place_of: dict[OrderAsked, int] = {(*pair, 0): at for at, pair in enumerate(product(entrants, entrants))}
+    marks = np.full((len(groups) * n * n, 2), np.nan)
+    at = [begin + place_of[order] for begin, group in zip(count(0, n * n), groups, strict=False) for order in group]
+    marks[at] = [(of_order[0].score_first, of_order[0].score_second) for group in groups for of_order in group.values()]
+    return marks.reshape(len(groups), n, n, 2)
+
+
+def _facts(arenas: ManyArenas, said: _Floats) -> Iterator[Iterator[_Facts]]:
+    """Yield what the records of each group's matches say.
+
+    `said` (G, n, n) is 1 where the verdict names who stood first, -1 where the other one, 0 for a tie.
+    """
+    pairs = np.arange(len(said))[:, None], arenas.a, arenas.b
+    turned = np.arange(len(said))[:, None], arenas.b, arenas.a
+    for_a, for_b = said[pairs], said[turned]
+    flipped, differ = for_a * for_b > 0, for_a != -for_b
+    scores = arenas.score_a / UNITS, arenas.score_b / UNITS, np.sign(arenas.score_a - arenas.score_b)
+    columns: Any = (arenas.a, arenas.b, *scores, flipped, differ & ~flipped, arenas.repeated)
+    rounds: list[int] = arenas.rounds.tolist()
+    return (
+        zip(rounds, *of_group, strict=True) for of_group in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def _matches(entrants: Sequence[int], verdicts: _Verdicts, facts: Iterable[_Facts]) -> tuple[Match, ...]:
+    matches = list[Match]()
+    for number, a, b, score_a, score_b, higher, flipped, inconsistent, repeated in facts:
+        first, second = entrants[a], entrants[b]
+        one, other = verdicts[first, second, 0][0], verdicts[second, first, 0][0]
+        match = {
+            "round": number,
+            "a": first,
+            "b": second,
+            "verdicts": (one.key, other.key),
+            "shown_first": (first, second),
+            "score_a": score_a,
+            "score_b": score_b,
+            "winner": (None, first, second)[higher],
+            "flipped": flipped and one.key != other.key,
+            "inconsistent": inconsistent,
+            "repeated": repeated,
+            "scores": ((one.score_first, one.score_second), (other.score_first, other.score_second)),
+            "cut": False,
+            "jurors": (),
+        }
+        matches.append(record_of(Match, match))
+    return tuple(matches)
+
+
+def _standings(shape: _Shape, arenas: ManyArenas) -> Iterator[list[Standing]]:
+    (entrants, anchor), samples = shape, len(shape[0]) - 1
+    columns = (column.tolist() for column in (arenas.a, arenas.b, arenas.score_a, arenas.score_b, arenas.reached))
+    for a, b, score_a, score_b, reached in zip(*columns, strict=True):
+        points = dict[int, list[Exact]](zip(a[:samples], ([score] for score in score_a), strict=False))
+        points[anchor] = [exact_mean(score_b[:samples])]
+        for first, second, of_first, of_second in list(zip(a, b, score_a, score_b, strict=True))[samples:]:
+            points[first].append(of_first)
+            points[second].append(of_second)
+        yield [
+            Standing(entrant, reached[at], tuple(points[at]), points[at][0], UNITS)
+            for at, entrant in enumerate(entrants)
+        ]
+
+
+def _calls(arenas: ManyArenas, marks: _Floats) -> Iterator[Comparisons]:
+    """Yield the judged calls of each group, each once."""
+    n, fresh = marks.shape[1], ~arenas.repeated
+    group, a, b = np.nonzero(fresh)[0], arenas.a[fresh], arenas.b[fresh]
+    first, second = np.stack([a, b], axis=-1), np.stack([b, a], axis=-1)
+    scores = marks[group[:, None], first, second].reshape(-1, 2)
+    ends = np.cumsum(2 * fresh.sum(axis=1)).tolist()
+    for begin, end in zip([0, *ends], ends, strict=False):
+        part = slice(begin, end)
+        yield Comparisons(n, first.ravel()[part], second.ravel()[part], scores[part, 0], scores[part, 1])
 
 
 class _Failed(NamedTuple):
@@ -40,7 +191,7 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class RankerAtHand:
+class CachedRanker:
     """Ranks groups by tournaments of a single judge whose verdicts are kept in their extracts."""
 
     rules: Rules
@@ -64,7 +215,7 @@ class RankerAtHand:
             return None
         return TournamentResult(lineup, classes, played, taken=len(verdicts.taken))
 
-    def taught_by(self, queries: Sequence[str]) -> list[str]:
+    def training_queries(self, queries: Sequence[str]) -> list[str]:
         """Return the queries whose groups teach the judge."""
         return learnt_from_queries(queries, self.rules.fit_version)
 
@@ -101,18 +252,18 @@ class _KeptVerdicts:
         shown = [rollout.shown for rollout in extract.rollouts if rollout.shown]
         self._all_differ = len({*shown}) == len(shown) and not any(rollout.cut for rollout in extract.rollouts)
 
-    def at_hand(self, first: int, second: int, repeat: int) -> tuple[Heard] | None:
+    def at_hand(self, first: int, second: int, repeat: int) -> tuple[VerdictScore] | None:
         """Return the judge's verdict, or None."""
         verdicts = self._extract.verdicts.get((first, second, repeat))
         if not verdicts:
             return None
         verdict = verdicts[0]
         self.taken.add(verdict.key)
-        of_twins = cut = False
+        identical = cut = False
         if not self._all_differ:
             (text, text_cut), (other, other_cut) = self._shown[first], self._shown[second]
-            of_twins, cut = text == other, text_cut or other_cut
-        return (Heard(verdict.key, verdict.score_first, verdict.score_second, of_twins, cut),)
+            identical, cut = text == other, text_cut or other_cut
+        return (VerdictScore(verdict.key, verdict.score_first, verdict.score_second, identical, cut),)
 
 
 def _result_of(extract: GroupExtract, arena: PlayedTournament, rules: Rules) -> TournamentResult:

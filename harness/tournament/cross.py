@@ -7,12 +7,14 @@ from typing import Literal, Protocol
 from harness.core.comparisons import CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
 from harness.core.records import Group, Role
-from harness.judging import PairJury, PairLedger, Task
-from harness.ranking import GivenPairs
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.prompt import Task
+from harness.ranking.given_pairs import GivenPairs
 from harness.tournament.group import Rules, task_of
 from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 Place = tuple[int, int]
 """A rollout by its side's place in the comparison and its index."""

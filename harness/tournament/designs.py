@@ -4,17 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.ranking import (
-    MARGINS,
-    UNITS,
-    Cyclic,
-    EarlyStop,
-    Entry,
-    Topology,
-    fit_alone,
-    make_topology,
-    prior_of,
-)
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.fit_versions import MARGINS
+from harness.ranking.pooled import fit_alone
+from harness.ranking.profile import prior_of
+from harness.ranking.registry import Entry, make_topology
+from harness.ranking.topology import UNITS, Topology
 from harness.tournament.group import Lineup, Rules
 
 

@@ -14,10 +14,13 @@ from anyio.abc import TaskGroup
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.records import Group
 from harness.core.tracebacks import start_child
-from harness.judging import PairJury, PairLedger, Task
-from harness.ranking import Entry, sure_calls
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.prompt import Task
+from harness.ranking.early_calls import sure_calls
+from harness.ranking.registry import Entry
 from harness.tournament.group import Entrants, Rules, briefed_rollout, classes_to_judge, entrants_of
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 _Call = tuple[tuple[int, int], int]
 """Two rollouts in the order in which they are shown, and which of the repeats it is."""
@@ -35,7 +38,7 @@ class EarlyVerdicts:
     _asked: set[_Call] = field(default_factory=set[_Call])
     _error: Refused | JudgeFailed | None = None
 
-    def hear(self, group: Group, pending: Collection[int]) -> None:
+    def prefetch(self, group: Group, pending: Collection[int]) -> None:
         """Ask for what is sure now that these rollouts of the group have ended; the `pending` ones are under way."""
         if not pending or self._error or not _is_brief_sure(group, pending, self.rules):
             return

@@ -13,9 +13,14 @@ from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
-from harness.judging import Averaging, Task
-from harness.ranking import Rule, classes_of, second_opinion
-from harness.transcripts import ESTIMATE, RENDERING, Transcript, TranscriptForm, transcript_budget
+from harness.judging.jury import Averaging
+from harness.judging.prompt import Task
+from harness.ranking.conclusions import Rule
+from harness.ranking.equal_rewards import classes_of
+from harness.ranking.fit_versions import secondary_fit
+from harness.transcripts.renderings import RENDERING
+from harness.transcripts.tokens import ESTIMATE, transcript_budget
+from harness.transcripts.transcript import Transcript, TranscriptForm
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Rules:
     @property
     def by_pooled(self) -> bool:
         """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
-        return "pooled" in {self.estimator, second_opinion(self.estimator, self.fit_version)}
+        return "pooled" in {self.estimator, secondary_fit(self.estimator, self.fit_version)}
 
     @property
     def provisional(self) -> bool:

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from harness.judging import Averaging, PairJury, PairLedger, Task
+from harness.judging.juror import PairLedger
+from harness.judging.jury import Averaging, PairJury
+from harness.judging.prompt import Task
 from harness.tournament.heard import OrderVerdicts
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,22 @@ from typing import NamedTuple, cast, final
 
 from harness.core.rankings import Match
 from harness.core.verdicts import PairJudgment, Unjudged
-from harness.judging import Averaging, average
-from harness.ranking import UNITS, Exact, JurorCall, Pairing, Played, exact_mean, in_units
+from harness.judging.jury import Averaging, average
+from harness.ranking.early_stop import JurorCall
+from harness.ranking.topology import UNITS, Exact, Pairing, Played, exact_mean, in_units
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
 
 
 @final
-class Heard(NamedTuple):
+class VerdictScore(NamedTuple):
     """What a tournament takes of a verdict that came out."""
 
     key: str
     score_first: float
     score_second: float
-    of_twins: bool
+    identical: bool
     """The transcripts shown are identical. The verdict is then the same in both orders and counts in both, also where
     the design asks for one: the two tie."""
     cut: bool
@@ -30,12 +31,12 @@ class Heard(NamedTuple):
     """The seat of the juror who gave it; None of a single judge."""
 
 
-OrderVerdicts = tuple[PairJudgment | Unjudged | Heard, ...]
+OrderVerdicts = tuple[PairJudgment | Unjudged | VerdictScore, ...]
 """What each juror gave in one order of a pair; a single judge is a jury of one."""
-HeardOrFailed = tuple[Heard | Unjudged, ...]
+HeardOrFailed = tuple[VerdictScore | Unjudged, ...]
 VerdictsByOrder = dict[Order, list[HeardOrFailed]]
 """The verdicts by order, one of each repeat."""
-_ByOrder = Mapping[Order, Sequence[tuple[Heard, ...]]]
+_ByOrder = Mapping[Order, Sequence[tuple[VerdictScore, ...]]]
 """What counts of one pair, by order: for each repeat the verdicts of the same jurors."""
 
 
@@ -43,7 +44,7 @@ class _Ones(NamedTuple):
     """What counts of a pair that a single judge judged once an order, as nearly all are."""
 
     orders: Sequence[Order]
-    heard: Sequence[Heard]
+    heard: Sequence[VerdictScore]
     """One for each order."""
 
 
@@ -53,20 +54,20 @@ Counted = _ByOrder | _Ones
 
 def heard_of(verdicts: OrderVerdicts) -> HeardOrFailed:
     """Return what a tournament takes of the verdicts of one order."""
-    if len(verdicts) == 1 and type(verdicts[0]) is Heard:
+    if len(verdicts) == 1 and type(verdicts[0]) is VerdictScore:
         return (verdicts[0],)
     seats = (None,) if len(verdicts) == 1 else range(len(verdicts))
     return tuple([v if isinstance(v, Unjudged) else _taken(v, seat) for v, seat in zip(verdicts, seats, strict=True)])
 
 
-def _taken(verdict: PairJudgment | Heard, juror: int | None) -> Heard:
-    if type(verdict) is Heard:
+def _taken(verdict: PairJudgment | VerdictScore, juror: int | None) -> VerdictScore:
+    if type(verdict) is VerdictScore:
         return verdict._replace(juror=juror)
-    return Heard(
+    return VerdictScore(
         key=verdict.key,
         score_first=verdict.a.combined,
         score_second=verdict.b.combined,
-        of_twins=verdict.first == verdict.second,
+        identical=verdict.first == verdict.second,
         cut=bool(verdict.cut),
         juror=juror,
     )
@@ -74,7 +75,7 @@ def _taken(verdict: PairJudgment | Heard, juror: int | None) -> Heard:
 
 def is_of_twins(verdicts: HeardOrFailed) -> bool:
     """Tell whether the transcripts that were shown are identical."""
-    return any(type(v) is Heard and v.of_twins for v in verdicts)
+    return any(type(v) is VerdictScore and v.identical for v in verdicts)
 
 
 def has_failed(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> bool:
@@ -82,25 +83,25 @@ def has_failed(by_order: Mapping[Order, Sequence[HeardOrFailed]]) -> bool:
     for repeats in by_order.values():
         for verdicts in repeats:
             for verdict in verdicts:
-                if type(verdict) is not Heard:
+                if type(verdict) is not VerdictScore:
                     return True
     return False
 
 
 def failed_of(repeats: Iterable[HeardOrFailed]) -> list[Unjudged]:
     """Return the verdicts that failed."""
-    return [v for verdicts in repeats for v in verdicts if type(v) is not Heard]
+    return [v for verdicts in repeats for v in verdicts if type(v) is not VerdictScore]
 
 
 def ones_of(orders: Iterable[Order], verdicts: VerdictsByOrder) -> Counted | None:
     """Return what counts of a pair that a single judge judged once an order; None where it is not as plain as that."""
-    ones = list[Heard]()
+    ones = list[VerdictScore]()
     for order in orders:
         repeats = verdicts[order]
         if len(repeats) > 1 or len(repeats[0]) != 1:
             return None
         (one,) = repeats[0]
-        if type(one) is not Heard or one.of_twins:
+        if type(one) is not VerdictScore or one.identical:
             return None
         ones.append(one)
     return _Ones(tuple(orders), ones)
@@ -153,7 +154,7 @@ def juror_calls(counted: Counted) -> list[JurorCall]:
     ]
 
 
-def _by_side(a: int, order: Order, heard: Heard) -> tuple[float, float]:
+def _by_side(a: int, order: Order, heard: VerdictScore) -> tuple[float, float]:
     _, first, second, *_ = heard
     return (first, second) if order[0] == a else (second, first)
 
@@ -200,9 +201,9 @@ def match_of(played: Played, counted: Counted, averaging: Averaging) -> Match:
 
 def _told_apart(
     pairing: Pairing, by_order: _ByOrder, averaging: Averaging
-) -> tuple[list[Heard], tuple[int, ...], set[int | None]]:
+) -> tuple[list[VerdictScore], tuple[int, ...], set[int | None]]:
     """Return the verdicts, for each the rollout that it showed first, and the winners that the orders name."""
-    used, shown_first, winners = list[Heard](), list[int](), set[int | None]()
+    used, shown_first, winners = list[VerdictScore](), list[int](), set[int | None]()
     for order, repeats in by_order.items():
         of_order = [heard for of_jurors in repeats for heard in of_jurors]
         used += of_order
@@ -227,13 +228,15 @@ def rests_on(pairing: Pairing, verdicts: VerdictsByOrder) -> Counted:
     )
 
 
-def _winner_of_one(order: Order, heard: Heard) -> int | None:
+def _winner_of_one(order: Order, heard: VerdictScore) -> int | None:
     """Return the rollout that a verdict names; None for a tie."""
     _, first, second, *_ = heard
     return None if first == second else order[first < second]
 
 
-def _winner(pairing: Pairing, order: Order, repeats: Sequence[tuple[Heard, ...]], averaging: Averaging) -> int | None:
+def _winner(
+    pairing: Pairing, order: Order, repeats: Sequence[tuple[VerdictScore, ...]], averaging: Averaging
+) -> int | None:
     """Return the rollout that an order names, by the mean over its repeats, over all jurors; None for a tie."""
     if len(repeats) == len(repeats[0]) == 1:
         return _winner_of_one(order, repeats[0][0])

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from harness.ranking import Conclusion
+from harness.ranking.conclusions import Conclusion
 
 
 class JudgeNoise(NamedTuple):

@@ -15,9 +15,12 @@ from itertools import combinations
 from harness.core.errors import ArchiveDamaged
 from harness.core.rankings import Agreement
 from harness.core.verdicts import Scored, Unscored
-from harness.judging import ListJury, ListLedger, ListTask, all_at_once, average
-from harness.ranking import agreement, exact
-from harness.transcripts import Transcript
+from harness.judging.juror import ListLedger
+from harness.judging.jury import ListJury, all_at_once, average
+from harness.judging.list_prompt import ListTask
+from harness.ranking.juror_agreement import agreement
+from harness.ranking.topology import exact
+from harness.transcripts.transcript import Transcript
 
 LIST_BUDGET = 400_000
 """Characters of one question, about 100 000 tokens at four characters a token: what most judges' windows hold."""

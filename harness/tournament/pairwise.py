@@ -8,31 +8,40 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group
+from harness.core.records import Group, digest
 from harness.core.turns import my_turn
-from harness.judging import (
-    CachedPairJudge,
-    JudgeModel,
-    PairJury,
-    PairLedger,
-    PairwiseJudge,
-    Rubric,
-    VerdictCache,
-    all_at_once,
-    load_rubric,
-    packaged_rubrics,
-    parse_rubric,
-)
-from harness.ranking import calls_bounds, describe_design
-from harness.tournament.at_hand import RankerAtHand
+from harness.judging.judge import Judge
+from harness.judging.judge_model import JudgeModel
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury, all_at_once
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.prompt import Task
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.ranking.registry import calls_bounds, describe_design
+from harness.tournament.at_hand import CachedRanker
 from harness.tournament.designs import topologies_of
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Lineup, Rules, classes_to_judge, cut_answers, entrants_of
 from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
-from harness.tournament.pooling import settled
+from harness.tournament.pooling import finalize
 from harness.tournament.result import TournamentResult, ranking_of
-from harness.tournament.way import way_of
+from harness.transcripts.transcript import Transcript
+
+_TASK = Task("", "")
+
+
+def judging_fingerprint(judges: Sequence[Judge], rules: Rules) -> str:
+    """Return the name: under it, and over the same records, equal pairs of rollouts have equal keys of verdicts.
+
+    How tokens are counted is not in it, since a counter has no name here.
+    """
+    form = rules.form
+    probe = Transcript("path", "answer", rendering=form.rendering)
+    tokens = form.budget.tokens if form.budget else None
+    return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
 
 
 class PairwiseMethod:
@@ -77,7 +86,7 @@ class PairwiseMethod:
         """Seat a judge for each model."""
         judges = [PairwiseJudge(model, rubric) for model in models]
         jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
-        return TournamentRanker(jury, rules, way_of(judges, rules))
+        return TournamentRanker(jury, rules, judging_fingerprint(judges, rules))
 
 
 @dataclass(frozen=True)
@@ -102,17 +111,17 @@ class TournamentRanker:
 
     @property
     def provisional(self) -> bool:
-        """Whether its rankings count only once `settled` has told them anew."""
+        """Whether its rankings count only once `finalize` has told them anew."""
         return self.rules.provisional
 
-    def settled(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
+    def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
         """Yield the rankings of the queries, told anew with the judge learnt from all of them."""
-        return settled(queries, provisional, self.rules)
+        return finalize(queries, provisional, self.rules)
 
     @property
-    def at_hand(self) -> RankerAtHand | None:
+    def at_hand(self) -> CachedRanker | None:
         """What ranks groups by what is kept of them; None for a jury of several, whose agreement needs the verdicts."""
-        return RankerAtHand(self.rules) if len(self.jury) == 1 else None
+        return CachedRanker(self.rules) if len(self.jury) == 1 else None
 
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""

@@ -10,8 +10,10 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import Match
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.judging import Averaging
-from harness.ranking import Comparisons, EarlyStop, Fit, Pairing, Played, Standing, Topology, standings_in_units
+from harness.judging.jury import Averaging
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.topology import Pairing, Played, Standing, Topology, standings_in_units
 from harness.tournament.heard import (
     Counted,
     HeardOrFailed,
@@ -74,7 +76,7 @@ class PlayedTournament:
     """Keys of the failed verdicts that left a match open."""
     absent_verdicts: tuple[str, ...] = ()
     """Keys of jurors' failed verdicts where the other jurors' stand."""
-    spared: int = 0
+    saved_calls: int = 0
     """Planned calls that were not made because they could not change who is best."""
     last_fit: Fit | None = None
     """The fit that ended the judging, if one did."""
@@ -197,7 +199,7 @@ class _Playing:
             standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
-            spared=stopped.spared if stopped else 0,
+            saved_calls=stopped.saved_calls if stopped else 0,
             last_fit=stopped and stopped.last_fit,
         )
 

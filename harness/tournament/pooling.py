@@ -10,24 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from harness.core.rankings import GroupRanking
-from harness.ranking import (
-    Conclusion,
-    Fit,
-    LearntJudge,
-    RankedClass,
-    Rule,
-    ceiling_note,
-    conclude,
-    fit_by,
-    judge_behind,
-    prior_of,
-    ranked_classes,
-    second_opinion,
-    stack_classes,
-    standings_of,
-    with_second_opinion,
-    without_ceiling_note,
-)
+from harness.ranking.ceiling import ceiling_note, without_ceiling_note
+from harness.ranking.comparisons import Fit
+from harness.ranking.conclusions import Conclusion, Rule, conclude, with_secondary_fit
+from harness.ranking.fit_versions import secondary_fit
+from harness.ranking.pooled import LearntJudge, fit_by
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import RankedClass, judge_behind, ranked_classes
+from harness.ranking.reward_classes import stack_classes
+from harness.ranking.topology import standings_of
 from harness.tournament.group import Rules
 from harness.tournament.judge_noise import judge_noise
 
@@ -39,15 +30,15 @@ StoredRanking = Callable[[str], GroupRanking]
 """From the id of a query to the ranking of its group as it stands."""
 
 
-def settled(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> Iterator[GroupRanking]:
+def finalize(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> Iterator[GroupRanking]:
     """Yield the rankings that count, in the order of `queries`, from those that their groups had before all were in.
 
     The result depends on which queries there are, but not on their order.
     """
-    return told_by(learnt_from_all(queries, provisional, rules), map(provisional, queries), rules)
+    return refit(learnt_from_all(queries, provisional, rules), map(provisional, queries), rules)
 
 
-def told_by(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:
+def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:
     """Yield rankings told anew with a judge who is learnt already. Only some are in memory at a time."""
     left = iter(rankings)
     while some := list(islice(left, _AT_ONCE)):
@@ -77,7 +68,7 @@ def _conclude(ranking: GroupRanking, of_class: RankedClass, fit: Fit, last: Sequ
     entrants, matches = of_class
     if ranking.estimator != "pooled":
         within = [r for r in ranking.rollouts if r.index in set(entrants)]
-        return with_second_opinion(within, matches, fit, failed_last=last)
+        return with_secondary_fit(within, matches, fit, failed_last=last)
     is_ranked = any(r.rank is not None for r in ranking.rollouts)
     rule = Rule("pooled", ranking.reward_from)
     standings = standings_of(entrants, matches)
@@ -97,6 +88,6 @@ def _told_anew(
         "provisional": False,
         "rollouts": tuple(anew),
         "signal": conclusion.signal if is_ranked else ranking.signal,
-        "second_opinion": second_opinion(rules.estimator, rules.fit_version),
+        "secondary_fit": secondary_fit(rules.estimator, rules.fit_version),
     }
     return ranking.model_copy(update=changes | judge_noise(conclusion)._asdict())

@@ -7,20 +7,13 @@ from typing import NamedTuple
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
-from harness.judging import PairLedger
-from harness.ranking import (
-    NEED_ANCHOR,
-    Comparisons,
-    Conclusion,
-    Fit,
-    agreement,
-    ceiling_note,
-    comparisons_of,
-    conclude,
-    match_margins,
-    share_at_ends,
-    stack_classes,
-)
+from harness.judging.juror import PairLedger
+from harness.ranking.ceiling import ceiling_note, share_at_ends
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.conclusions import Conclusion, comparisons_of, conclude
+from harness.ranking.juror_agreement import agreement, match_margins
+from harness.ranking.registry import NEED_ANCHOR
+from harness.ranking.reward_classes import stack_classes
 from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
 from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament
@@ -87,7 +80,7 @@ def ranking_of(
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
         reused=len(ledger.reused) + result.taken,
-        spared=sum(p.spared for p in played),
+        saved_calls=sum(p.saved_calls for p in played),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
         notes=(
@@ -101,7 +94,7 @@ def ranking_of(
         absent_verdicts=absent,
         agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
-        second_opinion=rules.rule.second_opinion,
+        secondary_fit=rules.rule.secondary_fit,
         **judge_noise(conclusion)._asdict(),
     )
 

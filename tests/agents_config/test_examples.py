@@ -13,7 +13,7 @@ from agents import Agent
 from harness import AgentEnv, rollout
 from harness.core.records import Rollout
 from harness.core.settings import Api
-from harness.rollouts import load_agent
+from harness.rollouts.loading import load_agent
 from tests.agents_config.exchanges import N, by_rollout, flatten, marked, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen

@@ -11,7 +11,7 @@ import pytest
 from agents import Agent
 
 import harness
-from harness.api import best_from
+from harness.api.best_answer import best_from
 from tests.api.test_messages import chat
 from tests.builders import a_group, a_rollout
 from tests.fake_endpoint import FakeEndpoint, list_judge

@@ -20,7 +20,7 @@ from agents import Agent, function_tool
 from pydantic import BaseModel
 
 import harness
-from harness.api import best_from
+from harness.api.best_answer import best_from
 from harness.judging import rubric_files
 from harness.judging.rubric_files import rubric_source
 from tests.builders import a_group

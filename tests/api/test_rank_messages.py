@@ -7,9 +7,9 @@ import pytest
 
 import harness
 from harness.integrations.group_judge import GroupJudge
-from harness.judging import load_rubric
-from harness.ranking import learn_profile
-from harness.transcripts import RENDERING
+from harness.judging.rubric_files import load_rubric
+from harness.ranking.profile import learn_profile
+from harness.transcripts.renderings import RENDERING
 from tests.api.test_messages import ASKED, chat
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, fair_judge
 from tests.ranking.test_pooled import noisy_groups

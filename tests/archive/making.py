@@ -4,7 +4,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingHead, RunInfo, RunStore
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from tests.builders import AT
 
 __all__ = ["a_head", "a_run", "an_info", "lines_of", "segment"]

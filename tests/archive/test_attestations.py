@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import RunReader, attest, attest_addresses, attestation_of, attestations, withdraw
+from harness.archive import attestations
+from harness.archive.attestations import attest, attest_addresses, attestation_of, withdraw
+from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.archive import ComparisonReader, Finding
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.folder_check import Finding
 from harness.archive.lines import encode
 from harness.core.clock import now
-from harness.pipeline import validate_comparison
+from harness.pipeline.comparing.validation import validate_comparison
 from tests.archive.comparing import a_filled_comparison
 from tests.archive.making import lines_of, segment
 

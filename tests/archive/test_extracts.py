@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader, index_cache
+from harness.archive import index_cache
+from harness.archive.reader import RunReader
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Query

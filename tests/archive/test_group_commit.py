@@ -6,8 +6,8 @@ import time
 import anyio
 import pytest
 
-from harness.archive import group_commit
-from harness.archive.group_commit import GroupCommit
+from harness.archive import folder_store
+from harness.archive.folder_store import GroupCommit
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_on_a_slow_disk_records_that_arrive_together_share_a_sync_off_the_
 
 
 async def test_on_a_quick_disk_there_is_no_hop_to_a_thread(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(group_commit, "SLOW_S", 10.0)
+    monkeypatch.setattr(folder_store, "SLOW_S", 10.0)
     disk = Disk()
     group = GroupCommit(disk.sync)
     for _ in range(5):
@@ -54,7 +54,7 @@ async def test_on_a_quick_disk_there_is_no_hop_to_a_thread(monkeypatch: pytest.M
 
 
 async def test_on_a_quick_disk_too_records_that_arrive_together_share_a_sync(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(group_commit, "SLOW_S", 10.0)
+    monkeypatch.setattr(folder_store, "SLOW_S", 10.0)
     disk = Disk()
     group = GroupCommit(disk.sync)
     async with anyio.create_task_group() as tasks:

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader, RunStore, index_cache
 from harness.archive import index as index_module
+from harness.archive import index_cache
 from harness.archive.index import Index
 from harness.archive.kept_index import keep_index
 from harness.archive.lines import RecordPlace, encode
+from harness.archive.reader import RunReader
 from harness.archive.run_counts import RunCounts, counts_of
+from harness.archive.run_store import RunStore
 from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query

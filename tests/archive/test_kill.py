@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader, RunStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, a_rollout

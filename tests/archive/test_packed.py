@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader
 from harness.archive.lines import RecordPlace
 from harness.archive.packed_names import KeyedPlaces, NamePlaces, NameSet
 from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking, Ranked
 from tests.archive.making import a_head, a_run
 

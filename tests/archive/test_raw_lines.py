@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import ASIDE
+from harness.archive.layout import ASIDE
 from harness.archive.lines import LONGEST, encode, read_lines
 from harness.archive.raw_lines import RawLine, raw_lines
 from harness.core.errors import ArchiveDamaged

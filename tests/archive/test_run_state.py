@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.archive import RunReader, state_of
+from harness.archive.reader import RunReader
+from harness.archive.run_state import state_of
 from tests.fuzz.attacks import Room
 
 STATES = {

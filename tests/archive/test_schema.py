@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import schema_of, schemas
+from harness.archive.schema import schema_of, schemas
 from harness.core.errors import UsageError
 from tests.archive.comparing import a_filled_comparison
 from tests.archive.test_validation import WHOLE, files_of

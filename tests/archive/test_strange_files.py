@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness.archive import BatchEnded, BatchMade, RunStore
+from harness.archive.batch_records import BatchEnded, BatchMade
 from harness.archive.layout import SEGMENTS
 from harness.archive.lines import encode
+from harness.archive.run_store import RunStore
 from tests.builders import AT
 from tests.fuzz.attacks import CANARY, Room
 from tests.fuzz.attempts import Outcome, attempt

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import pipeline
-from harness.archive import ASIDE, RunReader
+from harness.archive.layout import ASIDE
 from harness.archive.lines import encode, read_lines
+from harness.archive.reader import RunReader
 from harness.core.clock import now
-from harness.pipeline.validation import Validation
+from harness.pipeline.validation import Validation, validate_run
 from tests.archive.making import lines_of
 
 (WHOLE,) = (Path(__file__).parents[1] / "data" / "golden" / "offline-arena").glob("2*")
@@ -43,7 +43,7 @@ def records(folder: Path) -> set[bytes]:
 
 def test_a_checked_in_run_is_read_whole():
     with RunReader(WHOLE) as reader:
-        checked = pipeline.validate_run(WHOLE, now)
+        checked = validate_run(WHOLE, now)
         assert checked.findings == ()
         assert reader.info.schema_version == 1
         (query,) = reader.queries()
@@ -67,7 +67,7 @@ def test_a_flipped_byte_anywhere_is_named_and_repaired_without_harm_to_other_rec
     changed[place] ^= 1 << bit
     path.write_bytes(changed)
     number = whole.count(b"\n", 0, place) + 1
-    checked = pipeline.validate_run(folder, now, repair=True)
+    checked = validate_run(folder, now, repair=True)
     assert (path.parent.name, number) in damage(checked)
     assert checked.damaged == 0
     kept = records(folder)
@@ -82,7 +82,7 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
     folder = copied(tmp_path)
     path = next(p for p in files_of(folder) if p.parent.name == segment)
     path.write_bytes(path.read_bytes()[:-7])
-    checked = pipeline.validate_run(folder, now)
+    checked = validate_run(folder, now)
     torn = [f for f in checked.findings if f.path == path]
     assert torn[0].kind == "notice"
     assert "never counted" in torn[0].reason
@@ -131,7 +131,7 @@ def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
     first["rank"], second["rank"] = second["rank"], first["rank"]
     body = {k: v for k, v in told.items() if k not in {"crc", "schema_version", "kind"}}
     path.write_bytes(head + encode("group", json.dumps(body)) + footer)
-    checked = pipeline.validate_run(folder, now)
+    checked = validate_run(folder, now)
     assert damage(checked) == [("rankings", 2)]
     assert "do not follow" in checked.findings[0].reason
 
@@ -142,7 +142,7 @@ def test_ranks_by_a_later_version_of_the_fit_are_not_compared(tmp_path: Path):
     head, *others = lines_of(path)
     body = {k: v for k, v in json.loads(head).items() if k not in {"crc", "schema_version", "kind"}}
     path.write_bytes(b"".join([encode("header", json.dumps(body | {"fit_version": 99})), *others]))
-    checked = pipeline.validate_run(folder, now)
+    checked = validate_run(folder, now)
     assert [(f.kind, "only a later version fits" in f.reason) for f in checked.findings] == [("notice", True)]
 
 
@@ -151,7 +151,7 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
     (path,) = (folder / "verdicts").glob("*.jsonl")
     lines = lines_of(path)
     path.write_bytes(b"".join(lines).replace(b"}\n", b"}x", 2))
-    checked = pipeline.validate_run(folder, now, repair=True)
+    checked = validate_run(folder, now, repair=True)
     assert damage(checked)[0] == ("verdicts", 1)
     assert checked.damaged == 0
     assert lines_of(path) == lines
@@ -160,5 +160,5 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
 def test_an_unreadable_run_json_is_damage(tmp_path: Path):
     folder = copied(tmp_path)
     (folder / "run.json").write_text("{")
-    checked = pipeline.validate_run(folder, now)
+    checked = validate_run(folder, now)
     assert any(f.path.name == "run.json" and f.kind == "damage" for f in checked.findings)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from tests.conftest import Done, Harness
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Script, Seen, fair_judge
 from tests.fuzz.attempts import attempt

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Page, Refuse, Say, Seen, searching_agent, verdict
 

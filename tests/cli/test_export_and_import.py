@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.cli.app import app
 from harness.core.errors import UsageError
 from tests.cli.conftest import AGENT, agents, judge

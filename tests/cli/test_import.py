@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from tests.conftest import Harness
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import harness as arena
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
-from harness.report import find_pair, judged_ranking
+from harness.report.summary.why.explanation import find_pair, judged_ranking
 from harness.report.summary.why.pooled_fit import pooled_fit
 from tests.conftest import Harness
 

@@ -10,7 +10,8 @@ from queue import Queue
 
 import pytest
 
-from harness.archive import BatchLog, list_runs
+from harness.archive.batch_log import BatchLog
+from harness.archive.layout import list_runs
 from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
 from tests.conftest import Harness

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from tests.cli.test_endpoint_run import lines
 from tests.cli.test_sigkill import by_seed, ranks
 from tests.conftest import Harness

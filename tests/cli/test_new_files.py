@@ -8,9 +8,9 @@ import pytest
 from harness.cli.app import app
 from harness.cli.new_files import check_writable
 from harness.core.errors import CannotWrite, UsageError
-from harness.judging import packaged_rubrics
-from harness.rollouts import load_agent
+from harness.judging.rubric_files import packaged_rubrics
 from harness.rollouts.examples import EXAMPLES
+from harness.rollouts.loading import load_agent
 
 Command = Callable[..., str]
 

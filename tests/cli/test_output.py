@@ -16,7 +16,7 @@ from rich.table import Table
 
 from harness.cli.console import stdout
 from harness.cli.output import guard_output, print_json, say
-from harness.report import visible_text
+from harness.report.terminal.layout import visible_text
 from tests.conftest import ROOT
 from tests.nursery import clean_environment
 

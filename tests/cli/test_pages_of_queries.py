@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader, page_name
+from harness.archive.page_folder import page_name
+from harness.archive.reader import RunReader
 from harness.cli import piece_progress
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, block, verdict
 from tests.fuzz.attacks import Room

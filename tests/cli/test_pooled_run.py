@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader
-from harness.report import explain_pair, find_pair, judge_profiles, pair_odds
+from harness.archive.reader import RunReader
+from harness.report.learnt_judges import judge_profiles
+from harness.report.summary.pair_odds import pair_odds
+from harness.report.summary.why.explanation import explain_pair, find_pair
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Done, Harness
 
@@ -113,7 +115,7 @@ def test_places_by_tiers_count_before_all_groups_are_in_and_only_their_probabili
         assert [(r["rank"], r["reward"]) for r in told["rollouts"]] == [
             (r["rank"], r["reward"]) for r in group["rollouts"]
         ]
-        assert told["second_opinion"] == ("margins" if told["provisional"] else "pooled")
+        assert told["secondary_fit"] == ("margins" if told["provisional"] else "pooled")
     assert "probabilities provisional" in harness("show", "--rankings").out
     shown = harness("show").out
     assert "probabilities provisional" in shown
@@ -128,7 +130,7 @@ def test_who_is_above_whom_is_told_by_the_judge_of_all_groups_wherever_it_is_tol
         odds = pair_odds(ranking)
         for query in reader.queries():
             group = ranking.stored(query.id)
-            assert group.second_opinion == "pooled"
+            assert group.secondary_fit == "pooled"
             why = explain_pair(reader, ranking, find_pair(reader, ranking, query))
             if group.signal == "none":
                 assert why.p_above == 0.5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.cli.printed_lines import PrintedLines
+from harness.cli.progress_bars import PrintedLines
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.ranking import rank_scores
+from harness.ranking.score_table import rank_scores
 from tests.conftest import ROOT, Harness
 
 CASE = json.loads((ROOT / "tests/data/vectors/n04.json").read_text("utf-8"))["cases"][0]

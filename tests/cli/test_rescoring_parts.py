@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness import pipeline
 from harness.core.clock import now
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.validation import validate_run
 from tests.cli.test_buying_once import priced
 from tests.conftest import Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Seen, fair_judge
@@ -42,7 +43,7 @@ def test_rollouts_that_are_left_out_have_no_place_and_nothing_is_bought_for_the_
     assert [i for i, rank in ranks(second).items() if rank is None] == [2, 3]
     assert "left out, as --include or --exclude asks: rollouts 2, 3" in second["notes"]
     assert sum(r for r in ranks(first).values() if r is not None) == 0 + 1 + 2  # ties share the mean
-    assert pipeline.validate_run(tmp_path / two.json["path"], now).findings == ()
+    assert validate_run(tmp_path / two.json["path"], now).findings == ()
     again = harness("resume")
     assert (again.code, "is finished" in again.out) == (0, True)
     page = (tmp_path / two.json["path"] / "report.html").read_text()
@@ -108,11 +109,11 @@ def test_of_a_rescoring_that_was_cut_short_the_queries_that_are_ranked_are_told(
 ):
     run = tmp_path / two.json["path"]
     earlier = set(run.glob("rankings/*.jsonl"))
-    assert pipeline.what_is_kept(run) == f"{run} is whole, and no ranking in it was cut short"
+    assert what_is_kept(run) == f"{run} is whole, and no ranking in it was cut short"
     assert harness("rescore", "--topology", "anchor", "-q", *(("--free",) if free else ())).code == 0
     (newest,) = set(run.glob("rankings/*.jsonl")) - earlier
     cut(newest)
-    kept = pipeline.what_is_kept(run)
+    kept = what_is_kept(run)
     if free:  # which `resume` leaves as it is
         whole = "The new ranking has 1 of 2 queries in full, and is kept in"
         assert kept == f"{whole} {run}; rank again for the others"
@@ -126,7 +127,7 @@ def test_of_a_run_that_was_cut_short_while_it_was_judged_the_rollouts_are_told(t
     run = tmp_path / two.json["path"]
     (only,) = run.glob("rankings/*.jsonl")
     cut(only)
-    assert pipeline.what_is_kept(run).startswith("8 of 8 rollouts that were begun ended well; all are kept in")
+    assert what_is_kept(run).startswith("8 of 8 rollouts that were begun ended well; all are kept in")
 
 
 def test_an_interrupted_rescoring_says_how_far_it_came_and_resume_does_the_rest(

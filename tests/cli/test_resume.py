@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader, list_runs
+from harness.archive.layout import list_runs
+from harness.archive.reader import RunReader
 from tests.cli.test_sigkill import Bill, by_seed
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Script, Seen, fair_judge

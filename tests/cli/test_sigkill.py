@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader, list_runs
+from harness.archive.layout import list_runs
+from harness.archive.reader import RunReader
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 from tests.nursery import Nursery

@@ -11,10 +11,10 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
 from harness.comparison.clusters import Clusters, ratio
+from harness.comparison.conclusions import bradley_terry
 from harness.comparison.holm import holm
 from harness.comparison.intervals import interval_of_mean, interval_of_share, sign_flip_p
 from harness.comparison.power import detectable, enough_queries
-from harness.comparison.strengths import bradley_terry
 from harness.ranking.judge_stats.agreement import Share
 
 

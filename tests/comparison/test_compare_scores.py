@@ -10,7 +10,7 @@ from scipy import stats
 
 import harness
 from harness import compare_scores
-from harness.comparison.sentences import sentence
+from harness.comparison.conclusions import sentence
 
 Scores = dict[str, list[tuple[float, float]]]
 

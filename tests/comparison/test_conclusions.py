@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.comparison.conclusions import compare_queries
-from harness.comparison.length import length_controlled
+from harness.comparison.conclusions import compare_queries, sentence, side_figures, strengths
 from harness.comparison.outcomes import Pair
-from harness.comparison.sentences import sentence
-from harness.comparison.side_figures import side_figures
-from harness.comparison.side_results import side_result
+from harness.comparison.side_results import length_controlled, side_result
 from harness.comparison.slices import slices
-from harness.comparison.strengths import strengths
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval
 from tests.comparisons_by_hand import a_side, make
 

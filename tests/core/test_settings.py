@@ -13,7 +13,9 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import ExitCode, UsageError
 from harness.core.settings import SETTINGS, Settings, as_written
 from harness.core.settings_sources import changed, load, merge_sources
-from harness.endpoints import Credentials, Endpoint, address
+from harness.endpoints import address
+from harness.endpoints.address import Endpoint
+from harness.endpoints.credentials import Credentials
 from tests.builders import names
 
 KEY = "sk-the-agents-own"

@@ -6,13 +6,13 @@ from harness.core.progress import Silent, Stage
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.verdicts import Judged, Unjudged
-from harness.doctor import bundled_pairs
 from harness.doctor.calibration import Calibration, Trial, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
-from harness.formats import Label, LabelledPair
-from harness.judging import load_rubric
-from harness.pipeline import JudgeSpec
-from harness.ranking import Share
+from harness.doctor.packaged_pairs import bundled_pairs
+from harness.formats.labelled_pairs import Label, LabelledPair
+from harness.judging.rubric_files import load_rubric
+from harness.pipeline.resolve import JudgeSpec
+from harness.ranking.judge_stats.agreement import Share
 from tests.builders import a_judged, an_unjudged
 from tests.doctor.examined import KEY, a_request
 

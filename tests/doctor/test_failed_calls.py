@@ -7,7 +7,7 @@ from agents.exceptions import UserError
 
 from harness.core.errors import UsageError
 from harness.doctor.checks import Check
-from harness.doctor.failed_calls import failed_call, late_reply, unreadable_reply
+from harness.doctor.live_checks import failed_call, late_reply, unreadable_reply
 
 REQUEST = httpx2.Request("POST", "http://host/v1")
 

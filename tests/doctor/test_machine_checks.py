@@ -6,8 +6,8 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from harness.core.errors import UsageError
-from harness.doctor import machine_checks as checked
-from harness.doctor.machine_checks import machine_checks, tracing_check
+from harness.doctor import free_checks as checked
+from harness.doctor.free_checks import machine_checks, tracing_check
 
 
 def test_a_machine_that_runs_these_tests_has_all_that_a_run_needs():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials, judge_endpoint, jurors
-from harness.endpoints.base_url import checked_base_url
+from harness.endpoints.address import checked_base_url, judge_endpoint, jurors
+from harness.endpoints.credentials import Credentials
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge
 

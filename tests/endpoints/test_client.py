@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials, Endpoint, agent_endpoint, judge_endpoint
+from harness.endpoints.address import Endpoint, agent_endpoint, judge_endpoint
 from harness.endpoints.client import openai_client
+from harness.endpoints.credentials import Credentials
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials, agent_endpoint, judge_endpoint
-from harness.endpoints.address import jurors
+from harness.endpoints.address import agent_endpoint, judge_endpoint, jurors
+from harness.endpoints.credentials import Credentials
 
 KEYS = {"OPENAI_API_KEY": "sk-agent", "HARNESS_JUDGE_API_KEY": "sk-judge"}
 GATEWAY = "https://gateway.example/v1"

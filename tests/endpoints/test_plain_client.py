@@ -11,7 +11,7 @@ from openai._utils import PropertyInfo
 from openai.types.chat import completion_create_params
 from openai.types.responses import response_create_params
 
-from harness.endpoints.plain_client import PlainClient
+from harness.endpoints.client import PlainClient
 
 MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

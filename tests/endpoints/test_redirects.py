@@ -11,7 +11,9 @@ import pytest
 from pydantic import SecretStr
 
 from harness.doctor.local_servers import find_servers
-from harness.endpoints import Endpoint, failure_of, openai_client, refusal_of
+from harness.endpoints.address import Endpoint
+from harness.endpoints.client import openai_client
+from harness.endpoints.errors import failure_of, refusal_of
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
 

@@ -9,8 +9,9 @@ import pytest
 from agents import ModelSettings
 
 from harness.core.errors import Refused
-from harness.endpoints import FirstAlone, RefusedSettings, TimeLimit, refused_setting, seed_of, with_seed
-from harness.endpoints.call_settings import REFUSABLE, names_set, without
+from harness.endpoints.call_settings import REFUSABLE, names_set, seed_of, with_seed, without
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.time_limit import TimeLimit
 from tests.virtual_time import run_virtually
 
 SENT = ("temperature", "seed")

@@ -11,8 +11,7 @@ import pytest
 import stamina
 from agents import ModelRetryNormalizedError, RetryDecision, RetryPolicyContext
 
-from harness.endpoints import agent_retries, judge_retries
-from harness.endpoints.retries import may_succeed_later, retry_after_s
+from harness.endpoints.retries import agent_retries, judge_retries, may_succeed_later, retry_after_s
 
 RETRIES = 4
 REQUEST = httpx2.Request("POST", "http://host/v1/chat/completions")

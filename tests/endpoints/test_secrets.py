@@ -5,8 +5,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from harness.endpoints import secrets_in
-from harness.endpoints.secrets import secrets_sent
+from harness.endpoints.secrets import secrets_in, secrets_sent
 
 
 def test_keys_count_whole_and_one_by_one() -> None:

@@ -5,8 +5,7 @@ from agents import Usage as SdkUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
-from harness.endpoints import usage_of, usage_of_sdk, usage_of_span
-from harness.endpoints.usage import from_sdk, is_beyond_belief, to_sdk
+from harness.endpoints.usage import from_sdk, is_beyond_belief, to_sdk, usage_of, usage_of_sdk, usage_of_span
 
 TOLD = Usage(requests=1, input=7, output=5, cached=3, reasoning=2)
 NOT_TOLD = Usage(requests=1)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats import Turn, read_trajectories, unpack_turns
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.kept_turns import pack_turns
+from harness.formats.kept_turns import pack_turns, unpack_turns
 from harness.formats.sequences import sequences_of
+from harness.formats.trajectory_files import read_trajectories
+from harness.formats.turns import Turn
 
 CALLS = [
     {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":  "sky"}'}},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.doctor import bundled_pairs
-from harness.formats import read_pairs
+from harness.doctor.packaged_pairs import bundled_pairs
+from harness.formats.labelled_pairs import read_pairs
 
 CLASSES = {"truncated", "off_topic", "repeating", "leaked_reasoning", "padded", "injected", "identical"}
 GOOD = '{"query": "q", "a": "x", "b": "y", "label": "a"}\n'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import UsageError
-from harness.formats import read_trajectories
+from harness.formats.trajectory_files import read_trajectories
 
 Q, X, Y = {"role": "user", "content": "q"}, *({"role": "assistant", "content": text} for text in "xy")
 

@@ -13,14 +13,14 @@ from harness.formats.sequences import sequences_of
 from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
 from harness.formats.training.line_makers import LINES_OF
 from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.messages import openai_messages, trl_messages
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
 from harness.formats.training.pairs import chosen_pairs, preference_pairs
-from harness.formats.training.records import dpo_records, group_records, sft_records
+from harness.formats.training.records import dpo_records, group_records, openai_messages, sft_records, trl_messages
 from harness.formats.training.rules import ExportFormat, ExportRules
 from harness.formats.training.split import read_split, split_of
 from harness.formats.turns import Message, NoMessages, Turn
-from harness.ranking import probabilities_above, rank_scores
+from harness.ranking.pair_probability import probabilities_above
+from harness.ranking.score_table import rank_scores
 from tests.builders import a_group, a_rollout
 
 USER: Message = {"role": "user", "content": "Why?"}

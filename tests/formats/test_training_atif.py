@@ -12,10 +12,8 @@ from harness.core.records import Step, Trajectory, Usage
 from harness.formats.atif import read_atif
 from harness.formats.imported import ImportedRun
 from harness.formats.kept_turns import pack_turns, unpack_turns
-from harness.formats.training.art_rules import faults_of_art_group
-from harness.formats.training.atif_rules import faults_of_trajectory
 from harness.formats.training.atif_trajectory import atif_lines, atif_trajectory
-from harness.formats.training.line_faults import line_faults
+from harness.formats.training.line_faults import faults_of_art_group, faults_of_trajectory, line_faults
 from harness.formats.training.losses import Losses
 from harness.formats.turns import Message, NoMessages, SampledTokens, Turn
 from tests.builders import a_group, a_rollout

@@ -8,9 +8,8 @@ import pytest
 
 from harness.formats.training.line_faults import faults_by, line_faults
 from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.messages import trl_messages
 from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
-from harness.formats.training.records import group_records
+from harness.formats.training.records import group_records, trl_messages
 from harness.formats.training.rules import ExportRules
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, records, result, rules, said
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.core.errors import UsageError
-from harness.formats import ImportedRun, read_trajectories
+from harness.formats.imported import ImportedRun
 from harness.formats.imported_trajectory import ImportedTrajectory
+from harness.formats.trajectory_files import read_trajectories
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "sky"}'}}
 CHAT: dict[str, Any] = {

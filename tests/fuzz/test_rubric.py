@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.judging import Rubric
-from harness.judging.rubric import read_by
-from harness.rubric_text import TRUSTED
+from harness.judging.rubric import Rubric, read_by
+from harness.rubric_text.reading import TRUSTED
 from tests.fuzz.attacks import check
 from tests.fuzz.kinds.rubric import prepare
 from tests.fuzz.rubric_texts import rubric_text

@@ -5,10 +5,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.judging import Rubric, load_rubric
-from harness.judging.rubric import read_by
-from harness.judging.rubric_files import usable
-from harness.rubric_text import TRUSTED
+from harness.judging.rubric import Rubric, read_by
+from harness.judging.rubric_files import load_rubric, usable
+from harness.rubric_text.reading import TRUSTED
 from tests import builders
 
 __all__ = ["ANSWER", "MARKS", "PATH", "WRITING", "a_reply", "a_rubric", "builders", "marks_of", "rubric_of", "text_of"]

@@ -6,23 +6,18 @@ from typing import Any
 
 import anyio
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints import NO_LIMIT, Priced, Stoppable
-from harness.judging import (
-    Averaging,
-    CachedPairJudge,
-    Judge,
-    JudgeModel,
-    PairJury,
-    PairwiseJudge,
-    Rubric,
-    Task,
-    VerdictCache,
-)
-from harness.judging.judge import ModelReply, Question
-from harness.judging.prompt import Prompt
+from harness.endpoints.prices import Priced
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.judging.judge import Judge, ModelReply, Question
+from harness.judging.judge_model import JudgeModel
+from harness.judging.jury import Averaging, PairJury
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.prompt import Prompt, Task
+from harness.judging.rubric import Rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.core.records import Step
-from harness.judging import Rubric, Task
-from harness.judging.prompt import Prompt, make_pair_prompt
+from harness.judging.prompt import Prompt, Task, make_pair_prompt
+from harness.judging.rubric import Rubric
 from harness.transcripts.clean_text import legible
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from harness.core.records import Step
 from harness.core.verdicts import Cap, FlagKind, Judged
-from harness.judging import EmbeddedAsk, Rubric
+from harness.judging.embedded import EmbeddedAsk
 from harness.judging.flag_patterns import ADDRESS, FENCE_IN_PATH, LEAK, Variant, Variants
 from harness.judging.flags import Assignment, count_words, find_flags, flags_of
 from harness.judging.prompt import prompt_fingerprint
+from harness.judging.rubric import Rubric
 from tests.builders import a_transcript
 from tests.judging.replies import MARKS, WRITING, a_reply, a_rubric, marks_of, text_of
 from tests.judging.scripted import ScriptedAsk, judge

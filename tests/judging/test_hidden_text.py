@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from harness.core.records import Step
 from harness.core.unicode import mark_hidden
 from harness.core.verdicts import Flag, Judged
-from harness.judging import ListTask, Task, load_list_rubric
 from harness.judging.flags import Assignment, find_flags
-from harness.judging.list_prompt import make_list_prompt
-from harness.judging.prompt import make_pair_prompt, prompt_fingerprint
-from harness.transcripts import clean
+from harness.judging.list_prompt import ListTask, load_list_rubric, make_list_prompt
+from harness.judging.prompt import Task, make_pair_prompt, prompt_fingerprint
+from harness.transcripts.clean_text import clean
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric
 from tests.judging.scripted import ScriptedAsk, judge

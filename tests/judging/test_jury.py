@@ -7,10 +7,11 @@ from typing import Literal
 import anyio
 import pytest
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Task, average
+from harness.judging.jury import average
+from harness.judging.prompt import Task
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.transcript import Transcript

@@ -6,15 +6,19 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints import NO_LIMIT, Priced, Stoppable
-from harness.judging import EmbeddedAsk, JudgeModel, PairwiseJudge, Rubric
+from harness.endpoints.prices import Priced
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge import AskFailed, ModelReply, Question
+from harness.judging.judge_model import JudgeModel
+from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
+from harness.judging.rubric import Rubric
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
 from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import AT, a_failure, a_transcript

@@ -1,15 +1,15 @@
-"""Places at a judge: who follows whom."""
+"""Slots at a judge: who follows whom."""
 
 import anyio
 import anyio.lowlevel
 
 from harness.core.line import PLACE_IN_LINE
-from harness.judging.places import Beginning, Places
+from harness.judging.slots import Beginning, Slots
 
 
 async def served(asked: list[Beginning], limit: int) -> list[Beginning]:
     """Return the calls in the order in which they had a place; each takes one round of the loop."""
-    places, order = Places(limit), list[Beginning]()
+    places, order = Slots(limit), list[Beginning]()
 
     async def call(beginning: Beginning) -> None:
         await places.take(beginning)
@@ -38,7 +38,7 @@ def test_the_group_that_came_first_leads_first_also_with_what_it_asks_later() ->
     order = list[Beginning]()
 
     async def work() -> None:
-        places = Places(1)
+        places = Slots(1)
 
         async def ask(beginning: Beginning) -> None:
             await places.take(beginning)
@@ -62,7 +62,7 @@ def test_the_group_that_came_first_leads_first_also_with_what_it_asks_later() ->
 
 def test_at_most_so_many_are_under_way_and_all_places_come_back() -> None:
     async def work() -> None:
-        places, under_way, most = Places(3), 0, 0
+        places, under_way, most = Slots(3), 0, 0
 
         async def call(number: int) -> None:
             nonlocal under_way, most
@@ -85,7 +85,7 @@ def test_at_most_so_many_are_under_way_and_all_places_come_back() -> None:
 
 def test_who_is_cancelled_while_waiting_or_just_called_keeps_no_place() -> None:
     async def work() -> None:
-        places, order = Places(1), list[str]()
+        places, order = Slots(1), list[str]()
         await places.take(("q", "a"))
 
         async def call(name: str) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.judging import load_rubric
 from harness.judging.prompt import fixed_message
 from harness.judging.rubric import Rubric, read_by
-from harness.rubric_text import TRUSTED
+from harness.judging.rubric_files import load_rubric
+from harness.rubric_text.reading import TRUSTED
 from tests.judging.replies import rubric_of
 from tests.judging.test_rubric import FRONT, a_text
 

@@ -11,25 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
-from harness.endpoints import Priced
-from harness.judging import (
-    CachedListJudge,
-    EmbeddedAsk,
-    JudgeModel,
-    ListLedger,
-    ListRubric,
-    ListTask,
-    RulerJudge,
-    Task,
-    VerdictCache,
-    load_list_rubric,
-)
+from harness.endpoints.prices import Priced
+from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge import AskFailed, ModelReply
-from harness.judging.list_prompt import ListPrompt, make_list_prompt
+from harness.judging.judge_model import JudgeModel
+from harness.judging.juror import ListLedger
+from harness.judging.list_prompt import ListPrompt, ListRubric, ListTask, load_list_rubric, make_list_prompt
+from harness.judging.prompt import Task
+from harness.judging.ruler import RulerJudge
+from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript
 

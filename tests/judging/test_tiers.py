@@ -6,15 +6,18 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import Refused
 from harness.core.progress import Silent
 from harness.core.settings import Api, JudgeTier
 from harness.core.verdicts import VERDICT, Judged, Unjudged
-from harness.endpoints import Gate, Patience, Priced, PriceList
 from harness.endpoints.address import Endpoint
-from harness.judging import EndpointAsk, JudgeModel, PairwiseJudge
+from harness.endpoints.gate import Gate, Patience
+from harness.endpoints.prices import Priced, PriceList
+from harness.judging.endpoint import EndpointAsk
+from harness.judging.judge_model import JudgeModel
+from harness.judging.pairwise import PairwiseJudge
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO

@@ -10,12 +10,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from harness.archive import MemoryStore, RunReader, RunStore
+from harness.archive.memory_store import MemoryStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
-from harness.judging import CachedPairJudge, PairLedger, Task, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.prompt import Task
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.archive.making import an_info
 from tests.builders import ScriptedJudge, a_judged, a_transcript, an_unjudged
@@ -214,7 +218,7 @@ def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_co
     judge, store, ledger = fair(), MemoryStore(), PairLedger()
     reply = MemoryStore().put_blob("the reply")
     known = a_judged(judge.key(TASK, ONE, TWO), 3.0, 9.0, raw_replies=(reply,), price_usd=0.5)
-    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), ledger)
+    (found,) = buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, known)])), ledger)
     assert found == known.model_copy(update={"source": "run-1"})
     assert (judge.calls, ledger.bought, list(ledger.reused)) == ([], {}, [known.key])
     assert (store.verdicts, store.blobs) == ([found], {reply: "the reply"})
@@ -223,14 +227,14 @@ def test_a_verdict_of_another_run_is_copied_with_its_reply_and_its_source_and_co
 def test_a_verdict_lent_on_keeps_the_run_that_it_was_bought_in(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     known = a_judged(judge.key(TASK, ONE, TWO), source="run-0")
-    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, known)])), PairLedger())
+    buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, known)])), PairLedger())
     assert [v.source for v in store.verdicts] == ["run-0"]
 
 
 def test_what_another_run_failed_to_get_is_bought(tmp_path: Path) -> None:
     judge, store = fair(), MemoryStore()
     failed = an_unjudged(judge.key(TASK, ONE, TWO))
-    buy(CachedPairJudge(judge, VerdictCache(store, lenders=[lent(tmp_path, failed)])), PairLedger())
+    buy(CachedPairJudge(judge, VerdictCache(store, reuse_sources=[lent(tmp_path, failed)])), PairLedger())
     assert [(v.status, v.source) for v in store.verdicts] == [("ok", None)]
 
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.records import Step, Trajectory
-from harness.offline import judge_pair
 from harness.offline.corpus import Passage
-from harness.offline.features import TranscriptParts, answer_features, path_features
+from harness.offline.judge import TranscriptParts, answer_features, judge_pair, path_features
 from harness.offline.tool import passages_text
 from harness.transcripts.transcript import Transcript, transcribe
 from tests.builders import a_transcript, trajectories

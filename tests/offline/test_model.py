@@ -10,7 +10,7 @@ import anyio
 import pytest
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner, Tool, function_tool
 
-from harness.offline import OfflineModel
+from harness.offline.model import OfflineModel
 from harness.offline.tool import parse_passages, search_tool
 from harness.offline.words import split_sentences
 

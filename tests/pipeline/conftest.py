@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from harness.archive import group_commit
+from harness.archive import folder_store
 
 
 @pytest.fixture
 def no_thread_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """On virtual time nobody can wait for a thread."""
-    monkeypatch.setattr(group_commit, "SLOW_S", math.inf)
+    monkeypatch.setattr(folder_store, "SLOW_S", math.inf)

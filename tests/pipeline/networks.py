@@ -11,18 +11,20 @@ from typing import Any
 import anyio
 from agents import Agent, function_tool
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline import RunResult, Surroundings, prepare, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, run_queries
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint
 from tests.virtual_time import run_virtually
 
 QUERIES = [Query(id=name, text=f"Why {name}?") for name in ("one", "two", "three")]
-Places = dict[tuple[str, int], float | None]
+Slots = dict[tuple[str, int], float | None]
 Fault = Callable[[Seen], Reaction | None]
 
 
@@ -79,10 +81,10 @@ async def run_at(
 ) -> RunResult:
     """Do a whole run at an endpoint."""
     chosen = load({"n": n, "base_url": endpoint.base_url, "runs_dir": folder, **options})
-    return await run_queries(await prepare(from_object(AGENT), chosen, environ), QUERIES, Surroundings(environ))
+    return await run_queries(await prepare(from_object(AGENT), chosen, environ), QUERIES, RunEnvironment(environ))
 
 
-def places(result: RunResult) -> Places:
+def places(result: RunResult) -> Slots:
     """Return the place of each rollout in the newest ranking."""
     with RunReader(result.path) as reader:
         ranking = reader.ranking(result.ranking_id)
@@ -113,7 +115,7 @@ def one_run(fault: Fault, folder: Path, **options: Any) -> tuple[RunResult, Virt
 
 
 @cache
-def places_on_a_good_day(n: int) -> Places:
+def places_on_a_good_day(n: int) -> Slots:
     with TemporaryDirectory() as folder:
         return places(one_run(nothing, Path(folder), n=n)[0])
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import anyio
 
-from harness import pipeline
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
-from harness.rollouts import load_agent
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint
 
 KEYS = {"OPENAI_API_KEY": "sk-of-the-agent", "HARNESS_JUDGE_API_KEY": "sk-of-the-judge"}
@@ -32,8 +34,8 @@ def a_run_at(
     at = {"base_url": endpoint.base_url, "api": "chat", "model": "m", "n": 2, "runs_dir": folder / "runs"}
 
     async def go() -> Path:
-        prepared = await pipeline.prepare(load_agent(agent, folder), load(at | settings), environ)
-        return (await pipeline.run_queries(prepared, [query_from("Why?")], pipeline.Surroundings(environ))).path
+        prepared = await prepare(load_agent(agent, folder), load(at | settings), environ)
+        return (await run_queries(prepared, [query_from("Why?")], RunEnvironment(environ))).path
 
     return anyio.run(go)
 

@@ -11,8 +11,9 @@ import pytest
 
 import harness
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline import RunResult, Surroundings, resume_run
-from harness.rollouts import from_object
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, resume_run
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Seen
 from tests.pipeline.networks import (
     AGENT,
@@ -90,7 +91,7 @@ def run_and_resume(outage: Outage, folder: Path, **options: Any) -> tuple[RunRes
             result = await run_at(endpoint, folder, **options)
             states.append((kinds(result), verdicts(result)))
             outage.over = True
-            return result, await resume_run(result.path, from_object(AGENT), Surroundings(ENVIRON)), endpoint
+            return result, await resume_run(result.path, from_object(AGENT), RunEnvironment(ENVIRON)), endpoint
 
     states = list[Any]()
     done = run_virtually(work)

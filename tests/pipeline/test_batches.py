@@ -8,15 +8,19 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
-from harness.archive import BatchLog, RunReader, missing_of
+from harness.archive.batch_log import BatchLog
+from harness.archive.missing import missing_of
+from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
-from harness.pipeline import RunResult, Surroundings
-from harness.rollouts import load_agent
+from harness.pipeline.batches import describe_batches
+from harness.pipeline.plan import RescoreOptions, prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.rollouts.loading import load_agent
 from tests.batch_server import BatchEndpoint, FakeBatch, Lines
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge, list_judge
 
@@ -61,22 +65,20 @@ class Shop:
         chosen = {"n": 4, "topology": "cyclic", "model": "m", "judge_label": "j", "runs_dir": self.home / "runs"}
 
         async def go() -> RunResult:
-            prepared = await pipeline.prepare(
-                self.agent, load({**chosen, "judge_batch": batch, **settings}), self.environ
-            )
-            return await pipeline.run_queries(prepared, ASKED, self._around())
+            prepared = await prepare(self.agent, load({**chosen, "judge_batch": batch, **settings}), self.environ)
+            return await run_queries(prepared, ASKED, self._around())
 
         return anyio.run(go)
 
     def resume(self, run: RunResult, **changes: Any) -> RunResult | None:
         async def go() -> RunResult | None:
-            return await pipeline.resume_run(run.path, self.agent, self._around(), changes=changes)
+            return await resume_run(run.path, self.agent, self._around(), changes=changes)
 
         return anyio.run(go)
 
     def rescore(self, run: RunResult, *, free: bool = False, **changes: Any) -> RunResult:
         async def go() -> RunResult:
-            return await pipeline.rescore_run(run.path, changes, self._around(), pipeline.RescoreOptions(free=free))
+            return await rescore_run(run.path, changes, self._around(), RescoreOptions(free=free))
 
         return anyio.run(go)
 
@@ -89,8 +91,8 @@ class Shop:
             run = self.resume(run) or run
         raise AssertionError(f"still waiting: {run.waiting}")
 
-    def _around(self) -> Surroundings:
-        return Surroundings(self.environ, progress=self.notes)
+    def _around(self) -> RunEnvironment:
+        return RunEnvironment(self.environ, progress=self.notes)
 
 
 @pytest.fixture
@@ -326,6 +328,6 @@ def test_a_free_rescore_asks_nobody_and_ranks_by_what_is_there(there: BatchEndpo
     ("topology", "said"), [("arena", "arena needs up to 4 batches"), ("cyclic", None), ("round_robin", None)]
 )
 def test_a_knockout_says_how_many_batches_it_needs_and_offers_cyclic(topology: str, said: str | None):
-    words = pipeline.describe_batches(load({"topology": topology, "judge_batch": True}))
+    words = describe_batches(load({"topology": topology, "judge_batch": True}))
     assert (words or "").startswith(f"by batch: {said}" if said else "")
     assert ("--topology cyclic needs 1" in (words or "")) is bool(said)

@@ -8,11 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import RunResult, Surroundings, prepare, rescore_run, run_queries
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, rescore_run, run_queries
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Seen
 from tests.pipeline.networks import AGENT, ENVIRON, good, places
 from tests.virtual_endpoint import VirtualEndpoint
@@ -53,7 +55,7 @@ def run_with(folder: Path, **options: Any) -> tuple[RunResult, VirtualEndpoint]:
             )
             asked = [Query(id=f"q{k}", text=f"Why {k}?") for k in range(1)]
             prepared = await prepare(from_object(AGENT), chosen, ENVIRON)
-            return await run_queries(prepared, asked, Surroundings(ENVIRON)), endpoint
+            return await run_queries(prepared, asked, RunEnvironment(ENVIRON)), endpoint
 
     return run_virtually(work)
 
@@ -89,7 +91,7 @@ def test_verdicts_are_asked_for_early_and_are_those_that_are_asked_for_at_the_en
     async def rescore() -> RunResult:
         async with VirtualEndpoint(uneven).serving() as judge:
             changes = {"judge_base_url": judge.base_url, **options}
-            return await rescore_run(unjudged.path, changes, Surroundings(ENVIRON))
+            return await rescore_run(unjudged.path, changes, RunEnvironment(ENVIRON))
 
     at_the_end = run_virtually(rescore)
     assert early_calls(endpoint) > 0

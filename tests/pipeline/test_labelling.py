@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RunReader, append_label
+from harness.archive.layout import append_label
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
-from harness.formats import pairs_in_text
-from harness.pipeline import BlindPair, answer_labels, blind_pairs
-from harness.ranking import probabilities_above
-from harness.report import label_agreement
+from harness.formats.labelled_pairs import pairs_in_text
+from harness.pipeline.label_files import answer_labels
+from harness.pipeline.labelling import BlindPair, blind_pairs
+from harness.ranking.pair_probability import probabilities_above
+from harness.report.summary.label_agreement import label_agreement
 from tests.fuzz.attacks import Room
 
 ARCHIVES = ("offline-arena", "offline-cyclic", "online-ruler", "online-jury")

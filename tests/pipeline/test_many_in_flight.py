@@ -9,9 +9,11 @@ import pytest
 
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline import RunResult, Surroundings, prepare, rescore_run, run_queries
 from harness.pipeline.open_groups import OpenGroup, OpenGroups, size_of
-from harness.rollouts import from_object
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, rescore_run, run_queries
+from harness.rollouts.loading import from_object
 from tests.builders import a_group, a_rollout
 from tests.fake_endpoint import Reaction, Seen
 from tests.pipeline.networks import AGENT, ENVIRON, good, kinds
@@ -61,7 +63,7 @@ def run_of(folder: Path, endpoint: VirtualEndpoint, queries: int, **options: Any
         async with endpoint.serving():
             chosen = load({"base_url": endpoint.base_url, "runs_dir": folder, **options})
             asked = [Query(id=f"q{k}", text=f"Why {k}?") for k in range(queries)]
-            return await run_queries(await prepare(from_object(AGENT), chosen, ENVIRON), asked, Surroundings(ENVIRON))
+            return await run_queries(await prepare(from_object(AGENT), chosen, ENVIRON), asked, RunEnvironment(ENVIRON))
 
     return run_virtually(work)
 
@@ -102,7 +104,7 @@ def test_rescoring_asks_the_judge_about_many_groups_at_a_time(tmp_path: Path):
     async def rescore() -> RunResult:
         async with judged_at.serving():
             changes = {"topology": "anchor", "order": "single", "judge_base_url": judged_at.base_url}
-            return await rescore_run(rolled_out.path, changes | {"judge_model": "j"}, Surroundings(ENVIRON))
+            return await rescore_run(rolled_out.path, changes | {"judge_model": "j"}, RunEnvironment(ENVIRON))
 
     run_virtually(rescore)
     assert meters[True].most == 32

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.archive import RunReader
-from harness.pipeline import RunResult, Surroundings, resume_run
-from harness.rollouts import from_object
+from harness.archive.reader import RunReader
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, resume_run
+from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Seen
 from tests.pipeline.networks import (
     AGENT,
@@ -129,7 +130,7 @@ def story_of(agent: Schedule, judge: Schedule) -> Story:
                 used = sum(r.usage.requests for r in rollouts) + sum(v.usage.requests for v in reader.verdicts())
             kept = {r.trajectory.answer for r in rollouts if r.status == "ok"}
             ended, replied, over[0] = kinds(result), len(endpoint.replied), True
-            resumed = await resume_run(result.path, from_object(AGENT), Surroundings(ENVIRON))
+            resumed = await resume_run(result.path, from_object(AGENT), RunEnvironment(ENVIRON))
             return Story(result, ended, kept, used, resumed, endpoint.replied[:replied], endpoint.replied[replied:])
 
     with TemporaryDirectory() as folder:

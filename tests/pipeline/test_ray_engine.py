@@ -13,14 +13,18 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
-from harness.archive import RunReader, recorded_settings
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import recorded_settings
 from harness.core.errors import UsageError
 from harness.core.progress import Silent
 from harness.core.settings import as_written
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
-from harness.rollouts import load_agent
+from harness.pipeline.plan import prepare
+from harness.pipeline.replaying import replay_run
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.nursery import Nursery
 from tests.pipeline.strangers import machine
@@ -98,11 +102,11 @@ def environ_of(tmp_path: Path) -> dict[str, str]:
 
 
 async def made(
-    agent: Path, server: FakeEndpoint, environ: dict[str, str], around: pipeline.Surroundings | None = None, **more: Any
+    agent: Path, server: FakeEndpoint, environ: dict[str, str], around: RunEnvironment | None = None, **more: Any
 ) -> Path:
     at = {"base_url": server.base_url, "n": N, "topology": "anchor", "runs_dir": agent.parent / "runs"}
-    prepared = await pipeline.prepare(load_agent(str(agent), agent.parent), load(at | more), environ)
-    return (await pipeline.run_queries(prepared, QUERIES, around or pipeline.Surroundings(environ))).path
+    prepared = await prepare(load_agent(str(agent), agent.parent), load(at | more), environ)
+    return (await run_queries(prepared, QUERIES, around or RunEnvironment(environ))).path
 
 
 def without_times(value: Any) -> Any:
@@ -132,7 +136,7 @@ def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identi
         assert os.getpid() not in pids
         assert len(pids) == 2, "both workers made rollouts"
         here = await made(agent, server, environ)
-        replayed = [r async for r in pipeline.replay_run(on_ray, load_agent(str(agent), tmp_path), environ)]
+        replayed = [r async for r in replay_run(on_ray, load_agent(str(agent), tmp_path), environ)]
         return on_ray, here, replayed
 
     on_ray, here, replayed = anyio.run(both)
@@ -159,7 +163,7 @@ def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight
     server = Deterministic(kills_at_ten)
     environ = environ_of(tmp_path)
     with server.serving():
-        around = pipeline.Surroundings(environ, progress=Notes())
+        around = RunEnvironment(environ, progress=Notes())
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray", concurrency=at_once))
     with RunReader(run) as reader:
         places = [p for of_query in reader.index.rollouts.values() for p in of_query.values()]
@@ -183,7 +187,7 @@ def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing
             places.add(place)
 
     server, environ = Deterministic(busy), environ_of(tmp_path)
-    around = pipeline.Surroundings(environ, progress=Waits())
+    around = RunEnvironment(environ, progress=Waits())
     with server.serving():
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
     with RunReader(run) as reader:
@@ -206,7 +210,7 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
 
     environ = environ_of(tmp_path)
     with Deterministic(picky).serving() as server:
-        around = pipeline.Surroundings(environ, progress=Notes())
+        around = RunEnvironment(environ, progress=Notes())
         run = anyio.run(lambda: made(agent, server, environ, around, engine="ray"))
     assert len(list((tmp_path / "pids").iterdir())) == 2, "both workers made rollouts"
     assert sorted(asked) == ["seed", "temperature"]

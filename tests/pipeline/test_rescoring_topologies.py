@@ -7,13 +7,17 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from harness import api, pipeline
-from harness.archive import RunReader
+from harness.api.groups import rank
+from harness.api.runs import rescore
+from harness.archive.reader import RunReader
 from harness.core.settings import EstimatorName, TopologyName
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
-from harness.report import summarize
-from harness.rollouts import load_agent
+from harness.pipeline.plan import RescoreOptions, prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import RunResult, rescore_run, run_queries
+from harness.report.summary.ranking import summarize
+from harness.rollouts.loading import load_agent
 
 CHANGES: list[dict[str, Any]] = [
     {"topology": "arena"},
@@ -37,10 +41,8 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def go() -> Path:
         loaded = load_agent("search", Path.cwd())
-        prepared = await pipeline.prepare(loaded, settings, environment())
-        return (
-            await pipeline.run_queries(prepared, [query_from(loaded.examples[0])], pipeline.Surroundings(environment()))
-        ).path
+        prepared = await prepare(loaded, settings, environment())
+        return (await run_queries(prepared, [query_from(loaded.examples[0])], RunEnvironment(environment()))).path
 
     return anyio.run(go)
 
@@ -50,11 +52,11 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
     everyone: Path, changes: dict[str, Any]
 ) -> None:
     async def go() -> None:
-        ran = await api.rescore(everyone, **changes)
+        ran = await rescore(everyone, **changes)
         with RunReader(everyone) as reader:
             (rescored,) = reader.ranking(ran.ranking_id).groups
             (query,) = reader.queries()
-            fresh = await api.rank(reader.group(query), offline=True, **changes)
+            fresh = await rank(reader.group(query), offline=True, **changes)
             assert rescored.judged == 0
             assert rescored.reused == fresh.judged
             assert (rescored.matches, rescored.rollouts) == (fresh.matches, fresh.rollouts)
@@ -67,9 +69,9 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
 def test_rescoring_for_free_ranks_as_rescoring_that_may_buy_and_sums_up_what_the_archive_holds(
     everyone: Path, estimator: EstimatorName
 ) -> None:
-    async def rescored(changes: Mapping[str, Any], *, free: bool) -> pipeline.RunResult:
-        options = pipeline.RescoreOptions(free=free)
-        return await pipeline.rescore_run(everyone, changes, pipeline.Surroundings(environment()), options)
+    async def rescored(changes: Mapping[str, Any], *, free: bool) -> RunResult:
+        options = RescoreOptions(free=free)
+        return await rescore_run(everyone, changes, RunEnvironment(environment()), options)
 
     async def go() -> None:
         for topology in get_args(TopologyName):

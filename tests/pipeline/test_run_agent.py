@@ -7,10 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
-from harness.archive import RunReader, attestation_of
+from harness.archive.attestations import attestation_of
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
-from harness.rollouts import LoadedAgent, agent_files, load_agent
+from harness.pipeline.replaying import replay_run
+from harness.pipeline.trust import agent_of_run
+from harness.rollouts.agent_folders import agent_files
+from harness.rollouts.loading import LoadedAgent, load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, a_run_at, edited, machine
 
@@ -41,7 +44,7 @@ def run(endpoint: FakeEndpoint, tmp_path: Path, mark: Path) -> Path:
 
 def agent_of(run: Path, environ: dict[str, str], here: Path) -> LoadedAgent:
     with RunReader(run) as reader:
-        return pipeline.agent_of_run(reader.info, attestation_of(reader, environ), here, "resume", run)
+        return agent_of_run(reader.info, attestation_of(reader, environ), here, "resume", run)
 
 
 def words_of(run: Path) -> list[str]:
@@ -78,7 +81,7 @@ def test_no_path_and_no_module_of_an_archive_is_loaded(run: Path, tmp_path: Path
 
 
 async def replayed(run: Path, agent: LoadedAgent | None, environ: dict[str, str]) -> list[Any]:
-    return [each async for each in pipeline.replay_run(run, agent, environ)]
+    return [each async for each in replay_run(run, agent, environ)]
 
 
 def test_replaying_a_run_that_names_code_loads_none(run: Path, tmp_path: Path, mark: Path):

@@ -8,14 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.progress import Silent
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
-from harness.pipeline.plan import RUNS_OWN, NamedAddresses
-from harness.rollouts import load_agent
+from harness.pipeline.plan import RUNS_OWN, NamedAddresses, RescoreOptions, prepare
+from harness.pipeline.quote import quote_rescoring
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import rescore_run, resume_run, run_queries
+from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, KEYS, a_run_at, edited, machine, moved
 
@@ -48,14 +50,14 @@ def stopped(run: Path) -> Path:
 
 
 def rescored(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
-    around = pipeline.Surroundings(environ)
-    return anyio.run(lambda: pipeline.rescore_run(run, changes, around, pipeline.RescoreOptions(**options)))
+    around = RunEnvironment(environ)
+    return anyio.run(lambda: rescore_run(run, changes, around, RescoreOptions(**options)))
 
 
 def resumed(run: Path, environ: dict[str, str], named: NamedAddresses = RUNS_OWN, **options: Any) -> Any:
     agent = load_agent("search", Path.cwd())
-    around = pipeline.Surroundings(environ)
-    return anyio.run(lambda: pipeline.resume_run(run, agent, around, named=named, **options))
+    around = RunEnvironment(environ)
+    return anyio.run(lambda: resume_run(run, agent, around, named=named, **options))
 
 
 def cut_short(run: Path) -> None:
@@ -65,8 +67,8 @@ def cut_short(run: Path) -> None:
 
 
 def quoted(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, **options: Any) -> Any:
-    around = pipeline.Surroundings(environ)
-    return anyio.run(lambda: pipeline.quote_rescoring(run, changes, around, pipeline.RescoreOptions(**options)))
+    around = RunEnvironment(environ)
+    return anyio.run(lambda: quote_rescoring(run, changes, around, RescoreOptions(**options)))
 
 
 def keys_at(*endpoints: FakeEndpoint) -> set[str | None]:
@@ -231,9 +233,9 @@ def test_a_record_that_cannot_be_written_is_a_note_and_no_failed_run(endpoint: F
 
     async def go() -> Path:
         settings = load({"base_url": endpoint.base_url, "n": 2, "runs_dir": tmp_path / "runs"})
-        prepared = await pipeline.prepare(load_agent("mine.py", tmp_path), settings, environ)
-        around = pipeline.Surroundings(environ, progress=notes)
-        return (await pipeline.run_queries(prepared, [query_from("Why?")], around)).path
+        prepared = await prepare(load_agent("mine.py", tmp_path), settings, environ)
+        around = RunEnvironment(environ, progress=notes)
+        return (await run_queries(prepared, [query_from("Why?")], around)).path
 
     assert RunReader(anyio.run(go)).newest_ranking()
     assert [text.startswith("cannot write ") for text in notes.texts] == [True]

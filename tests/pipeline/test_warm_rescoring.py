@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.archive import RunReader, index_cache
+from harness.archive import index_cache
+from harness.archive.reader import RunReader
 from harness.core.extracts import extract_of
-from harness.report import summarize
+from harness.report.summary.ranking import summarize
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 

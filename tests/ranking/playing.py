@@ -8,9 +8,9 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy
-from harness.ranking import Exact, Pairing, Played, Topology
 from harness.ranking.arena import Arena
-from harness.ranking.single import Single
+from harness.ranking.registry import Single
+from harness.ranking.topology import Exact, Pairing, Played, Topology
 from tests import builders
 
 __all__ = ["Field", "Table", "arenas", "bracket", "builders", "play", "played_key", "singles", "tables"]

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.ranking import Pairing, seeded_order
 from harness.ranking.arena import Arena, match_bounds
-from harness.ranking.tiers import tiers
+from harness.ranking.bracket import seeded_order
+from harness.ranking.estimators import tiers
+from harness.ranking.topology import Pairing
 from tests.ranking.playing import Field, arenas, bracket, play, played_key
 
 ONE, ZERO = Fraction(1), Fraction(0)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import FIT_VERSION, Match
-from harness.ranking import Conclusion, Rule, conclude, fit_alone, rank_scores
-from harness.ranking.bt import fit_bt
-from harness.ranking.conclusions import WEAK_BELOW, comparisons_of
+from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, comparisons_of, conclude
+from harness.ranking.estimators import fit_bt, win_shares
 from harness.ranking.margins import fit_margins
+from harness.ranking.pooled import fit_alone
+from harness.ranking.score_table import rank_scores
 from harness.ranking.topology import Standing
-from harness.ranking.wins import win_shares
 
 FITTED, COUNTED = ["margins", "bt"], ["tiers", "wins"]
 
@@ -86,7 +86,7 @@ def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
 
 @pytest.mark.parametrize("estimator", [*COUNTED, *FITTED])
 @pytest.mark.parametrize("version", [2, FIT_VERSION])
-def test_every_ranking_holds_a_second_opinion_of_the_same_calls(estimator: Any, version: int) -> None:
+def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any, version: int) -> None:
     found = concluded(3, *CHAIN, rule=Rule(estimator, fit_version=version))
     margins, bt, pooled = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
     beside = pooled if estimator in COUNTED and version == FIT_VERSION else margins

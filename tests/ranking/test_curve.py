@@ -8,20 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.rankings import Match
-from harness.ranking import (
-    CurveDesign,
-    VerdictTable,
-    calls_bounds,
-    designs,
-    frontier,
-    holds_every_pair,
-    preferences,
-    rank_scores,
-    verdict_curve,
-    verdict_scores,
-)
-from harness.ranking.curve.verdict_table import held_out, play_design
+from harness.ranking.curve.designs import CurveDesign, designs
+from harness.ranking.curve.points import frontier, verdict_curve
+from harness.ranking.curve.verdict_table import VerdictTable, held_out, holds_every_pair, play_design, verdict_scores
 from harness.ranking.estimators import OF_A_GROUP
+from harness.ranking.judge_stats.preferences import preferences
+from harness.ranking.registry import calls_bounds
+from harness.ranking.score_table import rank_scores
 
 SIZES = st.integers(2, 9)
 SEEDS = st.integers(0, 10**6)

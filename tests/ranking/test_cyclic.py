@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking import Cyclic, describe_design
 from harness.ranking.circle_method import balanced_sides, distances, pairs_by_distance, round_of
-from harness.ranking.cyclic import usual_budget
-from harness.ranking.round_robin import RoundRobin
+from harness.ranking.cyclic import Cyclic, usual_budget
+from harness.ranking.registry import RoundRobin, describe_design
 from tests.ranking.playing import Field, arenas, play
 
 sizes = st.integers(1, 64)

@@ -4,8 +4,8 @@ from collections import Counter
 
 from hypothesis import given, settings
 
-from harness.ranking import Played
 from harness.ranking.double import Double
+from harness.ranking.topology import Played
 from tests.ranking.playing import Field, play, singles
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.ranking import Cyclic, EarlyStop
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.early_stop import SPAN, leads_for_certain
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.early_stop import SPAN, EarlyStop, leads_for_certain
 from harness.ranking.margins import fit_margins
 
 
@@ -38,7 +38,7 @@ def test_what_was_not_judged_could_not_have_changed_the_winner(n: int, seed: int
     plan = Cyclic(range(n)).pairings()
     decided = EarlyStop(Cyclic(range(n)), range(n))
     made = play(decided, strength, rng)
-    assert decided.spared == len(plan) - len(made)
+    assert decided.saved_calls == len(plan) - len(made)
     best = winner(n, made)
     left = [p for p in plan if (p.a, p.b) not in {(a, b) for a, b, _ in made}]
     for draw in range(20):
@@ -49,10 +49,10 @@ def test_what_was_not_judged_could_not_have_changed_the_winner(n: int, seed: int
 def test_a_leader_far_ahead_spares_calls_and_a_close_race_spares_none():
     ahead = EarlyStop(Cyclic(range(8)), range(8))
     play(ahead, [20.0, *[0.0] * 7], random.Random(0))
-    assert ahead.spared > 0
+    assert ahead.saved_calls > 0
     close = EarlyStop(Cyclic(range(8)), range(8))
     assert len(play(close, [1.0, 0.9, *[0.0] * 6], random.Random(0))) == 28
-    assert close.spared == 0
+    assert close.saved_calls == 0
 
 
 def test_a_lower_certainty_stops_earlier():

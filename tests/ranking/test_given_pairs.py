@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from harness.ranking import GivenPairs, Pairing
+from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.topology import Pairing
 
 
 def test_each_pair_is_open_once_in_both_orders_and_nothing_follows() -> None:

@@ -13,8 +13,9 @@ from scipy import stats
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Judged
-from harness.ranking.judge_stats import JudgeCall, Share, Tally, judge_calls, kappa, tally
+from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.orders import order_sums
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from tests.builders import a_judged
 
 Judge = Callable[[int, int], tuple[float, float]]

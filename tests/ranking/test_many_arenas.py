@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking import play_arenas
 from harness.ranking.arena import Arena
+from harness.ranking.many_arenas import play_arenas
 
 
 @given(st.integers(2, 17), st.data())

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from harness.ranking.bt import fit_bt
 from harness.ranking.comparisons import Comparisons, Fit, with_chances
+from harness.ranking.estimators import fit_bt
 from harness.ranking.margins import (
     CROWDED,
     CROWDING,

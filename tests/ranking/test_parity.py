@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.ranking import Pairing, exact, place
 from harness.ranking.arena import Arena
-from harness.ranking.tiers import tiers
+from harness.ranking.estimators import tiers
+from harness.ranking.rewards import place
+from harness.ranking.topology import Pairing, exact
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from harness.core.rankings import Match
-from harness.ranking import Pairing, Played, Topology, exact, place
-from harness.ranking.anchor import Anchor
-from harness.ranking.round_robin import RoundRobin
-from harness.ranking.tiers import tiers
-from harness.ranking.wins import win_shares
+from harness.ranking.estimators import tiers, win_shares
+from harness.ranking.registry import Anchor, RoundRobin
+from harness.ranking.rewards import place
+from harness.ranking.topology import Pairing, Played, Topology, exact
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 SOUND = {"matches": [], "order": False}

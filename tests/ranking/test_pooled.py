@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import harness
-from harness.ranking import rank_many
 from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.judge_prior import PRIOR_MEAN, PRIOR_SD, Parameters
-from harness.ranking.many_tables import ScoreTable
+from harness.ranking.many_tables import ScoreTable, rank_many
 from harness.ranking.margins import fit_margins
 from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from

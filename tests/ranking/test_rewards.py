@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking import exact, place
-from harness.ranking.rewards import Reason, advantages, rewards
-from harness.ranking.tiers import tiers
-from harness.ranking.topology import Standing
+from harness.ranking.estimators import tiers
+from harness.ranking.rewards import Reason, advantages, place, rewards
+from harness.ranking.topology import Standing, exact
 
 KEYS = st.lists(st.integers(0, 6), max_size=33).map(lambda values: dict(enumerate(values)))
 FAILED = st.sets(st.integers(100, 120), max_size=6).map(sorted)

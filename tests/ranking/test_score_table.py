@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import harness
 from harness.core.errors import UsageError
-from harness.ranking import RankedScores, rank_scores
 from harness.ranking.conclusions import comparisons_of
 from harness.ranking.margins import fit_margins
+from harness.ranking.score_table import RankedScores, rank_scores
 from tests.ranking.test_parity import CASES
 
 ESTIMATORS = ["tiers", "wins", "margins", "bt"]

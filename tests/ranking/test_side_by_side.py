@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from harness.ranking import JudgedQuery, Tally, choose, judging_figures, preferences, rank_agreements
-from harness.ranking.judge_stats import JudgeCall, tally
-from harness.ranking.judge_stats.preferences import count_right
+from harness.ranking.judge_stats.preferences import count_right, preferences
+from harness.ranking.judge_stats.side_by_side import JudgedQuery, choose, judging_figures, rank_agreements
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 
 scipy_stats = cast("Any", stats)
 values = st.integers(0, 4).map(float)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.ranking import JudgeCall, Tally, TallySum, tally
+from harness.ranking.judge_stats.stacked_tally import TallySum
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 
 CHANCE = random.Random(20261123)
 

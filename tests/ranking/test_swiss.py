@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from harness.ranking import place
+from harness.ranking.estimators import tiers
+from harness.ranking.rewards import place
 from harness.ranking.swiss import Swiss
-from harness.ranking.tiers import tiers
 from tests.ranking.playing import Field, play, singles
 
 

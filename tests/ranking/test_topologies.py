@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking import NEED_ANCHOR, Cyclic, Pairing, Topology, calls_bounds, exact, make_topology, place
-from harness.ranking.registry import TOPOLOGIES, Entry
-from harness.ranking.round_robin import RoundRobin
-from harness.ranking.tiers import tiers
-from harness.ranking.topology import Exact, in_units, standings_in_units
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.estimators import tiers
+from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, RoundRobin, calls_bounds, make_topology
+from harness.ranking.rewards import place
+from harness.ranking.topology import Exact, Pairing, Topology, exact, in_units, standings_in_units
 from tests.ranking.playing import Field, InOrder, Table, arenas, play
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)

@@ -10,7 +10,12 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from harness.archive import ComparisonReader, RankingFile, RankingHead, RunInfo, RunReader, RunStore
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_store import RunStore
+from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking, Match, Ranked, Signal
 from harness.core.records import (
     Effective,
@@ -25,11 +30,12 @@ from harness.core.records import (
     Usage,
 )
 from harness.core.verdicts import Judged, SideScores, Unjudged
-from harness.ranking import Pairing, Played, place
 from harness.ranking.arena import Arena
-from harness.ranking.single import Single
-from harness.ranking.tiers import tiers
-from harness.transcripts import RENDERING
+from harness.ranking.estimators import tiers
+from harness.ranking.registry import Single
+from harness.ranking.rewards import place
+from harness.ranking.topology import Pairing, Played
+from harness.transcripts.renderings import RENDERING
 from harness.transcripts.transcript import transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)

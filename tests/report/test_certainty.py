@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.report import probability
-from harness.report.summary.placed_rollouts import certainty, places_by_second_opinion, score_name
+from harness.report.summary.placed_rollouts import certainty, places_by_secondary_fit, score_name
+from harness.report.text import probability
 from tests.builders import a_group, a_rollout
 
 GROUP = a_group([a_rollout(i) for i in range(3)])
@@ -29,9 +29,9 @@ def a_ranking(margins: list[float], best: list[float], **changes: Any) -> GroupR
     return GroupRanking(**(plain | changes))
 
 
-def test_places_by_second_opinion_count_from_one_and_mark_those_that_are_shared() -> None:
+def test_places_by_secondary_fit_count_from_one_and_mark_those_that_are_shared() -> None:
     ranked = [Ranked(index=i, margin=m) for i, m in ((0, 0.5), (1, -1.0), (2, 0.5), (3, None))]
-    assert places_by_second_opinion(ranked, ()) == {0: "=1", 2: "=1", 1: "3"}
+    assert places_by_secondary_fit(ranked, ()) == {0: "=1", 2: "=1", 1: "3"}
 
 
 def test_where_both_agree_only_the_probability_is_told() -> None:
@@ -89,10 +89,10 @@ def by_reward(*matches: Match) -> GroupRanking:
 
 def test_where_the_reward_ranks_first_margins_order_inside_a_class_only() -> None:
     ranking = by_reward(a_match(0, 1))
-    assert places_by_second_opinion(ranking.rollouts, ranking.matches) == {0: "1", 1: "2", 2: "3"}
+    assert places_by_secondary_fit(ranking.rollouts, ranking.matches) == {0: "1", 1: "2", 2: "3"}
     assert "differ" not in (certainty(GROUP, ranking) or "")
 
 
 def test_where_rollouts_of_several_rewards_met_margins_order_them_all() -> None:
     ranking = by_reward(a_match(0, 1), a_match(1, 2))
-    assert places_by_second_opinion(ranking.rollouts, ranking.matches) == {0: "2", 1: "3", 2: "1"}
+    assert places_by_secondary_fit(ranking.rollouts, ranking.matches) == {0: "2", 1: "3", 2: "1"}

@@ -10,8 +10,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from harness.core.comparisons import Interval, SideFigures
-from harness.report import comparison_lines, comparison_markdown, matches_csv
+from harness.report.comparison_csv import matches_csv
+from harness.report.markdown import comparison_markdown
 from harness.report.summary.comparison import sides_rows
+from harness.report.terminal.comparison import comparison_lines
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_result, make
 from tests.report.archives_by_hand import EVIL
 

@@ -9,12 +9,13 @@ import pytest
 from rich.console import Console
 
 from harness.cli.cost_lines import quote_line
-from harness.comparison.sentences import sentence
+from harness.comparison.conclusions import sentence
 from harness.pipeline.quote import Quote
-from harness.report import by_signal, overview, run_line, runs_table, summarize
 from harness.report.html.facts import summary_facts
 from harness.report.summary.figures import AgentFigures, JudgeFigures
-from harness.report.summary.ranking import RankingSummary
+from harness.report.summary.ranking import RankingSummary, by_signal, summarize
+from harness.report.terminal.overview import overview
+from harness.report.terminal.runs import run_line, runs_table
 from tests.comparisons_by_hand import a_result
 from tests.report.archives_by_hand import BuiltArchive, build, crowd
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from harness.archive import RunReader, RunStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.records import Query
 from harness.report.html.run.page import render_page
 from harness.report.summary.ranking import summarize

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from harness.ranking.judge_stats import JudgeCall, Tally, tally
+from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.report.json import quality_json
 from harness.report.judge_quality import JudgeQuality, judge_lines, judge_qualities, quality_figures, warnings
 from harness.report.summary.ranking import summarize

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import page_name
-from harness.report import explain_pair, find_pair, pair_page
+from harness.archive.page_folder import page_name
 from harness.report.html.comparison.page import write_comparison_page
+from harness.report.html.pair.page import pair_page
 from harness.report.html.run.page import write_page
+from harness.report.summary.why.explanation import explain_pair, find_pair
 from tests.comparisons_by_hand import make, stored
 from tests.report.archives_by_hand import EVIL, build, crowd, hostile
 

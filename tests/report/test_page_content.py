@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from harness.archive import RankingFile, RunReader, RunStore
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.records import Effective
 from harness.report.html.run.page import render_page
-from harness.report.terminal.group import group_lines
+from harness.report.terminal.overview import group_lines
 from tests.report.archives_by_hand import START, BuiltArchive, QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import harness
-from harness.archive import RunReader, page_name
+from harness.archive.page_folder import page_name
+from harness.archive.reader import RunReader
 from harness.core.settings import TopologyName
 from harness.report.text import dollars, fixed, signed
 from tests.report.parsed_page import ParsedPage

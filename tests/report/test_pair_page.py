@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.core.wording import set_program
-from harness.pipeline import Surroundings, with_meeting
-from harness.report import explain_pair, find_pair, pair_page
+from harness.pipeline.meeting import with_meeting
+from harness.pipeline.run_environment import RunEnvironment
+from harness.report.html.pair.page import pair_page
 from harness.report.html.pair.word_diff import word_diff
+from harness.report.summary.why.explanation import explain_pair, find_pair
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 from tests.report.archives_by_hand import BuiltArchive, QuerySketch, RolloutSketch, build
@@ -124,7 +126,7 @@ def test_the_command_on_the_page_has_no_way_to_the_harness_of_this_machine(tmp_p
         with RunReader(next(room.runs.iterdir())) as reader:
             ranking = reader.ranking()
             pair = find_pair(reader, ranking, next(reader.queries()), 1, 2)
-            around = Surroundings({})
+            around = RunEnvironment({})
             why = in_step(with_meeting)(reader, ranking, explain_pair(reader, ranking, pair), "/opt/secret/run", around)
             assert why.meet
             assert why.meet.command.startswith("/opt/secret/python -m harness rescore /opt/secret/run ")

@@ -8,7 +8,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from harness.archive import RankingFile, findings, opened_pages, page_name
+from harness.archive.page_folder import opened_pages, page_name
+from harness.archive.rankings import RankingFile
+from harness.archive.validation import findings
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Step
 from harness.core.user_folders import cache_folder

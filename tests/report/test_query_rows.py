@@ -9,7 +9,7 @@ import pytest
 
 from harness.archive import folder_reader
 from harness.report.summary.group import QueryLine
-from harness.report.summary.query_lines import QueryLines
+from harness.report.summary.ranking import QueryLines
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd

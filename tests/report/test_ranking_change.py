@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import RankingFile, RankingHead
+from harness.archive.rankings import RankingFile
+from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking, Ranked
 from harness.report.summary.ranking_change import PlaceMove, ranking_change
 from tests.fuzz.attacks import Room

@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
-from harness.ranking import QueryFigure
-from harness.report import figures_json, path_lines, ranking_figures, ranking_words, summarize
+from harness.ranking.query_figures import QueryFigure
 from harness.report.html.run.page import render_page
+from harness.report.json import figures_json
+from harness.report.rollout_words import ranking_words
 from harness.report.summary.figures import JudgeFigures
-from harness.report.terminal.group import group_table
+from harness.report.summary.ranking import summarize
+from harness.report.summary.ranking_figures import ranking_figures
+from harness.report.terminal.overview import group_table
+from harness.report.terminal.rollout import path_lines
 from tests.fuzz.attacks import Room
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.records import Step
-from harness.ranking import TOPOLOGIES
-from harness.report import explain_pair, find_pair
-from harness.report.summary.why.dimension_leads import decided
-from harness.report.summary.why.judge_words import first_sentence
+from harness.ranking.registry import TOPOLOGIES
+from harness.report.summary.why.explanation import decided, explain_pair, find_pair, first_sentence
 from harness.report.summary.why.pair_records import Meeting
 from harness.report.summary.why.paths import aligned_steps, first_parting
 from harness.report.summary.why.sentences import lead_sentence, matches_sentence

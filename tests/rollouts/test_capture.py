@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.core.records import Rollout, Step
-from harness.offline import OfflineModel
+from harness.offline.model import OfflineModel
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 
 pytestmark = pytest.mark.anyio

@@ -32,7 +32,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 import harness
 from harness.core.errors import UsageError
 from harness.core.records import Rollout, Step
-from harness.offline import OfflineModel
+from harness.offline.model import OfflineModel
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 
 pytestmark = pytest.mark.anyio

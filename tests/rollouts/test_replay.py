@@ -10,13 +10,16 @@ from typing import Any
 import anyio
 import pytest
 
-from harness import pipeline
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
-from harness.pipeline.replaying import _chosen
-from harness.rollouts import Replayed, load_agent
+from harness.pipeline.plan import prepare
+from harness.pipeline.replaying import _chosen, replay_run
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.rollouts.loading import load_agent
+from harness.rollouts.replay import Replayed
 from tests.agents_config.exchanges import marked, tools_in
 from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
@@ -29,13 +32,13 @@ async def archived(agent: str, query: str, script: Script, runs: Path, api: str 
     """Run an agent twice on a server that is gone afterwards, and return the run's folder."""
     with FakeEndpoint(agent=script, judge=fair_judge()).serving() as endpoint:
         at = {"base_url": endpoint.base_url, "api": api, "model": "m", "judge_api": "chat", "n": 2, "runs_dir": runs}
-        prepared = await pipeline.prepare(load_agent(agent, Path.cwd()), load(at | more), environment())
-        return (await pipeline.run_queries(prepared, [query_from(query)], pipeline.Surroundings(environment()))).path
+        prepared = await prepare(load_agent(agent, Path.cwd()), load(at | more), environment())
+        return (await run_queries(prepared, [query_from(query)], RunEnvironment(environment()))).path
 
 
 async def replayed(run: Path, agent: str | None = None, **more: Any) -> list[Replayed]:
     loaded = load_agent(agent, Path.cwd()) if agent else None
-    return [one async for one in pipeline.replay_run(run, loaded, environment(), **more)]
+    return [one async for one in replay_run(run, loaded, environment(), **more)]
 
 
 async def identical(run: Path, agent: str | None = None, **more: Any) -> None:
@@ -143,9 +146,9 @@ async def test_with_the_tools_run_again_every_example_is_identical_too(name: str
 async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_path: Path):
     loaded = load_agent(name, Path.cwd())
     settings = load({"offline": True, "n": 2, "runs_dir": tmp_path})
-    prepared = await pipeline.prepare(loaded, settings, environment())
-    around = pipeline.Surroundings(environment())
-    ran = await pipeline.run_queries(prepared, [query_from(loaded.examples[0])], around)
+    prepared = await prepare(loaded, settings, environment())
+    around = RunEnvironment(environment())
+    ran = await run_queries(prepared, [query_from(loaded.examples[0])], around)
     await identical(ran.path)
 
 
@@ -335,9 +338,9 @@ async def test_a_guardrail_that_asks_a_model_is_replayed_and_asks_none(tmp_path:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
         settings = load({"model": "m", "n": 2, "runs_dir": tmp_path / "runs"})
-        prepared = await pipeline.prepare(load_agent(agent, tmp_path), settings, environment())
-        around = pipeline.Surroundings(environment())
-        run = (await pipeline.run_queries(prepared, [query_from("Q")], around)).path
+        prepared = await prepare(load_agent(agent, tmp_path), settings, environment())
+        around = RunEnvironment(environment())
+        run = (await run_queries(prepared, [query_from("Q")], around)).path
         asked = len(endpoint.requests)
         await identical(run, agent)
         (tmp_path / "asking.py").write_text(ASKING.replace("Well?", "Is it so?"))

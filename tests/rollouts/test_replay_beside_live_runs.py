@@ -14,14 +14,13 @@ from agents.mcp import MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
 import harness
-from harness import pipeline
 from harness.core.records import Effective, Rollout, Sampling, Trajectory
 from harness.core.settings_sources import environment
-from harness.offline import OfflineModel
-from harness.rollouts import Replayed, load_agent
-from harness.rollouts.mcp_stubs import RecordedServers, without_servers
+from harness.offline.model import OfflineModel
+from harness.pipeline.replaying import replay_run
+from harness.rollouts.loading import load_agent
 from harness.rollouts.recording import Diverged, Recording
-from harness.rollouts.replay_runner import recorded_runs_only
+from harness.rollouts.replay import RecordedServers, Replayed, recorded_runs_only, without_servers
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_replay import archived
 
@@ -183,7 +182,7 @@ async def test_a_live_run_beside_a_replay_of_the_same_agent_is_as_alone(tmp_path
     with FakeEndpoint(agent=counting).serving() as endpoint:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(roll_out, endpoint.base_url)
-            outcomes += [outcome async for outcome in pipeline.replay_run(run, loaded, environment())]
+            outcomes += [outcome async for outcome in replay_run(run, loaded, environment())]
     assert [(o.divergence, o.replayed) for o in outcomes] == [(None, 2), (None, 2)]
     assert [r.trajectory.path[0].tool_output for r in live] == ["call 1", "call 1"]
     assert len(endpoint.requests) == 4

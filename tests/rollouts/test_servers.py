@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 import harness
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.errors import Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Rollout
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials, agent_servers, judge_endpoint
+from harness.endpoints.address import agent_servers, judge_endpoint
+from harness.endpoints.credentials import Credentials
 from harness.rollouts.servers import ServerAtWork, fewest_outstanding
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Seen, searching_agent
 
@@ -47,7 +48,7 @@ def rollouts(made: harness.Run) -> list[Rollout]:
     return [rollout for query in made.queries for rollout in made.rollouts(query)]
 
 
-class Heard(Silent):
+class VerdictScore(Silent):
     """Keeps the notes."""
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ def test_a_server_that_is_not_there_fails_no_rollout(place: int, servers: Server
     alive, gone = servers(), "http://127.0.0.1:9/v1"
     urls = [alive.base_url]
     urls.insert(place, gone)
-    heard = Heard()
+    heard = VerdictScore()
     made = run(tmp_path, *urls, progress=heard, concurrency=2)
     assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", alive.host): 12}
     assert not made.given_up
@@ -125,7 +126,7 @@ def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Se
         return answers(seen) if answered[0] == 1 or seen.tool_outputs else Cut()
 
     well, dead = servers(), servers(dying)
-    heard = Heard()
+    heard = VerdictScore()
     made = run(tmp_path, dead.base_url, well.base_url, concurrency=24, n=8, retries=5, progress=heard)
     served = Counter((r.status, r.served_by) for r in rollouts(made))
     assert served == {("ok", dead.host): 1, ("ok", well.host): 23}

@@ -10,19 +10,19 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout, to_json
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Task
-from harness.ranking import learnt_from_queries
-from harness.tournament import RankerAtHand
+from harness.judging.prompt import Task
+from harness.ranking.ranked_calls import learnt_from_queries
+from harness.tournament.at_hand import CachedRanker
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
-from harness.tournament.pooling import settled
-from harness.transcripts import Transcript
+from harness.tournament.pooling import finalize
+from harness.transcripts.transcript import Transcript
 from tests.builders import ScriptedJudge, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance
@@ -65,7 +65,7 @@ def plainly(group: Group, store: MemoryStore, judge: ScriptedJudge, rules: Rules
 
 
 def at_hand(extracts: Sequence[GroupExtract], rules: Rules) -> dict[str, GroupRanking] | None:
-    ranker = RankerAtHand(rules)
+    ranker = CachedRanker(rules)
     results = {of.query: played for of, played in zip(extracts, ranker.play_all(extracts), strict=True) if played}
     if len(results) < len(extracts):
         return None
@@ -102,7 +102,7 @@ def test_extracts_give_the_records_that_texts_and_verdicts_give(
     judge = Repeating(by_chance(seed, 0.0))
     plain = {group.query.id: plainly(group, store, judge, rules) for group in groups}
     extracts = [extract_of(group, plain[group.query.id], store.verdict) for group in groups]
-    told = settled([name for name in plain if plain[name].matches], plain.__getitem__, rules)
+    told = finalize([name for name in plain if plain[name].matches], plain.__getitem__, rules)
     if rules.provisional:
         plain |= {ranking.query: ranking for ranking in told}
     if (by_extracts := at_hand(extracts, rules)) is not None:
@@ -163,7 +163,7 @@ def an_extract(query: str, rng: random.Random, n: int) -> GroupExtract:
 @given(st.integers(0, 9999), st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
 def test_arenas_played_at_once_leave_what_each_leaves_alone(seed: int, n: int) -> None:
-    rng, ranker = random.Random(seed), RankerAtHand(Rules(one_of_many=True))
+    rng, ranker = random.Random(seed), CachedRanker(Rules(one_of_many=True))
     extracts = [an_extract(f"q{at}", rng, n) for at in range(4)]
     alone, at_once = [ranker.play(extract) for extract in extracts], ranker.play_all(extracts)
     for one, other in zip(alone, at_once, strict=True):
@@ -182,7 +182,7 @@ def test_a_group_of_which_a_verdict_is_missing_is_not_at_hand() -> None:
     group = Group(query=Query(id="q", text="?"), rollouts=tuple(a_rollout(index) for index in range(4)))
     store, rules = MemoryStore(), Rules()
     extract = extract_of(group, plainly(group, store, ScriptedJudge(by_chance(1, 0.0)), rules), store.verdict)
-    ranker = RankerAtHand(rules)
+    ranker = CachedRanker(rules)
     verdicts = dict(extract.verdicts)
     verdicts.pop((1, 0, 0))
     assert ranker.play(extract)

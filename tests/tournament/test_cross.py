@@ -2,10 +2,13 @@
 
 import anyio
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.comparisons import CrossMatch
 from harness.core.records import Rollout
-from harness.judging import CachedPairJudge, PairJury, PairLedger, Task, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.prompt import Task
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.cross import CrossPair, Place, PlayedPairs, play_cross
 from tests.builders import ScriptedJudge, a_rollout, a_transcript, by_strength
 

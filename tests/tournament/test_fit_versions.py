@@ -7,13 +7,18 @@ from fractions import Fraction
 import anyio
 import pytest
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
-from harness.judging import PairJury
+from harness.judging.jury import PairJury
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking import MARGINS, Cyclic, EarlyStop, Rule, comparisons_of, conclude, fit_alone, standings_of
 from harness.ranking.comparisons import Comparisons
+from harness.ranking.conclusions import Rule, comparisons_of, conclude
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.fit_versions import MARGINS
+from harness.ranking.pooled import fit_alone
+from harness.ranking.topology import standings_of
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
@@ -34,10 +39,10 @@ def test_the_first_version_stopped_earlier_and_its_verdicts_are_enough_for_itsel
     store = MemoryStore()
     then = ranked(a_jury(ScriptedJudge(STRENGTHS), store=store), 1)
     now = ranked(a_jury(ScriptedJudge(STRENGTHS)), FIT_VERSION)
-    assert then.spared > now.spared
+    assert then.saved_calls > now.saved_calls
     bought = [v for m in then.matches for key in m.verdicts if (v := store.verdict(key))]
     again = ranked(recorded_jury(bought, Settings()), 1)
-    assert (again.status, again.spared, again.rollouts) == ("complete", then.spared, then.rollouts)
+    assert (again.status, again.saved_calls, again.rollouts) == ("complete", then.saved_calls, then.rollouts)
     assert ranked(recorded_jury(bought, Settings()), FIT_VERSION).status == "incomplete"
 
 
@@ -69,8 +74,8 @@ def test_beside_tiers_the_version_decides_which_fit_ends_the_judging_and_says_wh
     for version, fit in ((1, MARGINS[1]), (2, MARGINS[2]), (3, fit_alone)):
         ranking = by(version)
         calls = comparisons_of(range(6), ranking.matches)
-        assert fit(calls).p_best().max() >= 0.9 or not ranking.spared
-        assert ranking.second_opinion == ("pooled" if version == 3 else "margins")
+        assert fit(calls).p_best().max() >= 0.9 or not ranking.saved_calls
+        assert ranking.secondary_fit == ("pooled" if version == 3 else "margins")
     assert [r.p_best for r in ranking.rollouts] == pytest.approx(fit_alone(calls).p_best().tolist(), abs=1e-3)
 
 
@@ -101,8 +106,8 @@ def test_a_jury_stops_when_the_fit_that_ranks_is_sure_with_each_juror_learnt_by_
         return anyio.run(rank_group, GROUP, jury, replace(rules, fit_version=version), random.Random(0))
 
     now = [by(FIT_VERSION, seed) for seed in range(8)]
-    early = [ranking for ranking in now if ranking.spared]
+    early = [ranking for ranking in now if ranking.saved_calls]
     assert early
     assert all(max(r.p_best or 0 for r in ranking.rollouts) >= 0.9 for ranking in early)
     before = [by(4, seed) for seed in range(8)]
-    assert [r.spared for r in before] != [r.spared for r in now], "it went by the mean of the jurors' scores"
+    assert [r.saved_calls for r in before] != [r.saved_calls for r in now], "it went by the mean of the jurors' scores"

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.verdicts import Scored, Unscored
-from harness.judging import CachedListJudge, ListJury, ListTask, VerdictCache
+from harness.judging.jury import ListJury
+from harness.judging.list_prompt import ListTask
+from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.list_scores import in_chunks, on_one_scale
-from harness.tournament.listwise import rank_list
+from harness.tournament.ranker import rank_list
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_group, a_rollout, a_transcript
 

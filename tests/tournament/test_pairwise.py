@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging import Task
+from harness.judging.prompt import Task
 from harness.tournament.group import Rules, task_of
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.tokens import TokenBudget, estimate_tokens

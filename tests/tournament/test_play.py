@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.judging import Averaging
-from harness.ranking import Entry, calls_bounds, make_topology
+from harness.judging.jury import Averaging
+from harness.ranking.registry import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.heard import OrderVerdicts
 from harness.tournament.play import PlayedTournament, play

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
-from harness.ranking import Cyclic, rank_many
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.many_tables import rank_many
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
-from harness.tournament.pooling import settled
+from harness.tournament.pooling import finalize
 from tests.builders import ScriptedJudge, a_group, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance
@@ -32,7 +33,7 @@ def ranked(query: str, rollouts: Sequence[Rollout], rules: Rules, seed: int, fai
 
 def told(rankings: Sequence[GroupRanking], rules: Rules = POOLED) -> list[GroupRanking]:
     by_query = {ranking.query: ranking for ranking in rankings}
-    return list(settled(list(by_query), by_query.__getitem__, rules))
+    return list(finalize(list(by_query), by_query.__getitem__, rules))
 
 
 def place(ranked: Ranked) -> tuple[Any, ...]:
@@ -75,8 +76,8 @@ def test_beside_an_estimator_without_a_fit_places_count_at_once_and_probabilitie
     groups = [[a_rollout(i) for i in range(rng.randint(2, 6))] for _ in range(30)]
     before = [ranked(f"q{at:03}", rollouts, rules, seed + at) for at, rollouts in enumerate(groups)]
     after = told(before, rules)
-    assert {(r.provisional, r.second_opinion) for r in before} == {(True, "margins")}
-    assert {(r.provisional, r.second_opinion) for r in after} == {(False, "pooled")}
+    assert {(r.provisional, r.secondary_fit) for r in before} == {(True, "margins")}
+    assert {(r.provisional, r.secondary_fit) for r in after} == {(False, "pooled")}
     for first, ranking, pooled in zip(before, after, rank_many([table(r) for r in before]), strict=True):
         assert [place(r) for r in ranking.rollouts] == [place(r) for r in first.rollouts]
         level = ranking.signal == "none"  # rank_many says how far the prior alone draws them apart
@@ -93,20 +94,20 @@ def test_a_group_alone_goes_by_what_is_known_of_any_judge_and_waits_for_no_other
     for rules in (alone, replace(alone, estimator="wins")):
         ranking = ranked("q", [a_rollout(i) for i in range(5)], rules, 3)
         (pooled,) = rank_many([table(ranking)])
-        assert (ranking.provisional, ranking.second_opinion, ranking.signal) == (False, "pooled", pooled.signal)
+        assert (ranking.provisional, ranking.secondary_fit, ranking.signal) == (False, "pooled", pooled.signal)
         assert [r.p_best for r in ranking.rollouts] == pytest.approx(list(pooled.p_best), abs=1e-3)
         assert [r.margin for r in ranking.rollouts] == pytest.approx(list(pooled.scores), abs=1e-6)
 
 
 @pytest.mark.parametrize("rules", [replace(POOLED, estimator="tiers", fit_version=2), replace(POOLED, estimator="bt")])
-def test_beside_a_fit_and_in_rankings_of_before_margins_stays_the_second_opinion_and_nothing_waits(rules: Rules):
+def test_beside_a_fit_and_in_rankings_of_before_margins_stays_the_secondary_fit_and_nothing_waits(rules: Rules):
     ranking = ranked("q", [a_rollout(i) for i in range(4)], rules, 5)
     margins = rank_many([table(ranking)], "margins")[0]
-    assert (ranking.provisional, ranking.second_opinion, ranking.signal) == (False, "margins", margins.signal)
+    assert (ranking.provisional, ranking.secondary_fit, ranking.signal) == (False, "margins", margins.signal)
     assert [r.margin for r in ranking.rollouts] == pytest.approx(list(margins.scores), abs=1e-6)
 
 
-def test_a_judge_who_gives_one_score_to_all_leaves_all_level_in_the_second_opinion_too():
+def test_a_judge_who_gives_one_score_to_all_leaves_all_level_in_the_secondary_fit_too():
     rules, jury = replace(POOLED, estimator="tiers", topology="arena"), a_jury(ScriptedJudge(lambda a, b: (2.2, 2.2)))
     level = anyio.run(lambda: rank_group(a_group([a_rollout(i) for i in range(5)]), jury, rules, random.Random(1)))
     for ranking in (level, *told([level, ranked("other", [a_rollout(i) for i in range(4)], rules, 2)], rules)[:1]):

@@ -6,22 +6,24 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from harness.archive import MemoryStore
+from harness.archive.memory_store import MemoryStore
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import OFFLINE_JUDGE, SETTINGS
 from harness.core.settings_sources import load
-from harness.endpoints import Credentials
-from harness.judging import JudgeModel, ListRubric, VerdictCache, load_list_rubric
+from harness.endpoints.credentials import Credentials
+from harness.judging.judge_model import JudgeModel
+from harness.judging.list_prompt import ListRubric, load_list_rubric
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.rubrics import rubric_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.pipeline.surroundings import Surroundings
-from harness.tournament import METHODS, Ranker, TournamentRanker
 from harness.tournament.group import Rules
-from harness.tournament.listwise import ListwiseRanker
+from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.ranker import METHODS, ListwiseRanker, Ranker
 from tests.builders import a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 from tests.judging.test_jury import Juror
@@ -109,7 +111,7 @@ async def test_a_further_way_of_judging_needs_a_class_and_a_line_in_the_registry
     settings = load({"judge": "ruler", "exclude": ["3"]})
     plan = JudgingPlan(JudgeSpec(model=OFFLINE_JUDGE), rubric_of(settings), settings, Credentials({}))
     assert call_bounds(settings, 4, plan.judge) == (0, 0)
-    async with open_ranker(plan, VerdictCache(MemoryStore()), Surroundings({})) as ranker:
+    async with open_ranker(plan, VerdictCache(MemoryStore()), RunEnvironment({})) as ranker:
         ranking = await rank_part(ranker, GROUP, settings)
     assert ranking.topology == "first"
     assert [r.rank for r in ranking.rollouts] == [0, 1, 2, None]

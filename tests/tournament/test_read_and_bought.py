@@ -7,12 +7,18 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from harness.archive import ReadStore, RunReader
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName
-from harness.endpoints import Priced
-from harness.judging import CachedPairJudge, EmbeddedAsk, JudgeModel, PairJury, PairwiseJudge, VerdictCache, load_rubric
+from harness.endpoints.prices import Priced
+from harness.judging.embedded import EmbeddedAsk
+from harness.judging.judge_model import JudgeModel
+from harness.judging.jury import PairJury
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric_files import load_rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.archive.making import a_run

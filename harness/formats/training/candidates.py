@@ -9,7 +9,7 @@ from harness.formats.sequences import TurnSequence, sequences_of
 from harness.formats.training.losses import Losses
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import NoMessages, Turn
-from harness.ranking import probabilities_above
+from harness.ranking.pair_probability import probabilities_above
 
 OFF_POLICY_MATTERS = ("groups", "art")
 """The formats of groups with rewards, which trainers take for samples of one policy."""

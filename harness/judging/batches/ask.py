@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.core.settings import Api
-from harness.endpoints import NO_LIMIT, Stoppable
-from harness.judging.batches.desk import TIER, BatchDesk, form_of, taught_by
+from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.judging.batches.desk import TIER, BatchDesk, form_of, training_queries
 from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.judge_model import SAMPLING
 from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
@@ -53,7 +53,7 @@ def _learnt(desk: BatchDesk, judge: str) -> tuple[Form, Mapping[str, float]]:
     """Return the form and the sampling that the judge's endpoint has not refused yet."""
     at, sampling = 0, dict[str, float](SAMPLING)
     for batch in desk.log.batches.values():
-        if batch.made.judge != judge or not taught_by(batch):
+        if batch.made.judge != judge or not training_queries(batch):
             continue
         words = str(desk.log.result(next(iter(batch.results.values()))).error).lower()
         if named := next((name for name in sampling if name in words and name in batch.made.sampling), None):

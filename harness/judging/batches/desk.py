@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from harness.archive import BatchLog, BatchOnRecord, RunStore
+from harness.archive.batch_log import BatchLog, BatchOnRecord
+from harness.archive.run_store import RunStore
 from harness.core.verdicts import Unjudged, Unscored
-from harness.endpoints import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
+from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
 from harness.judging.request_bodies import FORMS, Form
 
 TIER = "batch"
@@ -70,7 +71,7 @@ class BatchDesk:
             self._look_at(batch)
 
     def _look_at(self, batch: BatchOnRecord) -> None:
-        missing, taught = set(batch.missing), taught_by(batch)
+        missing, taught = set(batch.missing), training_queries(batch)
         for key in batch.made.keys:
             question = self._questions.setdefault(key, QuestionState())
             question.under_way = batch.ended is None
@@ -122,7 +123,7 @@ def form_of(batch: BatchOnRecord) -> Form:
     return forms.get(batch.made.form, FORMS[-1])
 
 
-def taught_by(batch: BatchOnRecord) -> bool:
+def training_queries(batch: BatchOnRecord) -> bool:
     """Whether a batch showed that its requests' form or sampling is not taken: nothing but refusals came back."""
     refused = sum(status in _REFUSALS for status in batch.errors.values())
     return refused == len(batch.results) > 0

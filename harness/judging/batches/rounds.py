@@ -7,22 +7,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from harness.archive import (
-    BatchEnded,
-    BatchLog,
-    BatchMade,
-    BatchOnRecord,
-    BatchRecord,
-    BatchResult,
-    BatchSubmitted,
-    BatchUploaded,
-    RunStore,
-)
+from harness.archive.batch_log import BatchLog, BatchOnRecord
+from harness.archive.batch_records import BatchEnded, BatchMade, BatchRecord, BatchResult, BatchSubmitted, BatchUploaded
+from harness.archive.run_store import RunStore
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError, UsageError
 from harness.core.plurals import counted
 from harness.core.progress import Progress
-from harness.endpoints import BatchFiles, BatchStatus
+from harness.endpoints.batch_files import BatchFiles, BatchStatus
 from harness.judging.batches.desk import BatchDesk, RequestFile
 
 

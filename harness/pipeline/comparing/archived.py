@@ -7,7 +7,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from harness.archive import ComparisonInfo, ComparisonReader, FolderReader, RunReader, list_comparisons, new_run_id
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.folder_reader import FolderReader
+from harness.archive.layout import list_comparisons, new_run_id
+from harness.archive.reader import RunReader
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade
@@ -16,8 +20,8 @@ from harness.core.settings import as_written
 from harness.pipeline.comparing.plan import ComparisonPlan
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.rubrics import text_to_keep, whole_text
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 
 _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")
 """Settings that decide what is judged; the others decide how fast and how dear."""
@@ -49,12 +53,12 @@ def new_comparison_info(plan: ComparisonPlan, clock: Clock, redact: Redactor) ->
     )
 
 
-def comparison_like(info: ComparisonInfo, runs_dir: Path, surroundings: Surroundings) -> Path | None:
+def comparison_like(info: ComparisonInfo, runs_dir: Path, run_env: RunEnvironment) -> Path | None:
     """Return the newest comparison of the same runs, in their order, that is judged in the same way; None without."""
     wanted = _kind_of(info)
     if info.task_from == "file" and info.task is None:
         return None  # which text it was is not kept
-    alike = [reader.folder for reader in _comparisons(runs_dir, surroundings) if _kind_of(reader.info) == wanted]
+    alike = [reader.folder for reader in _comparisons(runs_dir, run_env) if _kind_of(reader.info) == wanted]
     return alike[-1] if alike else None
 
 
@@ -69,11 +73,11 @@ def _kind_of(info: ComparisonInfo) -> Mapping[str, JsonValue]:
     }
 
 
-def is_complete(plan: ComparisonPlan, surroundings: Surroundings) -> bool:
+def is_complete(plan: ComparisonPlan, run_env: RunEnvironment) -> bool:
     """Tell whether the comparison that is planned is there already, with nothing missing."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), surroundings.environ)
-    info = new_comparison_info(plan, surroundings.clock, redact)
-    folder = comparison_like(info, plan.options.runs_dir, surroundings)
+    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
+    info = new_comparison_info(plan, run_env.clock, redact)
+    folder = comparison_like(info, plan.options.runs_dir, run_env)
     return folder is not None and is_done(folder, plan.sides)
 
 
@@ -86,28 +90,28 @@ def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
 
 @contextmanager
 def open_lending(
-    plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> Generator[list[FolderReader]]:
     """Open what holds verdicts that need not be bought again: earlier comparisons of these runs, --reuse, the runs."""
     runs = {side.sha256 for side in plan.sides}
     with ExitStack() as opened:
-        lenders: list[FolderReader] = [
+        reuse_sources: list[FolderReader] = [
             opened.enter_context(reader)
-            for reader in _comparisons(plan.options.runs_dir, surroundings)
+            for reader in _comparisons(plan.options.runs_dir, run_env)
             if len(runs.intersection(side.sha256 for side in reader.info.sides)) > 1
         ]
-        lenders += [opened.enter_context(RunReader(folder)) for folder in plan.options.reuse]
-        for lender in lenders:
+        reuse_sources += [opened.enter_context(RunReader(folder)) for folder in plan.options.reuse]
+        for lender in reuse_sources:
             _ = lender.index  # damage is found before anything is spent
-        yield [*lenders, *readers]
+        yield [*reuse_sources, *readers]
 
 
-def _comparisons(runs_dir: Path, surroundings: Surroundings) -> Iterator[ComparisonReader]:
+def _comparisons(runs_dir: Path, run_env: RunEnvironment) -> Iterator[ComparisonReader]:
     """Yield the comparisons in a folder of runs, the oldest first; one that cannot be read is passed over, and told."""
     for folder in list_comparisons(runs_dir):
         try:
             reader = ComparisonReader(folder)
         except (ArchiveDamaged, NeedsUpgrade) as exc:
-            surroundings.progress.note(f"passed over: {exc}")
+            run_env.progress.note(f"passed over: {exc}")
             continue
         yield reader

@@ -1,7 +1,9 @@
 """The story of a comparison: what is planned is opened or gone on with, bought, and written down query by query."""
 
+import re
 import secrets
-from collections.abc import Generator, Sequence
+import shlex
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,26 +12,100 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive import ComparisonHead, ComparisonStore, ComparisonWriter, FolderReader, RunReader
+from harness.archive.comparison_records import ComparisonHead
+from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
+from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import RunReader
+from harness.core.comparisons import ComparedSide
+from harness.core.plurals import counted
 from harness.core.progress import Progress
-from harness.judging import PairLedger, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.early_stop import looking_steps
 from harness.pipeline.comparing.floor import floors_of
-from harness.pipeline.comparing.notes import notes_of
 from harness.pipeline.comparing.pairs import SharedQuery
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
 from harness.pipeline.comparing.quote import quote_plan
-from harness.pipeline.comparing.sides import open_sides, shared_group
+from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
 from harness.pipeline.concurrency import for_each
 from harness.pipeline.costs import ceiling_of
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.plan import recorded_judge
 from harness.pipeline.quote import lending_fault
-from harness.pipeline.resolve import redactor_of
+from harness.pipeline.resolve import JudgeSpec, redactor_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import attest_judge, attested
+
+_FAMILIES = {"chatgpt": "gpt", "o": "gpt", "codex": "gpt", "mixtral": "mistral", "codestral": "mistral"}
+"""Names of models that belong to another name's family."""
+
+_VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
+"""What stands before a model's name: `anthropic.` in `anthropic.claude-5`, `ft:` in that of a fine-tuned model."""
+
+
+def notes_of(
+    readers: Sequence[RunReader], sides: Sequence[ComparedSide], judge: JudgeSpec, rubric: str
+) -> tuple[str, ...]:
+    """Return the notes that are known before anything is judged."""
+    return (
+        *_differing("rubrics", {reader.info.id: reader.info.rubric for reader in readers}, rubric),
+        *_differing("judges", {reader.info.id: _judge_of(reader) for reader in readers}, judge.identity),
+        *_families(sides, judge),
+        *(_only_here(side) for side in sides if side.only_here),
+        *_unfinished(readers, sides),
+    )
+
+
+def _differing(what: str, by_run: Mapping[str, str | None], now: str) -> Iterator[str]:
+    """Say that the runs were ranked in different ways, and how the cross matches are judged."""
+    ways = [way for way in by_run.values() if way]
+    if len(set(ways)) > 1:
+        each = ", ".join(f"{label}: {way}" for label, way in zip(SIDE_LABELS, by_run.values(), strict=False) if way)
+        yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
+
+
+def _judge_of(reader: RunReader) -> str | None:
+    judge = reader.info.judge
+    return recorded_judge(judge, reader.folder / "run.json").identity if judge else None
+
+
+def _families(sides: Sequence[ComparedSide], judge: JudgeSpec) -> Iterator[str]:
+    """Warn of a judge that is of the family of some sides' models, and not of the others'."""
+    for member in judge.members:
+        family = family_of(member.model)
+        kin = [side.label for side in sides if family in {family_of(model) for model in side.models}]
+        if not member.offline and 0 < len(kin) < len(sides):
+            whose = " and ".join(kin)
+            yield f"the judge {member.model} is of the same family as the model of {whose}: judges favour their own"
+
+
+def family_of(model: str) -> str:
+    """Return the family of a model, by its name: `gpt` of `openai/gpt-5.2` and of `o3-mini`."""
+    name = _VENDOR.sub("", model.rsplit("/", 1)[-1].lower())
+    begin = re.match(r"[a-z]+", name)
+    word = begin.group() if begin else name
+    return _FAMILIES.get(word, word)
+
+
+def _unfinished(readers: Sequence[RunReader], sides: Sequence[ComparedSide]) -> Iterator[str]:
+    """Say of which runs rollouts never ended, so that they take no part."""
+    for reader, side in zip(readers, sides, strict=True):
+        wanted, queries = reader.info.settings.get("n"), reader.index.queries
+        ended = sum(len(reader.index.rollouts.get(query, {})) for query in queries)
+        missing = (wanted * len(queries) if reader.info.judge and isinstance(wanted, int) else 0) - ended
+        if missing > 0:
+            rollouts = counted(missing, "rollout")
+            run = shlex.quote(reader.typed_name)
+            yield f"{rollouts} of {side.label} never ended; `harness resume {run}` runs what is missing"
+
+
+def _only_here(side: ComparedSide) -> str:
+    queries = counted(side.only_here, "query", "queries")
+    return f"{queries} of {side.label} left out: not every other side has {'it' if side.only_here == 1 else 'them'}"
+
 
 _QUERIES_AT_LEAST = 8
 """So many are judged at a time, and more where there are more places for judge calls."""
@@ -58,49 +134,47 @@ class ComparisonResult:
     """Whether a judge's account has nothing left."""
 
 
-async def compare_runs(
-    folders: Sequence[Path], surroundings: Surroundings, options: CompareOptions
-) -> ComparisonResult:
+async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
     """Compare archived runs on the queries that they share, buying only the verdicts that are not there.
 
     The runs are read, never written to. A comparison of the same runs, judged in the same way, is gone on with; with
     nothing missing of it nothing is written. Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     with open_sides(folders) as readers:
-        plan = plan_comparison(readers, surroundings.environ, options)
-        return await compare_planned(plan, readers, surroundings)
+        plan = plan_comparison(readers, run_env.environ, options)
+        return await compare_planned(plan, readers, run_env)
 
 
 async def compare_planned(
-    plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonResult:
     """Do what is planned, in the comparison that is there already or in a new one. Raises as `compare_runs`."""
-    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), surroundings.environ)
-    info = new_comparison_info(plan, surroundings.clock, redact)
-    folder = comparison_like(info, plan.options.runs_dir, surroundings)
+    redact = redactor_of(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
+    info = new_comparison_info(plan, run_env.clock, redact)
+    folder = comparison_like(info, plan.options.runs_dir, run_env)
     if folder and is_done(folder, plan.sides):
         return ComparisonResult(folder, was_complete=True)
-    with open_lending(plan, readers, surroundings) as lenders:
-        plan = await _payable(plan, readers, lenders, surroundings)
-        attest_judge(plan.trust, surroundings, [member.base_url for member in plan.judging.judge.members])
+    with open_lending(plan, readers, run_env) as reuse_sources:
+        plan = await _payable(plan, readers, reuse_sources, run_env)
+        attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
         if folder:
-            at, versions = surroundings.clock(), package_versions()
+            at, versions = run_env.clock(), package_versions()
             with ComparisonStore(folder, at, versions=versions, redact=redact) as store:
-                return await judge_into(store, plan, readers, lenders, surroundings, new=False)
+                return await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
         with (
             ComparisonStore.create(plan.options.runs_dir, info, redact=redact) as store,
-            attested(store, surroundings),
+            attested(store, run_env),
         ):
-            return await judge_into(store, plan, readers, lenders, surroundings, new=True)
+            return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
 
 
 async def _payable(
-    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonPlan:
     """Return the plan, without keys where nothing is to be bought. Raises UsageError where a key is missing."""
     if not lending_fault(plan.judging):
         return plan
-    await quote_plan(plan, readers, lenders, surroundings)  # raises if anything is to be bought
+    await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
     return without_calls(plan)
 
 
@@ -137,23 +211,23 @@ async def judge_into(
     store: ComparisonStore,
     plan: ComparisonPlan,
     readers: Sequence[RunReader],
-    lenders: Sequence[FolderReader],
-    surroundings: Surroundings,
+    reuse_sources: Sequence[FolderReader],
+    run_env: RunEnvironment,
     *,
     new: bool,
 ) -> ComparisonResult:
     """Judge all shared queries into a file of the comparison, which is finished if nothing stops the work."""
-    surroundings.progress.opened(store.folder)
-    judging, tally = plan.judging, _Tally(surroundings.progress, len(plan.matched.queries))
+    run_env.progress.opened(store.folder)
+    judging, tally = plan.judging, _Tally(run_env.progress, len(plan.matched.queries))
     steps = looking_steps(plan, readers[0])
     ceiling = ceiling_of(judging.settings, judging.judge)
-    others = [lender for lender in lenders if lender.folder != store.folder]
-    cache = VerdictCache(store, surroundings.progress, others, ceiling, stop=surroundings.stop)
+    others = [lender for lender in reuse_sources if lender.folder != store.folder]
+    cache = VerdictCache(store, run_env.progress, others, ceiling, stop=run_env.stop)
     with one_error(store, new=new):
-        async with open_cross_judge(plan, cache, surroundings) as judge:
+        async with open_cross_judge(plan, cache, run_env) as judge:
             tally.most = judge.calls((plan.options.pairs + 1) * comb(len(readers), 2))
             tally.tell()
-            with _file(store, plan, readers, surroundings) as writer:
+            with _file(store, plan, readers, run_env) as writer:
 
                 async def work(query: SharedQuery) -> None:
                     await anyio.lowlevel.checkpoint()  # where nothing is bought, nothing else lets an interrupt in
@@ -166,10 +240,10 @@ async def judge_into(
 
                 for part in steps.parts():
                     await for_each(part, work, max(_QUERIES_AT_LEAST, judging.settings.judge_concurrency))
-                    if ceiling.stopped or surroundings.gates.given_up or surroundings.stop.asked:
+                    if ceiling.stopped or run_env.gates.given_up or run_env.stop.asked:
                         break
-                given_up = surroundings.gates.given_up
-                if not (ceiling.stopped or given_up or surroundings.stop.asked):
+                given_up = run_env.gates.given_up
+                if not (ceiling.stopped or given_up or run_env.stop.asked):
                     writer.finish()
     return ComparisonResult(
         store.folder,
@@ -185,10 +259,10 @@ async def judge_into(
 
 @contextmanager
 def _file(
-    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], surroundings: Surroundings
+    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> Generator[ComparisonWriter]:
     """Open a file of the comparison, which is on disk with its first verdict or query."""
-    at, newest = surroundings.clock(), store.reader.newest()
+    at, newest = run_env.clock(), store.reader.newest()
     if newest:  # the newest counts, also if the clock has jumped back
         at = max(at, newest.head.created_at + timedelta(microseconds=1))
     judge, rubric = plan.judging.judge, plan.judging.rubric.label

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Group
-from harness.judging import CachedPairJudge, PairJury, PairLedger, PairwiseJudge, Rubric, VerdictCache
+from harness.judging.juror import PairLedger
+from harness.judging.jury import PairJury
+from harness.judging.pairwise import PairwiseJudge
+from harness.judging.rubric import Rubric
+from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.comparing.pairs import Draw, SharedQuery, takes_part
 from harness.pipeline.comparing.plan import ComparisonPlan
 from harness.pipeline.comparing.sides import compared_rollout
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
-from harness.pipeline.surroundings import Surroundings
-from harness.tournament import Rules, play_cross, rules_of, shared_task
+from harness.tournament.cross import play_cross, shared_task
+from harness.tournament.group import Rules, rules_of
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,12 @@ class CrossJudge:
 
 @asynccontextmanager
 async def open_cross_judge(
-    plan: ComparisonPlan, cache: VerdictCache, surroundings: Surroundings
+    plan: ComparisonPlan, cache: VerdictCache, run_env: RunEnvironment
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging = plan.judging
     rules = rules_of(judging.settings, judging.judge.counter, judging.rendering)
-    opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, surroundings)
+    opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env)
     async with opening as models:
         rubric = judging.rubric
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.archive import RunReader
-from harness.comparison import LookPlan
+from harness.archive.reader import RunReader
+from harness.comparison.look_plan import LookPlan
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Query
 from harness.pipeline.comparing.pairs import SharedQuery

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from harness.archive import RunReader
-from harness.comparison import Reversals
+from harness.archive.reader import RunReader
+from harness.comparison.noise import Reversals
 from harness.core.rankings import Match
 from harness.pipeline.comparing.sides import shared_group
 

@@ -5,16 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive import ComparisonReader, RunReader
-from harness.comparison import (
-    FEWEST_CLUSTERS,
-    FEWEST_QUERIES,
-    LookPlan,
-    conclude_gate,
-    independent_queries,
-    pass_forecast,
-    reversals,
-)
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.reader import RunReader
+from harness.comparison.forecast import independent_queries, pass_forecast
+from harness.comparison.gate import conclude_gate
+from harness.comparison.look_plan import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPlan
+from harness.comparison.noise import reversals
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, LookRule
 from harness.core.plurals import counted
@@ -50,7 +46,7 @@ class GateRules:
         return LookRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
 
 
-def foretell_gate(
+def power_check(
     sides: Sequence[AnySide],
     queries: Sequence[Query],
     environ: Mapping[str, str],

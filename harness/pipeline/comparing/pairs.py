@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from harness.core.records import AGENT_FAILURES, Query, Rollout, digest
-from harness.tournament import CrossPair
+from harness.tournament.cross import CrossPair
 
 
 def content_of(query: Query) -> str:

@@ -5,8 +5,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RunReader
-from harness.comparison import check_libraries
+from harness.archive.reader import RunReader
+from harness.comparison.libraries import check_libraries
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import UsageError
 from harness.core.gates import LookRule

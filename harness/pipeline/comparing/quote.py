@@ -6,17 +6,20 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive import FolderReader, ReadStore, RunReader
+from harness.archive.folder_reader import FolderReader
+from harness.archive.read_store import ReadStore
+from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, first_error
-from harness.endpoints import CostBounds
-from harness.judging import PairLedger, VerdictCache
+from harness.endpoints.costs import CostBounds
+from harness.judging.juror import PairLedger
+from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import is_complete, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, plan_comparison, without_calls
 from harness.pipeline.comparing.sides import open_sides, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.quote import Quote, lending_fault
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 
 
 @dataclass(frozen=True)
@@ -37,21 +40,21 @@ class ComparisonQuote(Quote):
 
 
 async def quote_comparison(
-    folders: Sequence[Path], surroundings: Surroundings, options: CompareOptions
+    folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions
 ) -> ComparisonQuote:
     """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
     with open_sides(folders) as readers:
-        plan = plan_comparison(readers, surroundings.environ, options)
-        with open_lending(plan, readers, surroundings) as lenders:
-            return await quote_plan(plan, readers, lenders, surroundings)
+        plan = plan_comparison(readers, run_env.environ, options)
+        with open_lending(plan, readers, run_env) as reuse_sources:
+            return await quote_plan(plan, readers, reuse_sources, run_env)
 
 
 async def quote_plan(
-    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
     refusal = lending_fault(plan.judging)
-    need = await _need(without_calls(plan), readers, lenders, surroundings)
+    need = await _need(without_calls(plan), readers, reuse_sources, run_env)
     missing = len(need.missing)
     if missing and refusal:
         raise refusal
@@ -68,7 +71,7 @@ async def quote_plan(
         forfeits=need.forfeits,
         rubric=plan.judging.rubric.name,
         offline=plan.offline,
-        complete=is_complete(plan, surroundings),
+        complete=is_complete(plan, run_env),
     )
 
 
@@ -81,12 +84,12 @@ class _Need:
 
 
 async def _need(
-    plan: ComparisonPlan, readers: Sequence[RunReader], lenders: Sequence[FolderReader], surroundings: Surroundings
+    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
 ) -> _Need:
     """Compare with what is at hand; what is missing is told by the verdicts that could not be had."""
-    need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(lenders)), free=True)
+    need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(reuse_sources)), free=True)
     try:
-        async with open_cross_judge(plan, cache, surroundings) as judge:
+        async with open_cross_judge(plan, cache, run_env) as judge:
             for query in plan.matched.queries:
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
                 ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]

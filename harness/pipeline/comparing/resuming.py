@@ -5,15 +5,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import (
-    ComparisonInfo,
-    ComparisonReader,
-    ComparisonStore,
-    RunReader,
-    list_runs,
-    missing_of,
-    recorded_settings,
-)
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.layout import list_runs
+from harness.archive.missing import missing_of
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
 from harness.core.settings_sources import changed, load
@@ -26,14 +24,14 @@ from harness.pipeline.comparing.sides import compared_sides, match_queries, open
 from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
 from harness.pipeline.resolve import redactor_of
 from harness.pipeline.rubrics import rubric_as_begun
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import Trust, trust_in
 
 
 async def resume_comparison(
     folder: Path,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     *,
     here: Path,
     runs_dir: Path,
@@ -56,15 +54,13 @@ async def resume_comparison(
     changes = changes or {}
     with ComparisonReader(folder) as comparison:
         info = comparison.info
-        trust = trust_in(
-            comparison, surroundings.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive
-        )
+        trust = trust_in(comparison, run_env.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive)
     folders = folders or [run_of(side, runs_dir, folder) for side in info.sides]
-    surroundings.progress.opened(folder)
+    run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
-    rolled_out = await roll_out(to_run, agents or {}, surroundings, changes, at_agents, here)
-    if rolled_out.cut_short or surroundings.stop.asked:
+    rolled_out = await roll_out(to_run, agents or {}, run_env, changes, at_agents, here)
+    if rolled_out.cut_short or run_env.stop.asked:
         return ComparisonResult(
             folder, spent=rolled_out.spent, stopped=rolled_out.stopped, given_up=rolled_out.given_up
         )
@@ -74,12 +70,12 @@ async def resume_comparison(
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
         plan = _paying_less(plan, rolled_out.spent)
-        redact = redactor_of(None, trust.without_patterns(plan.judging.settings), surroundings.environ)
+        redact = redactor_of(None, trust.without_patterns(plan.judging.settings), run_env.environ)
         with (
-            open_lending(plan, readers, surroundings) as lenders,
-            ComparisonStore(folder, surroundings.clock(), versions=package_versions(), redact=redact) as store,
+            open_lending(plan, readers, run_env) as reuse_sources,
+            ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
-            result = await judge_into(store, plan, readers, lenders, surroundings, new=False)
+            result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
     stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
     return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from harness.archive import RunReader
-from harness.comparison import check_libraries
+from harness.archive.reader import RunReader
+from harness.comparison.libraries import check_libraries
 from harness.core.errors import UsageError
 from harness.core.wording import option
-from harness.endpoints import CostBounds, total_bounds
+from harness.endpoints.costs import CostBounds, total_bounds
 from harness.pipeline.comparing.plan import CompareOptions, check_offline, judging_of
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.costs import judge_cost
 from harness.pipeline.plan import JudgingPlan, Prepared
 from harness.pipeline.quote import lending_fault
-from harness.pipeline.surroundings import Surroundings
+from harness.pipeline.run_environment import RunEnvironment
 
 _LEAST_ROLLOUTS = 2
 AnySide = Prepared | Path
@@ -48,14 +48,14 @@ class RollOutQuote:
 
 
 def quote_roll_out(
-    sides: Sequence[AnySide], queries: int, surroundings: Surroundings, options: CompareOptions
+    sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: CompareOptions
 ) -> RollOutQuote:
     """Tell what comparing sides takes, some of which are agents. Raises UsageError for what cannot be compared."""
     check_libraries()
     agents = [(SIDE_LABELS[at], side) for at, side in enumerate(sides) if isinstance(side, Prepared)]
     with ExitStack() as opened:
         runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]
-        judging = judging_of(runs, surroundings.environ, options)[1] if runs else agents[0][1]
+        judging = judging_of(runs, run_env.environ, options)[1] if runs else agents[0][1]
         calls = _most_calls(_samples(sides, runs), judging, options.pairs) * queries
     _check_agents(agents, judging, options)
     return RollOutQuote(

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive import MissingWork, RunReader, RunStore, attestation_of, missing_of
+from harness.archive.attestations import attestation_of
+from harness.archive.missing import MissingWork, missing_of
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.progress import PartOfWork
 from harness.core.records import Query
@@ -14,11 +17,11 @@ from harness.core.settings_sources import load
 from harness.core.wording import option
 from harness.pipeline.plan import NamedAddresses, Prepared
 from harness.pipeline.resolve import redactor_of
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import new_run_info
 from harness.pipeline.runs import RunResult, resume_run
-from harness.pipeline.surroundings import Surroundings
 from harness.pipeline.trust import agent_of_run, attested
-from harness.rollouts import LoadedAgent
+from harness.rollouts.loading import LoadedAgent
 
 Agents = Mapping[str, LoadedAgent]
 """The agents of runs, by the runs' ids, where they are loaded already."""
@@ -43,14 +46,14 @@ def queries_asked(sides: Sequence[object]) -> list[Query]:
         return list(reader.queries())
 
 
-def create_run(prepared: Prepared, queries: Sequence[Query], surroundings: Surroundings) -> Path:
+def create_run(prepared: Prepared, queries: Sequence[Query], run_env: RunEnvironment) -> Path:
     """Make a run with all its queries written down and nothing spent: `resume_run` rolls it out. Raises UsageError."""
     loaded, settings = prepared.agent.loaded, prepared.settings
-    redact = redactor_of(loaded, settings, surroundings.environ)
-    info = new_run_info(prepared, surroundings.clock, len(queries), redact)
+    redact = redactor_of(loaded, settings, run_env.environ)
+    info = new_run_info(prepared, run_env.clock, len(queries), redact)
     with (
         RunStore.create(settings.runs_dir, info, queries, redact=redact) as store,
-        attested(store, surroundings, loaded),
+        attested(store, run_env, loaded),
     ):
         return store.folder
 
@@ -78,7 +81,7 @@ class RolledOut:
 async def roll_out(
     folders: Sequence[Path],
     agents: Agents,
-    surroundings: Surroundings,
+    run_env: RunEnvironment,
     changes: Mapping[str, Any],
     named: NamedAddresses,
     here: Path,
@@ -90,14 +93,14 @@ async def roll_out(
     rolled_out = RolledOut()
     missing = {folder: work for folder in folders if (work := _missing(folder)).rollouts}
     whole = sum(work.count for work in missing.values())
-    surroundings.progress.total("rollouts", whole, whole)
+    run_env.progress.total("rollouts", whole, whole)
     for folder in missing:
-        part = replace(surroundings, progress=PartOfWork(surroundings.progress))
+        part = replace(run_env, progress=PartOfWork(run_env.progress))
         left = _less(changes, folder, rolled_out.spent)
-        agent = _agent_of(folder, agents, surroundings, here)
+        agent = _agent_of(folder, agents, run_env, here)
         result = await resume_run(folder, agent, part, changes=left, named=named)
         _count(rolled_out, result)
-        if rolled_out.cut_short or surroundings.stop.asked:
+        if rolled_out.cut_short or run_env.stop.asked:
             break
     return rolled_out
 
@@ -108,10 +111,10 @@ def _missing(folder: Path) -> MissingWork:
 
 
 def _agent_of(
-    folder: Path, agents: Agents, surroundings: Surroundings, here: Path
+    folder: Path, agents: Agents, run_env: RunEnvironment, here: Path
 ) -> LoadedAgent | Callable[[], LoadedAgent]:
     with RunReader(folder) as reader:
-        info, attestation = reader.info, attestation_of(reader, surroundings.environ)
+        info, attestation = reader.info, attestation_of(reader, run_env.environ)
     return agents.get(info.id) or (lambda: agent_of_run(info, attestation, here, "resume", folder))
 
 

@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive import RunReader
+from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedRollout, ComparedSide
 from harness.core.errors import UsageError
 from harness.core.records import Group, Rollout, digest
 from harness.pipeline.comparing.pairs import SharedQuery, by_content, shared
-from harness.transcripts import Transcript
+from harness.transcripts.transcript import Transcript
 
 SIDE_LABELS = string.ascii_uppercase
 

@@ -9,15 +9,20 @@ from pathlib import Path
 
 import anyio
 
-from harness.archive import Blobs, ComparisonFile, ComparisonReader, ComparisonStore, Finding, comparison_findings
+from harness.archive.blobs import Blobs
+from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.comparison_store import ComparisonStore
+from harness.archive.comparison_validation import comparison_findings
+from harness.archive.folder_check import Finding
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.settings import Settings
-from harness.judging import PairLedger, Task
+from harness.judging.juror import PairLedger
+from harness.judging.prompt import Task
 from harness.pipeline.recorded_jury import recorded_jury
 from harness.pipeline.validation import Validation, validated
-from harness.tournament import CrossPair, play_cross
-from harness.transcripts import Transcript
+from harness.tournament.cross import CrossPair, play_cross
+from harness.transcripts.transcript import Transcript
 
 _Place = tuple[int, int]
 """A rollout by its side's place and its index."""

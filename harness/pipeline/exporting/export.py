@@ -8,38 +8,27 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite, UsageError
 from harness.core.plurals import counted
 from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
-from harness.formats import (
-    FEWEST_LINES,
-    LINES_OF,
-    SOURCES,
-    WHOLE,
-    CardContent,
-    ExportedFile,
-    ExportedRun,
-    ExportRules,
-    Losses,
-    RankedGroup,
-    TokenCounts,
-    TrainingLine,
-    TurnsOf,
-    atif_lines,
-    candidates,
-    card_text,
-    faults_by,
-    group_may_go_in,
-    heading,
-    line_faults,
-    line_hash,
-    lines_behind,
-    split_of,
-    table_rows,
-)
+from harness.formats.training.atif_trajectory import atif_lines
+from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
+from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
+from harness.formats.training.line_faults import faults_by, line_faults
+from harness.formats.training.line_makers import LINES_OF
+from harness.formats.training.losses import Losses
+from harness.formats.training.openai_rules import FEWEST_LINES
+from harness.formats.training.records import TrainingLine
+from harness.formats.training.rules import ExportRules
+from harness.formats.training.split import WHOLE, split_of
+from harness.formats.training.table import heading, table_rows
+from harness.formats.training.token_fields import TokenCounts
+from harness.formats.training_lines.lines_behind import lines_behind
+from harness.formats.training_lines.origins import SOURCES, line_hash
 from harness.pipeline.exporting.files import ExportFiles
 from harness.pipeline.exporting.parquet_files import ParquetFiles, check_pyarrow
 from harness.pipeline.exporting.source import (

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from harness.core.errors import CannotWrite, UsageError, on_a_line
-from harness.formats import ExportedFile
+from harness.formats.training.card import ExportedFile
 
 CARD = "README.md"
 

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.core.errors import UsageError
-from harness.formats import PARQUET_TABLES, RankedGroup, parquet_rows
+from harness.formats.training.candidates import RankedGroup
+from harness.formats.training.parquet_rows import PARQUET_TABLES, parquet_rows
 from harness.pipeline.exporting.files import ExportFiles
 
 _ROWS_AT_ONCE = 2000

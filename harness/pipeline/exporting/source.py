@@ -3,25 +3,25 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
-from harness.formats import ExportedRun, RankedGroup, Turn, turns_of, unpack_turns
-from harness.report import (
-    by_signal,
-    design_of,
-    group_of,
-    is_offline,
-    judge_qualities,
-    pair_odds,
-    provisional_words,
-    summarize,
-)
-from harness.rollouts import unpack, unpack_tokens
+from harness.formats.kept_turns import unpack_turns
+from harness.formats.training.candidates import RankedGroup
+from harness.formats.training.card import ExportedRun
+from harness.formats.turns import Turn, turns_of
+from harness.report.judge_quality import judge_qualities
+from harness.report.summary.notes import provisional_words
+from harness.report.summary.pair_odds import pair_odds
+from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
+from harness.report.summary.ranking_line import design_of
+from harness.rollouts.raw import unpack
+from harness.rollouts.token_blob import unpack_tokens
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.archive import RunInfo, RunReader
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.settings import SETTINGS
 from harness.core.wording import option

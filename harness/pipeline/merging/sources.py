@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.archive import RunReader, at_rest, copy_records
+from harness.archive.merging import at_rest, copy_records
+from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged, UsageError, on_a_line, quoted
 from harness.core.verdicts import AnyVerdict, Judged, Scored
 from harness.pipeline.merging.likeness import refuse_unlike

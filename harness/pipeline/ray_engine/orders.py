@@ -7,8 +7,8 @@ from pathlib import Path
 from harness.core.errors import OutOfQuota, Refused, UsageError
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
-from harness.endpoints import SettingLesson
-from harness.rollouts import LoadedAgent, load_agent
+from harness.endpoints.refused_settings import SettingLesson
+from harness.rollouts.loading import LoadedAgent, load_agent
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
 from harness.core.wording import option
-from harness.endpoints import AGENT_URL, GateLesson, Gates, SettingLesson
+from harness.endpoints.credentials import AGENT_URL
+from harness.endpoints.gate import GateLesson, Gates
+from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline.ray_engine.cluster import (
     end_actors,
     folder_shipped,
@@ -32,9 +34,12 @@ from harness.pipeline.ray_engine.cluster import (
 from harness.pipeline.ray_engine.orders import AgentPlace, MadeRollout, RolloutOrder, WorkerJob
 from harness.pipeline.ray_engine.traffic import FirstReply, News, RetriedCall, TrafficLine, WaitingCalls, WorkerNote
 from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
-from harness.pipeline.surroundings import Surroundings
-from harness.rollouts import BegunRollout, FirstCall, LoadedAgent, RolloutMaker, RunContext, record_lost
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.first_call import FirstCall
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 
 _CLOUDPICKLE: Any = cloudpickle
 _PARTING_S = 10.0
@@ -43,26 +48,26 @@ _PARTING_S = 10.0
 
 @asynccontextmanager
 async def open_rollouts_on_ray(
-    spec: AgentSpec, run_context: RunContext, surroundings: Surroundings
+    spec: AgentSpec, run_context: RunContext, run_env: RunEnvironment
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
-    address = run_context.settings.ray_address or surroundings.environ.get("RAY_ADDRESS") or None
+    address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
     job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_at_hand())
     with ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         traffic = start_traffic(name)
         workers = start_workers(job, name)
         line = TrafficLine(traffic, "driver", everything=True)
-        relay = _Relay(run_context.progress, surroundings.gates)
+        relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.hear))
-        surroundings.gates.pass_on(line.post)
+        run_env.gates.pass_on(line.post)
         try:
             first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
         finally:
-            surroundings.gates.pass_on(lambda _: None)
+            run_env.gates.pass_on(lambda _: None)
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening

@@ -11,7 +11,8 @@ from typing import Any
 
 from ray.exceptions import RayActorError
 
-from harness.endpoints import GateLesson, SettingLesson
+from harness.endpoints.gate import GateLesson
+from harness.endpoints.refused_settings import SettingLesson
 
 _LONGEST_WAIT_S = 20.0
 _MOST_KEPT = 10_000

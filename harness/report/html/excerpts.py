@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from harness.core.records import Step, Trajectory
 from harness.report.summary.steps import numbered_steps
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 _ANSWER = 4_000
 """Characters of an answer that are shown on the largest page too; the answer is what was judged."""

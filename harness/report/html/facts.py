@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.report.summary.figures import AgentFigures, JudgeFigures

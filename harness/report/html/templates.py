@@ -13,7 +13,7 @@ from harness.core.plurals import counted
 from harness.core.unicode import mark_hidden
 from harness.report import text
 from harness.report.summary.match_details import MarkRow
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 _SPECIAL = re.compile("[&<>'\"]")
 """The characters that are escaped in HTML."""

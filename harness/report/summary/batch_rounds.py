@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
 from harness.report.summary.figures import JudgeFigures, paid_figures
 
 

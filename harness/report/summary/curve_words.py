@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from harness.core.plurals import counted
-from harness.ranking import KEEP, CurveDesign, CurvePoint
+from harness.ranking.curve.designs import CurveDesign
+from harness.ranking.curve.points import KEEP, CurvePoint
 from harness.report.summary.curve import JudgingCurve
 from harness.report.text import percent_interval
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.ranking import QueryFigure
+from harness.ranking.query_figures import QueryFigure
 
 
 def figure_record(figure: QueryFigure | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Role
 from harness.core.sums import sum_if_known
 from harness.core.verdicts import Scored
-from harness.ranking import JudgeCall
+from harness.ranking.judge_stats.tally import JudgeCall
 from harness.report.summary.figures import AgentFigures, JudgeFigures, agent_figures, judge_figures, sum_reported
 from harness.report.summary.first_two import last_meeting
 from harness.report.summary.match_verdicts import verdict_keys

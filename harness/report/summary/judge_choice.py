@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from harness.core.plurals import counted
-from harness.ranking import WITHIN, Choice, QueryFigure
+from harness.ranking.judge_stats.side_by_side import WITHIN, Choice
+from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.judges import JudgesSideBySide
 from harness.report.text import dollars, percent_interval, signed
 

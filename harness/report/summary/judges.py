@@ -4,24 +4,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.sums import sum_if_known
-from harness.ranking import (
+from harness.ranking.judge_stats.preferences import Preference
+from harness.ranking.judge_stats.side_by_side import (
     Choice,
     JudgedQueries,
     JudgedQuery,
     JudgingFigures,
-    Preference,
     RankAgreement,
-    Tally,
     Truth,
     choose,
     judging_figures,
     rank_agreements,
     rights,
 )
+from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.figures import tallies
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline

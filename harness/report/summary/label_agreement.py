@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking, Match
-from harness.ranking import Share, exact, kappa
+from harness.ranking.judge_stats.agreement import Share, kappa
+from harness.ranking.topology import exact
 from harness.report.summary.ranking import group_of
 from harness.report.summary.truths import AnswerLabel, answer_key, rollouts_by_answer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
-from harness.ranking import exact
+from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import VerdictLookup, judged_orders
 from harness.report.summary.placed_rollouts import placed_rollouts
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
-from harness.ranking import classes_of
+from harness.ranking.equal_rewards import classes_of
 from harness.report.text import probability
 
 _SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}
@@ -54,7 +54,7 @@ def place_of(rollout: PlacedRollout, group: Sequence[PlacedRollout]) -> str:
     return f"{'=' if shared else ''}{better + 1}"
 
 
-def places_by_second_opinion(ranked: Iterable[Ranked], matches: Sequence[Match]) -> dict[int, str]:
+def places_by_secondary_fit(ranked: Iterable[Ranked], matches: Sequence[Match]) -> dict[int, str]:
     """Return the place that the margins would give, for people, by rollout; only rollouts with a margin.
 
     Where the verifiable reward ranks first, a margin counts inside its class of equal reward only.
@@ -86,16 +86,16 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     likeliest = max(best, key=_p_best)
     if _p_best(likeliest) > _p_best(best[0]):
         clauses.append(f"rollout {likeliest.rollout.index} with {probability(_p_best(likeliest))}")
-    beside = places_by_second_opinion((p.ranked for p in best), ranking.matches)
+    beside = places_by_secondary_fit((p.ranked for p in best), ranking.matches)
     differ = sum(place_of(p, best) != beside[p.rollout.index] for p in best)
     if differ:
-        clauses.append(f"{ranking.estimator} and {ranking.second_opinion} differ on {differ} of {len(best)} places")
+        clauses.append(f"{ranking.estimator} and {ranking.secondary_fit} differ on {differ} of {len(best)} places")
     return "; ".join(clauses)
 
 
 def fit_behind(ranking: GroupRanking) -> str:
     """Return which fit the probabilities of a group come from."""
-    return ranking.estimator if ranking.estimator in {"margins", "bt", "pooled"} else ranking.second_opinion
+    return ranking.estimator if ranking.estimator in {"margins", "bt", "pooled"} else ranking.secondary_fit
 
 
 def _p_best(placed: PlacedRollout) -> float:

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.archive import RankingFile, RunReader
-from harness.ranking import average_ranks, tau_b
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.ranking.kendall import tau_b
+from harness.ranking.ranks import average_ranks
 from harness.report.summary.ranking_line import made_by
 
 _MOVES = 3
@@ -15,7 +17,7 @@ _MOVES = 3
 
 @dataclass(frozen=True)
 class PlaceMove:
-    """A rollout whose place is another now. Places count from 1; those who tie share the average."""
+    """A rollout whose place is another now. Slots count from 1; those who tie share the average."""
 
     query: str
     rollout: int
@@ -43,7 +45,7 @@ class RankingChange:
     tau: float | None
     """Kendall's tau-b of the places in a query, mean over the queries in which neither ranking ties all."""
     shift: float
-    """Places by which a rollout moved, mean over all rollouts."""
+    """Slots by which a rollout moved, mean over all rollouts."""
     moves: tuple[PlaceMove, ...]
     """The largest ones."""
 

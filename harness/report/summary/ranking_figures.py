@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import Judged
-from harness.ranking import QueryFigure, Share, Tally, length_figure, mean_over_queries, over_queries, quotient
+from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.side_by_side import length_figure
+from harness.ranking.judge_stats.tally import Tally
+from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
 from harness.report.summary.figures import tallies
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
 from harness.report.summary.placed_rollouts import samples_above_anchor

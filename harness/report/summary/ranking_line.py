@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.archive import RankingFile, RankingHead, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
 from harness.core.sums import sum_if_known
 from harness.report.summary.batch_rounds import rounds_json
 

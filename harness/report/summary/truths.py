@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.core.records import Group
-from harness.ranking import Preference, Truth, preferences
-from harness.transcripts import plain_text
+from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.ranking.judge_stats.side_by_side import Truth
+from harness.transcripts.path_text import plain_text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from harness.core.plurals import counted
 from harness.core.unicode import visible
-from harness.ranking import QueryFigure, RankAgreement
+from harness.ranking.judge_stats.side_by_side import RankAgreement
+from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.judge_choice import choice_sentence, side_notes
 from harness.report.summary.judges import JudgesSideBySide, RankedBy
 from harness.report.terminal.layout import visible_text

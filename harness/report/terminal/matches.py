@@ -13,7 +13,7 @@ from harness.report.summary.match_details import Marks, MatchDetails, detail_mat
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.transcripts import TranscriptForm
+from harness.transcripts.transcript import TranscriptForm
 
 _COLUMNS = (
     Column("match", 1, right=True),

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from harness.archive import RankingFile, RunInfo, RunReader, RunState, state_of, state_of_comparison
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.archive.run_state import RunState, state_of, state_of_comparison
 from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
@@ -15,7 +18,8 @@ from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.report.text import count, dollars
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
-    from harness.archive import ComparisonInfo, ComparisonReader
+    from harness.archive.comparison_reader import ComparisonReader
+    from harness.archive.comparison_records import ComparisonInfo
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from harness.archive import RunReader, index_cache
+from harness.archive import index_cache
+from harness.archive.reader import RunReader
 from tests.fuzz.attacks import Attack, Room, some
 from tests.fuzz.commands import Values, lines_reading
 

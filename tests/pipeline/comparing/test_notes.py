@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.pipeline.comparing.notes import family_of
+from harness.pipeline.comparing.compare import family_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.records import FailureKind, Query, Rollout
 from harness.pipeline.comparing.pairs import Draw, SharedQuery, by_content, content_of, met, shared
-from harness.tournament import CrossPair
+from harness.tournament.cross import CrossPair
 from tests.builders import a_rollout
 
 sizes = st.integers(0, 6)

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 import harness
-from harness.archive import RunReader, RunStore, attestation_of, list_runs
+from harness.archive.attestations import attestation_of
+from harness.archive.layout import list_runs
 from harness.archive.lines import encode
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.cli.app import app
 from harness.core.clock import now
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.progress import Silent
-from harness.pipeline import validate_run
+from harness.pipeline.validation import validate_run
 from tests.api.test_runs import contents, settled
 
 QUERIES = [{"id": f"q{number}", "query": f"What is number {number} of {number * 7}?"} for number in range(13)]

@@ -11,7 +11,7 @@ from harness.report.summary.flags import cap_words, flag_words
 from harness.report.summary.losses import MetQuery
 from harness.report.summary.match_details import MarkRow, OtherRemarks, Remarks, judge_remarks, mark_rows
 from harness.report.summary.match_verdicts import VerdictLookup
-from harness.transcripts import clean
+from harness.transcripts.clean_text import clean
 
 TextLookup = Callable[[str], str]
 """Returns a blob's text by its name. Raises ArchiveDamaged."""

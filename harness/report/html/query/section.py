@@ -1,31 +1,169 @@
 """What a page shows of one query, put together from its records."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.extracts import extract_of
-from harness.core.rankings import GroupRanking
-from harness.core.records import Query, Rollout
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group, Query, Rollout
 from harness.core.sums import sum_if_known
+from harness.core.verdicts import Unjudged, Unscored
 from harness.report.html.excerpts import ALONE
 from harness.report.html.facts import Fact, group_facts
-from harness.report.html.query.failed_verdicts import FailedVerdict, failed_verdicts, failures_by_key
 from harness.report.html.query.outcome import Outcome, QuerySpending, outcome
 from harness.report.html.query.rollout_cards import RolloutCard, rollout_cards
-from harness.report.html.query.seeding import SeedLabel, seeding_lines, seeding_scale
 from harness.report.html.query.standings import StandingsLine, standings
-from harness.report.summary.bracket import BracketDrawing, draw_bracket
-from harness.report.summary.dimension_marks import MarksMatrix, marks_matrix
+from harness.report.summary.bracket import BracketDrawing, draw_bracket, seeds_by_anchor
 from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import MatchDetails, detail_matches
-from harness.report.summary.match_verdicts import MATCH_FLAGS, verdict_keys
+from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, marks_of_sides, verdict_keys
 from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.pair_table import PairTable, pair_table
-from harness.report.summary.placed_rollouts import score_name
+from harness.report.summary.placed_rollouts import placed_rollouts, score_name
 from harness.report.summary.ranking import group_of
-from harness.transcripts import TranscriptForm, recorded_form
+from harness.transcripts.transcript import TranscriptForm, recorded_form
+
+
+@dataclass(frozen=True)
+class MeanMark:
+    """The mean of a rollout's marks in one dimension, over the verdicts that gave one."""
+
+    mean: float
+    best: bool
+    """Whether no other rollout has a higher mean in this dimension; neither best nor worst where all are equal."""
+    worst: bool
+
+
+@dataclass(frozen=True)
+class MarksMatrix:
+    """The mean marks of a group: a row a rollout, best first, and a column a dimension."""
+
+    dimensions: tuple[str, ...]
+    rows: tuple[tuple[int, tuple[MeanMark | None, ...]], ...]
+    """Each rollout that has marks, and its mean mark in each dimension; None where no verdict gave one."""
+
+
+def marks_matrix(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> MarksMatrix | None:
+    """Return the mean marks of a group's rollouts; None where no match has marks. Repeated matches count once."""
+    marks = _marks_by_rollout(ranking, verdicts)
+    dimensions = tuple(dict.fromkeys(name for of_one in marks.values() for name in of_one))
+    if not dimensions:
+        return None
+    means = {index: {name: sum(m) / len(m) for name, m in of_one.items()} for index, of_one in marks.items()}
+    columns = {name: [of_one[name] for of_one in means.values() if name in of_one] for name in dimensions}
+    placed = [p.rollout.index for p in placed_rollouts(group, ranking) if p.rollout.index in means]
+    rows = ((index, tuple(_mark(means[index].get(name), columns[name]) for name in dimensions)) for index in placed)
+    return MarksMatrix(dimensions, tuple(rows))
+
+
+def _marks_by_rollout(ranking: GroupRanking, verdicts: VerdictLookup) -> Mapping[int, Mapping[str, list[int]]]:
+    marks: dict[int, dict[str, list[int]]] = {}
+    for match in ranking.matches:
+        if match.repeated:
+            continue
+        for sides in marks_of_sides(match, verdicts):
+            for entrant, side in zip((match.a, match.b), sides, strict=True):
+                of_one = marks.setdefault(entrant, {})
+                for dimension, mark in side.dimensions.items():
+                    of_one.setdefault(dimension, []).append(mark)
+    return marks
+
+
+def _mark(mean: float | None, column: Sequence[float]) -> MeanMark | None:
+    if mean is None:
+        return None
+    differ = min(column) < max(column)
+    return MeanMark(mean, best=differ and mean == max(column), worst=differ and mean == min(column))
+
+
+@dataclass(frozen=True)
+class FailedVerdict:
+    """A verdict that failed, the rollouts that it was to compare, and its record; None if the archive has no record."""
+
+    key: str
+    subject: str
+    verdict: Unjudged | Unscored | None
+
+
+def failures_by_key(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, Unjudged | Unscored]:
+    """Return the newest failure of each verdict that a group had to do without, by its key."""
+    open_keys = {key for ranking in rankings for key in ranking.failed_verdicts}
+    if not open_keys:
+        return {}
+    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged | Unscored) and v.key in open_keys}
+
+
+def failed_verdicts(
+    group: Group, ranking: GroupRanking, failures: Mapping[str, Unjudged | Unscored], form: TranscriptForm
+) -> list[FailedVerdict]:
+    """Return the verdicts that a group had to do without; `form` is how its transcripts were made."""
+    if not ranking.failed_verdicts:
+        return []
+    labels = _labels_by_hash(group, form)
+    return [
+        FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
+        for key in ranking.failed_verdicts
+    ]
+
+
+def _labels_by_hash(group: Group, form: TranscriptForm) -> dict[str, str]:
+    """Return what to call the rollouts behind each transcript's hash."""
+    indexes: dict[str, list[str]] = {}
+    for rollout in group.rollouts:
+        whole = form(rollout.trajectory)
+        parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
+        for transcript in {part.hash for part in parts}:
+            indexes.setdefault(transcript, []).append(str(rollout.index))
+    return {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
+
+
+def _subject(verdict: Unjudged | Unscored | None, labels: Mapping[str, str]) -> str:
+    if isinstance(verdict, Unjudged):
+        first, second = (labels.get(t, "a transcript no longer here") for t in (verdict.first, verdict.second))
+        return f"{first} against {second}"
+    return f"a list of {len(verdict.transcripts)}" if verdict else "a verdict no longer here"
+
+
+@dataclass(frozen=True)
+class SeedLabel:
+    """One entrant in the seeding: its score against the anchor, and the anchor's score against it."""
+
+    place: int | None
+    index: int
+    score: float | None = None
+    against: float | None = None
+    match: int | None = None
+    """The number of the match; None for the anchor's own line, and for a match that is open."""
+
+
+def seeding_lines(group: Group, ranking: GroupRanking) -> list[SeedLabel]:
+    """Return the seeding matches as lines, best seed first; the matches still open last."""
+    played = [(number, match) for number, match in enumerate(ranking.matches, 1) if match.round == 0]
+    if not played:
+        return []
+    order = seeds_by_anchor(ranking.matches)
+    anchor = played[0][1].b
+    entrants = [r.index for r in group.rollouts if r.status == "ok" and r.index != anchor]
+    complete = set(entrants) <= set(order)
+    by_sample = {match.a: (number, match) for number, match in played}
+
+    def line(entrant: int, place: int | None) -> SeedLabel:
+        if entrant == anchor:
+            return SeedLabel(place, entrant, score=sum(match.score_b for _, match in played) / len(played))
+        number, match = by_sample[entrant]
+        return SeedLabel(place, entrant, match.score_a, match.score_b, number)
+
+    lines = [line(entrant, place if complete else None) for place, entrant in enumerate(order, 1)]
+    return lines + [SeedLabel(None, entrant) for entrant in entrants if entrant not in order]
+
+
+def seeding_scale(matches: Iterable[Match]) -> tuple[int, int]:
+    """Return whole marks below and above every seeding score, for the ends of an axis."""
+    scores = [score for match in matches if match.round == 0 for score in (match.score_a, match.score_b)]
+    return (int(min(scores)), max(int(max(scores)) + 1, int(min(scores)) + 2)) if scores else (0, 10)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from harness.report.summary.placed_rollouts import (
     PlacedRollout,
     place_of,
     placed_rollouts,
-    places_by_second_opinion,
+    places_by_secondary_fit,
 )
 from harness.report.text import temperature_words
 
@@ -33,7 +33,7 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = placed_rollouts(group, ranking)
     judged = ranking.status == "complete" or ranking.matches
-    beside = places_by_second_opinion((p.ranked for p in placed), ranking.matches) if judged else {}
+    beside = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
     return [
         StandingsLine(

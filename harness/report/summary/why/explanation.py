@@ -1,25 +1,26 @@
 """How the explanation of a pair is put together from a group's records."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.archive import RankingFile, RunReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query
-from harness.core.verdicts import SideScores
+from harness.core.verdicts import Judged, SideScores
 from harness.core.wording import call
-from harness.ranking import pair_estimate, pair_of_fit
+from harness.ranking.pair_probability import pair_estimate, pair_of_fit
 from harness.report.summary.flags import rollout_flags
-from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, score_of
+from harness.report.summary.match_verdicts import VerdictLookup, judged_orders, marks_of_sides, opponent_of, score_of
 from harness.report.summary.pair_table import JudgedPair, judged_pairs, sided_scores, win_cycles
 from harness.report.summary.placed_rollouts import PlacedRollout, place_of, placed_rollouts, score_name, with_a_rank
 from harness.report.summary.ranking import group_of, is_offline
-from harness.report.summary.why.dimension_leads import dimension_leads
-from harness.report.summary.why.judge_words import judge_sentence
 from harness.report.summary.why.pair_records import (
     CommonOpponent,
+    DimensionLead,
     JudgeSentence,
     Meeting,
     PairExplanation,
@@ -27,6 +28,87 @@ from harness.report.summary.why.pair_records import (
 )
 from harness.report.summary.why.paths import first_parting
 from harness.report.summary.why.pooled_fit import PooledFit, pooled_fit
+
+_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])")
+_LONGEST = 300
+"""Characters of a sentence that are kept."""
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Dr|Mr|Ms|St|No|Fig)|\b[A-Za-z]|\d)\.$")
+
+
+def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup) -> JudgeSentence | None:
+    """Return a sentence of the judge on `side`; None where no verdict of the match says anything on it.
+
+    The verdict is the first that names the match's winner, else the first; the sentence is the first on that block,
+    answer or path, in which the two are further apart.
+    """
+    judged = [(first, verdict) for first, verdict in judged_orders(match, verdicts) if verdict]
+    for first, verdict in sorted(judged, key=lambda order: not _agrees(match, *order)):
+        for text in _remarks(verdict, side_was_first=first == side):
+            return JudgeSentence(text, number, first, opponent_of(match, side))
+    return None
+
+
+def _agrees(match: Match, first: int, verdict: Judged) -> bool:
+    named = {"A": first, "B": opponent_of(match, first)}.get(verdict.winner)
+    return named == match.winner
+
+
+def _remarks(verdict: Judged, *, side_was_first: bool) -> Iterator[str]:
+    gap = {block: _gap(verdict, block) for block in ("answer", "path")}
+    for block in sorted(gap, key=lambda name: -gap[name]):
+        if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if side_was_first else 'B'}", "")):
+            yield text
+
+
+def _gap(verdict: Judged, block: str) -> float:
+    a, b = getattr(verdict.a, block), getattr(verdict.b, block)
+    return -1.0 if a is None or b is None else abs(a - b)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text on one line, cut where it is very long."""
+    flat = " ".join(text[: 20 * _LONGEST].split())
+    ends = (match.start() for match in _END.finditer(flat))
+    end = next((at for at in ends if not _ABBREVIATION.search(flat[:at][-12:])), len(flat))
+    sentence = flat[:end]
+    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
+
+
+def dimension_leads(sides: Sequence[tuple[SideScores, SideScores]]) -> tuple[DimensionLead, ...]:
+    """Return the dimensions that both sides were marked on, in the rubric's order; `sides` is a pair a verdict."""
+    marks: dict[str, list[tuple[int, int]]] = {}
+    for a, b in sides:
+        for name, mark in a.dimensions.items():
+            if name in b.dimensions:
+                marks.setdefault(name, []).append((mark, b.dimensions[name]))
+    means = {name: (_mean([a for a, _ in pairs]), _mean([b for _, b in pairs])) for name, pairs in marks.items()}
+    lead = sum(a.combined - b.combined for a, b in sides)
+    decisive = decided({name: a - b for name, (a, b) in means.items()}, lead)
+    return tuple(DimensionLead(name, pair, name in decisive) for name, pair in means.items())
+
+
+def decided(differences: Mapping[str, float], lead: float) -> set[str]:
+    """Return the dimensions that decided: the fewest, greatest first, that outweigh all that speak against the winner.
+
+    `lead` is by how much the winner's side leads, below 0 where the other side won. Where nothing speaks against the
+    winner that is the greatest lead alone; leads of one size count together. Empty where nobody won.
+    """
+    way = (lead > 0) - (lead < 0)
+    towards = {name: way * difference for name, difference in differences.items()}
+    against = -sum(difference for difference in towards.values() if difference < 0)
+    chosen: set[str] = set()
+    total, smallest = 0.0, 0.0
+    for name, difference in sorted(towards.items(), key=lambda item: -item[1]):
+        if difference <= 0 or (chosen and total > against and difference < smallest):
+            break
+        chosen.add(name)
+        total, smallest = total + difference, difference
+    return chosen
+
+
+def _mean(marks: Sequence[int]) -> float:
+    return sum(marks) / len(marks)
+
 
 _DIGITS = 6
 

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.archive import RankingFile
+from harness.archive.rankings import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
-from harness.ranking import Fit, LearntJudge, Prior, fit_by, judge_behind, prior_of, ranked_classes, without_level
+from harness.ranking.comparisons import Fit
+from harness.ranking.judge_prior import Prior
+from harness.ranking.pooled import LearntJudge, fit_by, without_level
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import judge_behind, ranked_classes
 
 _ROUNDING = 1e-6
 
@@ -23,7 +27,7 @@ class PooledFit:
 
 def is_by_pooled(ranked: GroupRanking) -> bool:
     """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
-    by_pooled = "pooled" in {ranked.estimator, ranked.second_opinion}
+    by_pooled = "pooled" in {ranked.estimator, ranked.secondary_fit}
     return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
 
 

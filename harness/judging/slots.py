@@ -1,4 +1,4 @@
-"""Places for calls under way: a free place goes to a prompt whose beginning the provider has just read."""
+"""Slots for calls under way: a free place goes to a prompt whose beginning the provider has just read."""
 
 import heapq
 from collections import Counter, deque
@@ -13,7 +13,7 @@ Beginning = tuple[str, str]
 _Queue = dict[Beginning, deque[anyio.Event]]
 
 
-class Places:
+class Slots:
     """At most `limit` calls under way; calls of one query and one first transcript follow each other.
 
     Providers keep the beginning of a prompt for some minutes, once they have replied, and sell it cheaper when it comes

@@ -7,11 +7,11 @@ from functools import cached_property
 from harness.core.clock import Clock, now
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.progress import Progress, Silent, StopSign
-from harness.endpoints import Gates
+from harness.endpoints.gate import Gates
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunEnvironment:
     """Environment variables, the clock, the watcher, and when work must be over.
 
     The variables hold keys, so they are not in the repr.
