@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
+from harness.cli.app import main
 from tests.conftest import ROOT
 
 CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
@@ -37,6 +39,11 @@ def test_a_room_has_no_door_beside_its_modules():
     for room in ROOMS:
         (text,) = ast.parse((PACKAGE / room / "__init__.py").read_text("utf-8")).body
         assert isinstance(text, ast.Expr), room
+
+
+def test_the_console_script_names_the_function_that_python_m_harness_calls():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    assert {name: resolve_name(target) for name, target in scripts.items()} == {"harness": main}
 
 
 def test_no_module_stands_outside_of_the_rooms():
