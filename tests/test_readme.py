@@ -57,6 +57,14 @@ def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
         assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_every_source_file_that_a_page_names_is_there(page: Path):
+    named = set(re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8")))
+    ours = {"harness", "benchmarks", "tests", *(room.name for room in (ROOT / "harness").iterdir())}
+    known = [name for name in named if name.split("/")[0] in ours]
+    assert [name for name in known if not any((ROOT / top / name).is_file() for top in ("", "harness"))] == []
+
+
 def helps_of(command: click.Command) -> Iterator[str]:
     """Yield what `--help` prints of a command and of the commands in it."""
     yield command.get_help(click.Context(command))
