@@ -1,6 +1,6 @@
 """What `harness gate` promises, held against simulated agents: false alarms, what it finds, how often equals pass.
 
-    python benchmarks/gate.py [--repeats 400]
+    python benchmarks/gate.py [--repeats 400] [--json FILE]
 
 Agents, judge and noise are those of simulated_judge.py; K = 2 cross pairs a query, both orders, margin 0.05, rng 0.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from figures import add_json_option, renew
 from simulated_gate import NOISY, SHARP, Repeat, repeats
 from simulated_judge import Regime
 
@@ -21,6 +22,8 @@ from harness.core.gates import InterimAnalysis
 
 MARGIN = 0.05
 WORSE_BY = 1.0
+COLUMNS = ("agent", "judge", "queries", "looks", "forecast", "passed", "worse", "unsure", "refused", "judged")
+WIDTHS = (16, 17, 8, 6, 10, 8, 7, 8, 9, 8)
 
 
 @dataclass(frozen=True)
@@ -83,27 +86,33 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=400)
-    count = parser.parse_args().repeats
+    add_json_option(parser)
+    options = parser.parse_args()
+    count = options.repeats
     print(f"{count} gates a row, margin {MARGIN}, K = 2, rng 0; worse: by {WORSE_BY} standard deviations of a rollout")
-    print(
-        f"{'agent':16}{'judge':17}{'queries':>8}{'looks':>6}{'foretold':>10}{'passed':>8}{'worse':>7}{'unsure':>8}"
-        f"{'refused':>9}{'judged':>8}"
-    )
+    print(aligned(COLUMNS))
+    rows: list[list[str]] = []
     for case in CASES:
-        print(row(case, play(case, count)))
+        rows.append(cells(case, play(case, count)))
+        print(aligned(rows[-1]), flush=True)
+    renew(options.json, COLUMNS, rows)
 
 
-def row(case: Case, outcome: Outcome) -> str:
-    """Return a line of the table, in per cent."""
+def aligned(texts: Sequence[str]) -> str:
+    """Return a line of the table: the first two columns begin, the others end at the same place."""
+    sides = (str.ljust, str.ljust, *[str.rjust] * (len(texts) - 2))
+    return "".join(side(text, width) for side, text, width in zip(sides, texts, WIDTHS, strict=True))
+
+
+def cells(case: Case, outcome: Outcome) -> list[str]:
+    """Return the cells of a line, in per cent."""
     figures = (
         outcome.foretold,
         *(outcome.share(word) for word in ("not worse", "worse", "cannot tell", "refused")),
         outcome.judged,
     )
-    widths = (10, 8, 7, 8, 9, 8)
-    cells = "".join(f"{100 * figure:{width}.1f}" for figure, width in zip(figures, widths, strict=True))
     judge = case.regime.name if case.regime else "first side only"
-    return f"{case.name:16}{judge:17}{case.queries:8}{case.looks:6}{cells}"
+    return [case.name, judge, str(case.queries), str(case.looks), *(f"{100 * figure:.1f}" for figure in figures)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What `pooled` gains where it learns each juror of a jury by itself, against one judge with the mean of their scores.
 
-    python benchmarks/juries.py [--groups G] [--sizes 4,8] [--pools 8,all] [--rng N]
+    python benchmarks/juries.py [--groups G] [--sizes 4,8] [--pools 8,all] [--rng N] [--json FILE]
 
 Juries of the judges of benchmarks/ranking.py. Jurors see the same quality, or each partly a quality of its own (its
 taste); they may err alike; one may fail in half of its calls, or mark by half of the scale. Each pair is judged once,
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from figures import add_json_option, renew
 from pooled import NOT_WORSE, SURE, claims, rho
 from simulated_groups import Simulated, budgets
 from simulated_judge import REGIMES, Array, Regime, draw
@@ -89,13 +90,15 @@ def held(groups: Simulated, fits: Sequence[Fit]) -> bool:
     return not sure.any() or Share(int(right.sum()), int(sure.sum())).interval[1] >= SURE
 
 
-def describe(groups: Simulated, size: int) -> bool:
-    """Print the lines of a jury for one size of pool, and return whether what must hold does."""
+def describe(groups: Simulated, size: int) -> tuple[list[list[str]], bool]:
+    """Print the lines of a jury for one size of pool, and return their cells, and whether what must hold does."""
     fits = {way: [fit for some in groups.slices(size) for fit in fit_pooled(some, WAYS[way])] for way in WAYS}
     correlations = {way: rho(groups, of_way) for way, of_way in fits.items()}
+    rows: list[list[str]] = []
     for way, of_way in fits.items():
-        print(f"  {groups.name:32}pool {size:<6}{way:6}{correlations[way]:7.3f}{claims(groups, of_way)}", flush=True)
-    return held(groups, fits["each"]) and correlations["each"] >= correlations["mean"] - NOT_WORSE
+        rows.append([groups.name, f"pool {size}", way, f"{correlations[way]:7.3f}", claims(groups, of_way)])
+        print(f"  {groups.name:32}pool {size:<6}{way:6}{''.join(rows[-1][3:])}", flush=True)
+    return rows, held(groups, fits["each"]) and correlations["each"] >= correlations["mean"] - NOT_WORSE
 
 
 def main() -> int:
@@ -105,16 +108,20 @@ def main() -> int:
     parser.add_argument("--sizes", default="4,8")
     parser.add_argument("--pools", default="8,all")
     parser.add_argument("--rng", type=int, default=0)
+    add_json_option(parser)
     options = parser.parse_args()
     print(f"{options.groups:,} groups a cell, rng {options.rng}: rho, right when >= 95 %")
-    holds = True
+    holds, rows = True, list[list[str]]()
     for n in map(int, options.sizes.split(",")):
         for budget in budgets(n):
             print(f"\nN = {n}, {budget} calls of each juror in one order")
             for jury in JURIES:
                 groups = judged(jury, n, budget, options.groups, options.rng)
                 for pool in options.pools.split(","):
-                    holds &= describe(groups, options.groups if pool == "all" else int(pool))
+                    lines, so = describe(groups, options.groups if pool == "all" else int(pool))
+                    rows += [[str(n), str(budget), *line] for line in lines]
+                    holds &= so
+    renew(options.json, ("N", "calls", "jury", "judge", "learned", "rho", "right"), rows)
     return 0 if holds else 1
 
 

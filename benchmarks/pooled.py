@@ -1,6 +1,7 @@
 """What `pooled` ranks and states, against `margins` on the same calls of a simulated judge.
 
     python benchmarks/pooled.py [--groups G] [--sizes 4,8,16] [--pools 1,8,32,all] [--judges "noisy;ceiling"] [--rng N]
+        [--json FILE]
 
 A line says, for a pool size (how many groups the judge is learnt from): Spearman's correlation with the true order; the
 share of the true qualities that lie in the stated 90 % intervals; and, of the groups whose best rollout is named with a
@@ -16,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from figures import add_json_option, renew
 from scipy.special import stdtrit
 from simulated_groups import JUDGES, PLAIN, Simulated, budgets, simulated
 from simulated_judge import REGIMES, Array, mean_spearman
@@ -66,16 +68,23 @@ def claims(groups: Simulated, fits: Sequence[Fit]) -> str:
     return f"{right.mean():8.1%} of {share.whole:<5}[{low:.2f}, {high:.2f}]{'!' if high < SURE else ''}"
 
 
-def describe(groups: Simulated, pools: Sequence[str]) -> None:
-    """Print the lines of one judge."""
+def described(groups: Simulated, fits: Sequence[Fit]) -> list[str]:
+    """Return the correlation, the coverage and the claims of fits, as the table has them."""
+    return [f"{rho(groups, fits):7.3f}", f"{covered(groups, fits):8.1%}", claims(groups, fits)]
+
+
+def describe(groups: Simulated, pools: Sequence[str]) -> list[list[str]]:
+    """Print the lines of one judge, and return their cells: judge, fit and figures."""
     fits = [fit_margins(calls) for calls in groups.groups]
     least = rho(groups, fits) - NOT_WORSE
-    print(f"  {groups.name:21}margins  {rho(groups, fits):7.3f}{covered(groups, fits):8.1%}{claims(groups, fits)}")
+    rows = [[groups.name, "margins", *described(groups, fits)]]
+    print(f"  {groups.name:21}margins  {''.join(rows[0][2:])}")
     for size in (len(groups.groups) if pool == ALL else int(pool) for pool in pools):
         fits = fits_of(groups, size)
         worse = " worse" if rho(groups, fits) < least else ""
-        figures = f"{rho(groups, fits):7.3f}{covered(groups, fits):8.1%}{claims(groups, fits)}"
-        print(f"  {'':21}pool {size:<5}{figures}{worse}", flush=True)
+        rows.append([groups.name, f"pool {size}", *described(groups, fits)])
+        print(f"  {'':21}pool {size:<5}{''.join(rows[-1][2:])}{worse}", flush=True)
+    return rows
 
 
 def designs_of(n: int) -> dict[int, tuple[str, Sequence[str], Sequence[str]]]:
@@ -96,14 +105,18 @@ def main() -> None:
     parser.add_argument("--pools", default=",".join(POOLS))
     parser.add_argument("--judges", default=";".join(JUDGES))
     parser.add_argument("--rng", type=int, default=0)
+    add_json_option(parser)
     options = parser.parse_args()
+    rows: list[list[str]] = []
     print(f"{options.groups:,} groups a cell, rng {options.rng}: rho, coverage of 90 % intervals, right when >= 95 %")
     for n in map(int, options.sizes.split(",")):
         for budget, (orders, judges, pools) in designs_of(n).items():
             print(f"\nN = {n}, {budget} calls in {orders}")
             for judge in (judge for judge in options.judges.split(";") if judge in judges):
                 groups = simulated(judge, n, budget, options.groups, options.rng)
-                describe(groups, [pool for pool in options.pools.split(",") if pool in pools])
+                of_judge = describe(groups, [pool for pool in options.pools.split(",") if pool in pools])
+                rows += [[str(n), str(budget), *row] for row in of_judge]
+    renew(options.json, ("N", "calls", "judge", "fit", "rho", "covered", "right"), rows)
     print()
     of_a_design = simulated("sharp", 8, 28, MANY, options.rng).groups
     of_arena = arena_calls(REGIMES[0], 8, MANY, options.rng, equal=False)

@@ -1,6 +1,7 @@
 """Which design ranks best for its judge calls: every topology, estimator, budget and judge, simulated.
 
     python benchmarks/ranking.py [--quick] [--groups G] [--sizes 4,8,16,32] [--rng SEED] [--plot FILE.png] [--csv FILE]
+        [--json FILE]
 
 Every number is a mean over G groups with its standard error; rho is Spearman's correlation with the true order, top-1
 how often the best rollout comes out first. All designs see the same groups and the same replies, and go through the
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from designs import Design, Table, designs, play
+from figures import add_json_option, renew
 from simulated_judge import (
     ASSUMPTION,
     DIFFERING,
@@ -185,19 +187,24 @@ def simulate(tasks: Sequence[Task], processes: int, show: Callable[[str], object
     return rows
 
 
-def print_table(rows: Sequence[Row], n: int, judges: Sequence[str]) -> None:
-    """Print the cells of one size: a line a design and estimator, a column a judge."""
+def print_table(rows: Sequence[Row], n: int, judges: Sequence[str]) -> list[list[str]]:
+    """Print the cells of one size: a line a design and estimator, a column a judge. Return its cells."""
     names = [d.name for d in designs(n)] + sorted({r.design for r in rows if r.n == n and r.design.startswith("RULER")})
     at = {(r.design, r.estimator, r.regime): r for r in rows if r.n == n}
     heads = "".join(f"{judge:>22}" for judge in judges)
     print(f"\nN = {n}, 1x = {4 * (n - 1)} calls; rho (+- standard error), top-1")
     print(f"{'design':24}{'estimator':11}{'calls':>7}{heads}")
+    lines: list[list[str]] = []
     for design in names:
         for estimator in (*ESTIMATORS, "mean"):
             cells = [at.get((design, estimator, judge)) for judge in judges]
             if filled := [c for c in cells if c]:
                 figures = "".join(f"  {c.rho:6.3f} +-{c.error:.3f} {c.top:5.3f}" for c in filled)
-                print(f"{design:24}{estimator:11}{np.mean([c.calls for c in filled]):7.1f}{figures}")
+                calls = f"{np.mean([c.calls for c in filled]):7.1f}"
+                print(f"{design:24}{estimator:11}{calls}{figures}")
+                short = (f"{c.rho:.3f} {c.top:.3f}".replace("0.", ".") if c else "-" for c in cells)
+                lines.append([str(n), design, estimator, calls, *short])
+    return lines
 
 
 def print_check(rows: Sequence[Row]) -> None:
@@ -280,6 +287,7 @@ def main() -> None:
     parser.add_argument("--rng", type=int, default=0, help="seed of all chance")
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     parser.add_argument("--csv", type=Path, metavar="FILE.csv")
+    add_json_option(parser)
     options = parser.parse_args()
     sizes = [8] if options.quick else [int(s) for s in options.sizes.split(",")]
     groups, began = options.groups or (QUICK if options.quick else FULL), time.monotonic()
@@ -293,9 +301,12 @@ def main() -> None:
     ]
     rows = simulate(tasks, options.processes, shown)
     print(f"{groups:,} groups a cell, rng {options.rng}, {time.monotonic() - began:.0f} s\n{ASSUMPTION}")
+    table: list[list[str]] = []
     for n in sizes:
-        print_table(rows, n, JUDGES[: len(REGIMES)])
-        print_table(rows, n, JUDGES[len(REGIMES) :])
+        alike = print_table(rows, n, JUDGES[: len(REGIMES)])
+        differing = {tuple(line[:3]): line[4:] for line in print_table(rows, n, JUDGES[len(REGIMES) :])}
+        table += [line + differing.get(tuple(line[:3]), ["-"] * len(REGIMES)) for line in alike]
+    renew(options.json, ("N", "design", "estimator", "calls", *JUDGES), table)
     print_check(rows)
     held = print_held(rows)
     if options.csv:

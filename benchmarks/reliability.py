@@ -21,6 +21,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from figures import add_json_option, renew
 from pooled import SURE, fits_of
 from scipy.special import bdtr
 from simulated_groups import JUDGES, Simulated, simulated
@@ -129,6 +130,7 @@ def main() -> None:
     parser.add_argument("--judges", default=";".join(JUDGES))
     parser.add_argument("--estimator", choices=("pooled", "margins"), default="pooled")
     parser.add_argument("--rng", type=int, default=0)
+    add_json_option(parser)
     options = parser.parse_args()
     print(f"{options.groups:,} groups a cell, {options.estimator}, pools of {options.pool}, rng {options.rng}")
     fit = partial(fits_of, pool=options.pool) if options.estimator == "pooled" else _by_margins
@@ -138,7 +140,15 @@ def main() -> None:
         for judge in options.judges.split(";"):
             of_judge = cells_of(judge, n, options, fit)
             cells += [replace(cell, name=f"N = {n}, {cell.name}") for cell in of_judge if judge not in EXEMPT]
+    renew(options.json, ("judge and calls", "groups", "stated", "right"), [summary(cell) for cell in cells])
     conclude(cells, ALONE if options.pool == 1 else SURE)
+
+
+def summary(cell: Stated) -> list[str]:
+    """Return what a cell's certainties come to: its name, its groups, the mean of what was stated, how often right."""
+    mean, share = cell.share(SURE, BINS[-1])
+    right = f"{share.part / share.whole:.1%} of {share.whole}" if share.whole else "no claim"
+    return [cell.name, f"{len(cell.right):,}", f"{mean:.1%}" if share.whole else "-", right]
 
 
 def conclude(cells: Sequence[Stated], promised: float) -> None:

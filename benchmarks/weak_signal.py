@@ -1,21 +1,22 @@
 """What the cut-off of signal `weak` catches: how often groups fall below it, and how well those are ranked.
 
-    python benchmarks/weak_signal.py [GROUPS]
+    python benchmarks/weak_signal.py [GROUPS] [--json FILE]
 
 The simulated judge, every pair once in one order (`cyclic`). "equal" groups have rollouts all equally good. The first
 table is of `margins`, a group at a time. The second is of `pooled`: which share of equal groups is called `ok` in
 a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak. The
-third is the same of `pooled` as the second opinion beside `tiers`, on the calls of `arena`, which has another pairing
-in each group and judges each pair in both orders.
+third is the same of `pooled` as the secondary fit beside `tiers`, on the calls of `arena`, which has another pairing
+in each group and judges each pair in both orders. FILE gets the last two tables.
 """
 
+import argparse
 import random
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from designs import Table, designs, play
+from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking.comparisons import Comparisons, Fit
@@ -72,8 +73,8 @@ def ok(fits: Sequence[Fit]) -> Array:
     return np.array([fit.reliability >= weak_below_pooled(len(fit.estimates)) for fit in fits])
 
 
-def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list[Comparisons]]) -> str:
-    """Return a line of a table of `pooled`, on the calls of a design."""
+def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list[Comparisons]]) -> list[str]:
+    """Return the cells of a line of a table of `pooled`, on the calls of a design."""
     equal = calls_of(regime, n, groups, 2, equal=True)
     real = calls_of(regime, n, groups, 3, equal=False)
     few, scattered = groups // 10, list[Array]()
@@ -83,12 +84,16 @@ def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list
         fits_of_real = fits[:groups]
         scattered.append(ok(fits[groups:]))
     shares = ok(fit_pooled(equal)).mean(), np.concatenate(scattered).mean(), 1 - ok(fits_of_real).mean()
-    return f"{n:4} {regime.name:10}".ljust(24) + "".join(f"{share:12.3f}" for share in shares)
+    return [str(n), regime.name, *(f"{share:.3f}" for share in shares)]
 
 
 def main() -> None:
     """Print the tables."""
-    groups = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("groups", type=int, nargs="?", default=1000, metavar="GROUPS")
+    add_json_option(parser)
+    options = parser.parse_args()
+    groups, rows = options.groups, list[list[str]]()
     print(f"{groups:,} groups a row, rng 2; weak below a reliability of {WEAK_BELOW}")
     print(f"{'   N group':24}{'weak':>8}{'rho weak':>10}{'rho else':>10}")
     for n in (4, 8, 16):
@@ -101,7 +106,10 @@ def main() -> None:
         print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
         for n in sizes:
             for regime in REGIMES:
-                print(pooled_row(regime, n, groups, calls_of), flush=True)
+                size, judge, *shares = pooled_row(regime, n, groups, calls_of)
+                rows.append([title.partition(",")[0], size, judge, *shares])
+                print(f"{size:>4} {judge:10}".ljust(24) + "".join(f"{share:>12}" for share in shares), flush=True)
+    renew(options.json, ("fit", "N", "judge", "equal", "scattered", "weak"), rows)
 
 
 if __name__ == "__main__":

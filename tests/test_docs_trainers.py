@@ -23,7 +23,7 @@ from tests.integrations.test_tinker import trajectory as spoken
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-PRICED = "max_cost=50, prices={'gpt-5.2-mini': '1/2'}"
+PRICED = "max_cost=50, prices={'your-judge': '1/2'}"
 """At the test's address the model has no list price."""
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_the_block_for_trl_gives_the_trainer_rewards_and_the_page_explains
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
     await executed(
-        block.replace("max_cost=50", 'max_cost=50, prices={"gpt-5.2-mini": "1/2"}, order="both"'), {"dataset": []}
+        block.replace("max_cost=50", 'max_cost=50, prices={"your-judge": "1/2"}, order="both"'), {"dataset": []}
     )
     function = Trainer.made.pop().arguments["reward_funcs"]
     trainer = TrlTrainer(num_generations=2)

@@ -57,6 +57,19 @@ def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
         assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
 
 
+def test_the_docs_are_short():
+    assert sum(len(page.read_text("utf-8").split()) for page in PAGES) <= 25_000
+    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()) <= 60
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_every_source_file_that_a_page_names_is_there(page: Path):
+    named = set(re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8")))
+    ours = {"harness", "benchmarks", "tests", *(room.name for room in (ROOT / "harness").iterdir())}
+    known = [name for name in named if name.split("/")[0] in ours]
+    assert [name for name in known if not any((ROOT / top / name).is_file() for top in ("", "harness"))] == []
+
+
 def helps_of(command: click.Command) -> Iterator[str]:
     """Yield what `--help` prints of a command and of the commands in it."""
     yield command.get_help(click.Context(command))
@@ -92,8 +105,9 @@ def test_the_figures_of_the_cost_table_are_what_the_benchmark_prints():
         text=True,
         check=True,
     )
+    costs = " ".join(page("commands/run.md").split())
     for order in ("both", "single"):
         row = next(line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["8", order])
-        assert ", ".join(row[2:5]) in page("costs.md")
+        assert ", ".join(row[2:5]) in costs
     characters = int(done.stdout.rsplit(maxsplit=2)[-2])
-    assert f"{characters:,} characters" in page("costs.md")
+    assert f"{characters:,} characters" in costs

@@ -11,7 +11,7 @@ from tests.core.test_settings_types import renew_types
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 BEGIN, END = "<!-- settings: generated -->\n", "<!-- end of settings -->"
-KINDS = {int: "whole number", float: "number", bool: "yes or no", Path: "path"}
+KINDS = {int: "integer", float: "number", bool: "switch", Path: "path"}
 
 
 def values_of(setting: Setting) -> str:
