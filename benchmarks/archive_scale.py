@@ -24,7 +24,7 @@ from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge import Ask
 from harness.judging.judge_model import JudgeModel

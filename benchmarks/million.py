@@ -27,8 +27,8 @@ from looking_agent import AGENT
 from harness.archive.reader import RunReader
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
+from harness.endpoints.costs import Priced
 from harness.endpoints.credentials import OPENAI_URL
-from harness.endpoints.prices import Priced
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries

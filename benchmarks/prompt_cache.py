@@ -26,8 +26,8 @@ from pydantic import SecretStr
 from harness.archive.memory_store import MemoryStore
 from harness.core.clock import now
 from harness.endpoints.address import Endpoint
+from harness.endpoints.costs import Priced
 from harness.endpoints.gate import Gate
-from harness.endpoints.prices import Priced
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
 from harness.judging.pairwise import PairwiseJudge

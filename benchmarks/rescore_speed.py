@@ -21,7 +21,7 @@ from typing import Any
 from archive_scale import N, generate, used_by
 
 from harness.core.records import Usage
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.judge import ModelReply, Question
 from harness.judging.list_prompt import ListPrompt
 from harness.transcripts.transcript import Transcript

@@ -4,11 +4,14 @@ The marker `process` stands on every test that starts a process: on each that us
 PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
 
 The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
+
+The marker `nightly` stands on tests that take seconds for a fact that seldom breaks: soaks, kills at random, cuts at
+every byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/nightly` does.
 """
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,8 +31,9 @@ CONSUMERS = Path(__file__).parent / "consumers"
 """Tests with programs of others (torch, TRL, ART, Harbor), which the usual environment does not hold."""
 
 
-def wants_consumers(config: pytest.Config) -> bool:
-    return "consumers" in config.option.markexpr.replace("not consumers", "")
+def wants(config: pytest.Config, marker: str) -> bool:
+    """Tell whether `-m` names a marker whose tests run only then."""
+    return marker in config.option.markexpr.replace(f"not {marker}", "")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,12 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=not quick,
     )
     settings.load_profile("harness")
-    if wants_consumers(config):
+    if wants(config, "consumers"):
         config.addinivalue_line("filterwarnings", "ignore")  # torch and TRL warn of much that is not ours
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if collection_path == CONSUMERS and not wants_consumers(config) else None
+    return True if collection_path == CONSUMERS and not wants(config, "consumers") else None
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -68,12 +72,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
         if CONSUMERS in item.path.parents:
             item.add_marker(pytest.mark.consumers)
+    if not wants(config, "nightly"):
+        late = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=late)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -104,6 +104,7 @@ def job(runner: Runner, event: str) -> list[int]:
     return runner.steps(steps, {**filled(WORKFLOW["env"], values), **summary}, values)
 
 
+@pytest.mark.nightly
 def test_every_shell_block_works_and_the_gate_lets_a_better_agent_pass_and_holds_a_worse_one_up(runner: Runner):
     change(runner, "Write.")
     assert job(runner, "push") == [0, 0]

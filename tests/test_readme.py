@@ -57,6 +57,11 @@ def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
         assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
 
 
+def test_the_docs_are_short():
+    assert sum(len(page.read_text("utf-8").split()) for page in PAGES) <= 25_000
+    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()) <= 60
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
 def test_every_source_file_that_a_page_names_is_there(page: Path):
     named = set(re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8")))

@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from soak import soaked
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_two_thousand_rollouts_with_faults_grow_in_nothing_and_lose_nothing(tmp_path: Path):
     lines: list[str] = []

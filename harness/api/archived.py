@@ -14,13 +14,12 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
-from harness.core.wording import as_spoken, from_python
+from harness.core.wording import as_spoken, counted, from_python
 from harness.pipeline.label_files import answer_labels
 from harness.pipeline.meeting import with_meeting
 from harness.pipeline.run_environment import RunEnvironment

@@ -15,7 +15,7 @@ from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.errors import NothingRankable
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout, Usage
-from harness.core.sums import sum_if_known
-from harness.core.wording import as_spoken
+from harness.core.rounded import sum_if_known
+from harness.core.wording import as_spoken, counted
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""

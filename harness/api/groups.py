@@ -12,14 +12,13 @@ from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surround
 from harness.archive.memory_store import MemoryStore
 from harness.archive.store import Store
 from harness.core.errors import UsageError
-from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_MODEL, Settings
 from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
-from harness.core.wording import as_spoken
+from harness.core.wording import as_spoken, counted
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
 from harness.judging.judge import Judge

@@ -15,8 +15,7 @@ from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.endpoints.address import Certificates, Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.costs import agent_tokens
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced, agent_tokens
 from harness.transcripts.tokens import counter_for
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}

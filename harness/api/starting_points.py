@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.core.wording import from_python
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import read_rubric, rubric_source
-from harness.rollouts.agent_folders import agent_files
+from harness.rollouts.loading import agent_files
 
 
 def loadable_agents() -> Sequence[str]:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from harness.archive.folder_reader import FolderReader
 from harness.core.errors import CannotWrite
 from harness.core.records import Record, to_json
-from harness.core.user_folders import state_folder
+from harness.core.user_files import state_folder
 
 _LARGEST = 1_000_000
 """Bytes; a record has some hundred."""

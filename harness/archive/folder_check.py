@@ -16,8 +16,8 @@ from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.run_files import PART, files_in, open_file, strange_things
 from harness.archive.typed_records import BLOB, SEGMENT_HEAD, VERDICT_LINE, BlobText, read_record
 from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.plurals import counted
 from harness.core.verdicts import AnyVerdict, Judged
+from harness.core.wording import counted
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 

@@ -8,7 +8,7 @@ from harness.archive.lines import LocatedRecord, read_lines
 from harness.archive.packed_places import QueryPlaces, RolloutPlace, RolloutPlaces
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
 from harness.archive.verdict_index import VerdictIndex
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 
 INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""

@@ -12,7 +12,7 @@ from harness.archive.index import INDEXED, Index
 from harness.archive.run_counts import RunCounts
 from harness.archive.run_files import files_in
 from harness.core.errors import ArchiveDamaged
-from harness.core.user_folders import cache_folder
+from harness.core.user_files import cache_folder
 
 WORTH_KEEPING = 8_000_000
 """Bytes of segments from which on the index is kept: below, a scan takes a tenth of a second."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from harness.archive.index import Index
 from harness.archive.lines import RecordPlace
 from harness.archive.packed_places import RolloutPlace
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,9 @@ from harness.core.unicode import visible_name
 from harness.endpoints.address import Endpoint
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_or_list
-from harness.rollouts.agent_folders import agent_files
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loading import LoadedAgent, load_agent
+from harness.rollouts.loading import LoadedAgent, agent_files, load_agent
 
 _PATIENCE_S = 60
 _HOSTED = (

@@ -40,7 +40,7 @@ def new_agent(name: str, source: str, *, force: bool) -> None:
     from harness.core.errors import UsageError, quoted
     from harness.core.run_folders import enclosing_run
     from harness.core.wording import command
-    from harness.rollouts.examples import copy_of_example
+    from harness.rollouts.environment import copy_of_example
 
     if not _IS_NAME.fullmatch(name):
         raise UsageError(f"{quoted(name)}: a name of letters, digits, - and _ is expected, such as `poet`")

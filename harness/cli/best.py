@@ -81,7 +81,7 @@ def best(
         from harness.cli.console import stderr
         from harness.cli.prepared_run import prepare_run
         from harness.cli.progress_bars import ProgressBars
-        from harness.core.deadline import NO_DEADLINE, Deadline
+        from harness.core.clock import NO_DEADLINE, Deadline
         from harness.pipeline.run_environment import RunEnvironment
         from harness.pipeline.runs import run_queries
 

@@ -8,7 +8,7 @@ from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import ExitCode, Interrupted
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.doctor.calibration import Calibration, ClassResult, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
 from harness.doctor.free_checks import run_free_checks

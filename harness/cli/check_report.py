@@ -12,7 +12,7 @@ from harness.cli.console import stderr, stdout
 from harness.cli.output import print_json
 from harness.cli.process import stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.doctor.checks import Check, Status
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks

@@ -10,7 +10,7 @@ from harness.cli.compared_sides import AskedSides
 from harness.cli.cost_lines import cost_ends, cost_range
 from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.pipeline.comparing.new_sides import quote_sides
 from harness.pipeline.comparing.quote import ComparisonQuote
 from harness.pipeline.comparing.roll_out_quote import RollOutQuote

@@ -16,8 +16,7 @@ from harness.cli.output import print_json, say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode
-from harness.core.plurals import counted
-from harness.core.wording import command
+from harness.core.wording import command, counted
 from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of

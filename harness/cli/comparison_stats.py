@@ -6,8 +6,7 @@ from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
-from harness.core.plurals import counted
-from harness.core.wording import call
+from harness.core.wording import call, counted
 from harness.report.compared_judges import compared_qualities
 from harness.report.json import quality_json
 from harness.report.terminal.judge_quality import quality_lines

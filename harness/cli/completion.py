@@ -21,7 +21,7 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
     """Complete the name of an agent. No agent is loaded for that."""
     from importlib.metadata import entry_points
 
-    from harness.rollouts.agent_folders import agent_files
+    from harness.rollouts.loading import agent_files
 
     names = [path.stem for path in agent_files(Path.cwd())]
     names += [entry.name for entry in entry_points(group="harness.agents")]
@@ -99,7 +99,7 @@ def install(context: click.Context, _parameter: click.Parameter, shell: str | No
 def _installed(app: click.Command, shell: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Write what `shell` needs; yield what was done, a line each."""
     from harness.cli.new_files import add_line, write_new
-    from harness.core.user_folders import home_folder, state_folder
+    from harness.core.user_files import home_folder, state_folder
 
     script, home = _script(app, shell), home_folder(environ)
     if shell == "fish":

@@ -1,7 +1,7 @@
 """What work will take and is expected to cost, in lines for people or as JSON."""
 
 from harness.cli.output import print_json, say
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline.costs import prices_by_name
 from harness.pipeline.plan import Prepared, describe_calls

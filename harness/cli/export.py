@@ -11,7 +11,7 @@ import click
 
 from harness.cli import completion, options
 from harness.core.errors import NothingRankable, UsageError
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from harness.cli import options
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.plurals import counted
+from harness.core.wording import counted
 
 
 @click.command("import")

@@ -88,7 +88,7 @@ def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, 
 
 
 def _kept(reader: RunReader, kept: int) -> str:
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.report.terminal.layout import on_one_line
 
     return f"{counted(kept, 'label', 'labels')} kept now in {on_one_line(str(reader.folder / 'labels.jsonl'), 1000)}"

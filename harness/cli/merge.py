@@ -40,7 +40,7 @@ def merge(
     from harness.cli.output import print_json, say
     from harness.cli.page_drawing import draw_pages
     from harness.cli.program import program
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.pipeline.merging.merge import merge_runs
     from harness.pipeline.run_environment import RunEnvironment
     from harness.report.summary.ranking import summarize

@@ -10,9 +10,9 @@ import click
 
 from harness.cli import completion, options
 from harness.core.errors import UsageError, on_a_line, quoted
-from harness.core.plurals import counted
 from harness.core.settings import SETTINGS
 from harness.core.user_files import read_text
+from harness.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -61,7 +61,7 @@ def replay(
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.process import silence_logs, stdout_for_results
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.pipeline.replaying import replay_run
     from harness.rollouts.loading import load_agent
 
@@ -102,7 +102,7 @@ def replay(
 
 def _print(replayed: Replayed, *, several: bool) -> None:
     from harness.cli.console import stdout
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.report.terminal.layout import visible_text
 
     console, divergence = stdout(), replayed.divergence

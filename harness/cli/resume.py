@@ -197,7 +197,7 @@ def _nothing_unfinished(runs_dir: Path, *, as_json: bool) -> ExitCode:
 
 
 def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWork) -> None:
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.pipeline.plan import places_of_begun
 
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)

@@ -9,8 +9,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.cli.console import stdout
 from harness.cli.output import print_json
-from harness.core.plurals import counted
-from harness.core.wording import command
+from harness.core.wording import command, counted
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.ranking import RankingSummary, is_offline, summarize
 from harness.report.summary.ranking_line import design_of

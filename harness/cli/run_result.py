@@ -16,8 +16,7 @@ from harness.cli.program import program
 from harness.cli.run_overview import print_run
 from harness.core.addresses import with_placeholder
 from harness.core.errors import ExitCode
-from harness.core.plurals import counted
-from harness.core.wording import command
+from harness.core.wording import command, counted
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.runs import RunResult
 from harness.report.summary.ranking import RankingSummary, summarize

@@ -145,7 +145,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.core.plurals import counted
+    from harness.core.wording import counted
     from harness.report.judge_quality import judge_qualities
     from harness.report.jury_voices import jury_words, voice_words, voices_of_jurors
     from harness.report.learnt_judges import judge_profiles, profile_words

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from harness.comparison.gate_words import gate_sentence
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.gates import Forecast, GateFinding, GateLook, GateResult
-from harness.core.plurals import counted
+from harness.core.wording import counted
 
 _MOST_LEFT_OUT = 0.1
 """The share of a side's rollouts that the infrastructure may have failed."""

@@ -1,8 +1,8 @@
 """What a gate says to people: the forecast before anything is spent, and the line at the end."""
 
 from harness.core.gates import Forecast, GateResult
-from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
+from harness.core.wording import counted
 
 _UNLIKELY = 0.5
 _MOST_DECIMALS = 3

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from harness.comparison.libraries import statistics_module
 from harness.core.comparisons import ComparedQuery, CrossMatch
-from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up
+from harness.core.wording import counted
 
 COIN = 0.5
 """The share of decided pairs that a judge decides differently in the other order if this judge tosses a coin.

@@ -1,6 +1,17 @@
 """Figures rounded for people, in the same way wherever the same figure stands."""
 
 import math
+from collections.abc import Iterable
+
+
+def sum_if_known(figures: Iterable[float | None]) -> float | None:
+    """Return the sum, 0 of no figures, or None if any figure is None: part of a bill is not the bill."""
+    known: list[float] = []
+    for figure in figures:
+        if figure is None:
+            return None
+        known.append(figure)
+    return math.fsum(known)
 
 
 def whole_percent(share: float) -> int:

@@ -12,6 +12,15 @@ from typing import Any, cast
 
 from harness.core.settings import SETTINGS
 
+PLACE_IN_LINE: ContextVar[int] = ContextVar("PLACE_IN_LINE", default=0)
+"""The number of the group that the current task, and whatever tasks it starts, work for; 0 where there is no line."""
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number of things: `1 run`, `2,000 runs`."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
+
+
 _PYTHON = ContextVar("harness_called_from_python", default=False)
 _COMMAND = ContextVar("harness_command", default="run")
 _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={})  # noqa: B039 - nobody changes it

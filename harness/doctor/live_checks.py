@@ -12,9 +12,9 @@ from agents.exceptions import UserError
 
 from harness.archive.memory_store import MemoryStore
 from harness.core.errors import HarnessError
-from harness.core.plurals import counted
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
+from harness.core.wording import counted
 from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check, failed_check, fit_to_print
 from harness.doctor.free_checks import Findings

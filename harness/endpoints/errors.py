@@ -9,7 +9,7 @@ from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
 from harness.core.wording import option
-from harness.endpoints.redirects import RedirectRefused
+from harness.endpoints.credentials import RedirectRefused
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.secrets import secrets_sent
 

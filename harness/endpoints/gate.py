@@ -19,8 +19,7 @@ from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.errors import is_quota, trouble_of
 from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
-from harness.endpoints.retries import retry_after_s
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable, retry_after_s
 from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")

@@ -10,7 +10,7 @@ import openai
 from harness.core.errors import Refused
 from harness.core.wording import option, switch
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 
 _Reply = TypeVar("_Reply")
 OPENS_AFTER_S = 5.0

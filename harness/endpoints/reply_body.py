@@ -1,13 +1,184 @@
-"""The body of a reply: a model's, or what a server sends with success in its place, as a page or half a body."""
+"""The body of a reply: a model's, or what a server sends with success in its place, as a page or half a body.
+
+The SDK takes the members as they come, and fails on a strange one with Python's words, as if the agent were to blame.
+"""
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import httpx2
 import openai
 from pydantic_core import from_json
 
-from harness.endpoints.reply_form import first_choice, has_form, members_of
+from harness.endpoints.usage import sdk_counts
+
+
+def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
+    """Tell whether the message of a chat reply, or the output of a response, can be a model's.
+
+    Its annotations and logprobs may be missing or empty; what they hold has to be of its kind. Without `logprobs` those
+    of a chat reply are not looked at: the SDK does not get them.
+    """
+    if choice := first_choice(reply):
+        message = choice.get("message")
+        is_whole = _is_message(message) or (message is None and choice.get("finish_reason") == "content_filter")
+        return is_whole and (not logprobs or _are_logprobs(choice.get("logprobs")))
+    output = reply.get("output")
+    return isinstance(output, list) and all(map(_is_item, items_of(output)))
+
+
+def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reply that has its form, as the SDK reads it.
+
+    Its text is one part, its citations are whole, its logprobs have alternatives, no usage counts nothing, and what is
+    no name of the reply or of the model is left out.
+    """
+    reply = {**reply, **{name: None for name in ("id", "model") if not isinstance(reply.get(name), str)}}
+    choice = first_choice(reply)
+    usage = sdk_counts(reply.get("usage"), of_chat=bool(choice))
+    if not choice:
+        return {**reply, "usage": usage}
+    message = members_of(choice.get("message"))
+    content = message_text(message) if isinstance(message.get("content"), list) else message.get("content")
+    whole = {
+        "finish_reason": None,
+        **choice,
+        "message": {"role": "assistant", **message, "content": content, "annotations": _citations(message)},
+        "logprobs": _with_alternatives(members_of(choice.get("logprobs"))),
+    }
+    return {**reply, "usage": usage, "choices": [whole, *reply["choices"][1:]]}
+
+
+def _citations(message: Mapping[str, Any]) -> list[Any]:
+    """Return the annotations that the SDK makes anything of; it warns of others, and passes them over."""
+    return [a for a in items_of(message.get("annotations")) if _is_citation(members_of(a).get("url_citation"))]
+
+
+def _is_citation(citation: Any) -> bool:
+    members = members_of(citation)
+    return _has_texts(members, "url", "title") and all(
+        isinstance(members.get(name), int) for name in ("start_index", "end_index")
+    )
+
+
+def _with_alternatives(logprobs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the logprobs of the text with their alternatives, which some servers leave out; None without any."""
+    tokens = map(members_of, items_of(logprobs.get("content")))
+    content: list[dict[str, Any]] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
+    return {"content": content} if content else None
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return the text of a chat message, which some gateways give in parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        texts = (members_of(part).get("text") for part in items_of(content))
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
+
+
+def members_of(value: Any) -> dict[str, Any]:
+    """Return a JSON object itself, not a copy; an empty one for any other value."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return a JSON array itself, whatever is in it; an empty one for any other value."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first choice of a chat reply; nothing for any other reply."""
+    return members_of(next(iter(items_of(reply.get("choices"))), None))
+
+
+def _is_message(message: Any) -> bool:
+    if not isinstance(message, dict):
+        return False
+    members = cast("dict[str, Any]", message)
+    if not all(isinstance(members.get(name), str | None) for name in ("refusal", "reasoning_content")):
+        return False
+    content, calls = members.get("content"), members.get("tool_calls")
+    has_content = isinstance(content, str | list | None) and all(map(_is_part, items_of(content)))
+    has_calls = isinstance(calls, list | None) and all(map(_is_call, items_of(calls)))
+    return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(members_of(part).get("text"), str | None)
+
+
+def _is_call(call: Any) -> bool:
+    members = members_of(call)
+    return isinstance(members.get("id"), str) and (
+        members.get("type") == "custom" or _has_texts(members_of(members.get("function")), "name", "arguments")
+    )
+
+
+def _is_item(item: Any) -> bool:
+    """Tell whether an item of a response's output holds what every item of its type does."""
+    members = members_of(item)
+    match members.get("type"):
+        case "message":
+            content = members.get("content")
+            return isinstance(content, list) and all(map(_is_output_part, items_of(content)))
+        case "function_call":
+            return _has_texts(members, "name", "arguments", "call_id") and bool(members["call_id"])
+        case "reasoning":
+            return all(_are(members.get(name), _is_object) for name in ("summary", "content"))
+        case "web_search_call":
+            return isinstance(members.get("action"), dict | None)
+        case "custom_tool_call" | "computer_call" | "shell_call" | "apply_patch_call":
+            return _has_texts(members, "call_id") and bool(members["call_id"])
+        case kind:
+            return isinstance(kind, str)
+
+
+def _is_output_part(part: Any) -> bool:
+    members = members_of(part)
+    named = {"output_text": "text", "refusal": "refusal"}.get(str(members.get("type")))
+    if not isinstance(members.get("type"), str) or (named and not _has_texts(members, named)):
+        return False
+    return _are(members.get("annotations"), _is_annotation) and _are(members.get("logprobs"), _is_logprob)
+
+
+def _are_logprobs(logprobs: Any) -> bool:
+    """Tell whether the logprobs of a chat reply are; of a server's that tells none they may be empty."""
+    if logprobs and not isinstance(logprobs, dict):
+        return False
+    return all(_are(members_of(logprobs).get(name), _is_logprob) for name in ("content", "refusal"))
+
+
+def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
+    """Tell whether values are a list of such, or nothing."""
+    return not values or (isinstance(values, list) and all(map(is_one, items_of(values))))
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_annotation(annotation: Any) -> bool:
+    return _has_texts(members_of(annotation), "type")
+
+
+def _is_logprob(token: Any) -> bool:
+    return _is_token(token) and _are(members_of(token).get("top_logprobs"), _is_token)
+
+
+def _is_token(token: Any) -> bool:
+    members = members_of(token)
+    return (
+        _has_texts(members, "token")
+        and type(members.get("logprob")) in {int, float}
+        and _are(members.get("bytes"), lambda byte: type(byte) is int)
+    )
+
+
+def _has_texts(members: Mapping[str, Any], *names: str) -> bool:
+    return all(isinstance(members.get(name), str) for name in names)
+
 
 _SHOWN = 100
 _NOT_DONE = ["failed", "cancelled", "queued", "in_progress"]

@@ -6,15 +6,207 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
   the new ones, and the first chunk has the prompt's.
 - SGLang: `prompt_token_ids` and `token_ids` in a choice; older: `meta_info.output_token_logprobs`, a list of
   [logprob, id, text]; in a stream `sglext.input_ids` and `sglext.output_ids` (a list for each choice) at the end.
+
+Only what looks as servers write it is cut. All else stays in the body and is read with it.
 """
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.reply_form import items_of, members_of
-from harness.endpoints.token_arrays import ID_LIMIT, TokenIds
+import openai
+from agents import ModelSettings
+from pydantic_core import from_json
+
+from harness.core.errors import Refused
+from harness.core.turns import SampledTokens, TokenPolicy
+from harness.core.wording import option
+from harness.endpoints.reply_body import items_of, members_of
+from harness.endpoints.usage import with_body
+
+ASKED: Mapping[str, bool] = {
+    "logprobs": True,
+    "return_token_ids": True,
+    "return_prompt_token_ids": True,
+    "return_meta_info": True,
+}
+"""Of vLLM and newer SGLang the first two, of older SGLang all but the second; each ignores what it does not know."""
+_IN_A_STREAM: Mapping[str, bool] = {"logprobs": True, "return_token_ids": True}
+_IN_SGLANGS_STREAM: Mapping[str, bool] = {"logprobs": True, "return_input_ids": True, "return_output_ids": True}
+"""SGLang refuses `return_token_ids` in a stream, and says so."""
+NOTHING: Mapping[str, bool] = {}
+
+
+class TokenRequests:
+    """What the agent calls of a run ask their server for, so that a refusal costs one call."""
+
+    def __init__(self, policy: TokenPolicy, note: Callable[[str], None]) -> None:
+        """Tell `note` once of each thing that keeps token ids from being there."""
+        self.wanted = policy != "off"
+        self._required = policy == "require"
+        self._tell = note
+        self._whole = ASKED if self.wanted else NOTHING
+        self._streamed = _IN_A_STREAM if self.wanted else NOTHING
+        self.told = False
+        """Whether any reply came with tokens."""
+        self._noted = set[str]()
+
+    def asked(self, *, stream: bool) -> Mapping[str, bool]:
+        """Return what a call asks for."""
+        return self._streamed if stream else self._whole
+
+    def refused(self, error: openai.APIStatusError, asked: Mapping[str, bool]) -> bool:
+        """Return whether an error names something that was `asked`, which is then asked no more.
+
+        Raises Refused where tokens are required.
+        """
+        if not any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked):
+            return False
+        if asked is _IN_A_STREAM and "stream" in error.message.lower():
+            self._streamed = _IN_SGLANGS_STREAM
+        else:
+            self.refuse(error)
+        return True
+
+    def refuse(self, error: openai.APIStatusError) -> None:
+        """Ask no more: a call that was refused with `error` was taken without asking. Raises Refused if required."""
+        self._end(f"the server refuses to tell token ids ({error.message})")
+
+    def heard(self, tokens: SampledTokens | str | None) -> None:
+        """Hear the tokens of a reply that was asked for them. Raises Refused where tokens are required and not told."""
+        if isinstance(tokens, SampledTokens):
+            self.told = True
+            if tokens.logprobs is None:
+                self.note("the server tells token ids without logprobs")
+        elif not self.told:
+            self._end(f"the server tells no token ids that can be used ({tokens or 'it ignores return_token_ids'})")
+        else:
+            self.note(f"the token ids of some replies were dropped ({tokens or 'none were told'})")
+
+    def cannot(self, why: str) -> None:
+        """Hear of a call that cannot be asked for tokens. Raises Refused where they are required."""
+        if self._required:
+            raise Refused(_required(why))
+        self.note(f"no token ids are recorded: {why}")
+
+    def note(self, message: str) -> None:
+        """Tell the user something about tokens, once."""
+        if message not in self._noted:
+            self._noted.add(message)
+            self._tell(message)
+
+    def _end(self, why: str) -> None:
+        if self._required:
+            raise Refused(_required(why))
+        self._whole = self._streamed = NOTHING
+        self.note(f"no token ids are recorded: {why}")
+
+
+def asking_for(settings: ModelSettings, fields: Mapping[str, bool]) -> ModelSettings:
+    """Return settings that put `fields` into the request's body, beside what is there and wins."""
+    return with_body(settings, {**fields, **cast("dict[str, Any]", settings.extra_body or {})}) if fields else settings
+
+
+def asks_for_logprobs(settings: ModelSettings) -> bool:
+    """Return whether the agent's own settings ask for logprobs, which then stay in the reply."""
+    more = {**(settings.extra_args or {}), **cast("dict[str, Any]", settings.extra_body or {})}
+    return settings.top_logprobs is not None or "logprobs" in more
+
+
+def asks_for_tokens(settings: ModelSettings) -> bool:
+    """Return whether settings ask for token ids."""
+    return not {"return_token_ids", "return_input_ids"}.isdisjoint(cast("dict[str, Any]", settings.extra_body or {}))
+
+
+def _required(why: str) -> str:
+    return f"{option('tokens', 'require')}: {why}; {option('tokens', 'auto')} goes on without them"
+
+
+_Cut = tuple[Any, bytes]
+"""What an array says, and the body with null in its place."""
+
+ID_LIMIT = 2**32
+"""No id of a token is as large."""
+
+_HEAD = re.compile(rb'"logprobs":\s*(\{\s*"content":\s*\[)')
+_LOGPROB = re.compile(rb'"logprob": ?(-?[0-9.eE+-]+)')
+_TAIL = re.compile(
+    rb'"logprob":\s*-?[0-9.eE+-]+\s*'
+    rb'(?:,\s*"\w+":\s*(?:null|\[[0-9,\s]*\]|"(?:[^"\\]|\\.)*")\s*)*\}\s*\]\s*(?:,\s*"refusal":\s*null\s*)?\}'
+)
+"""The end of the last logprob's entry, of the list, and of the object around the list."""
+
+
+class TokenIds(list[int]):
+    """Ids of tokens, seen to be whole numbers of 32 bits."""
+
+
+def read_body(content: bytes, *, logprobs: bool) -> Any | None:
+    """Return what JSON says, arrays of ids as TokenIds, and logprobs as numbers in `logprobs.content`.
+
+    None unless the ids of a reply were cut out. Without `logprobs` they stay as they are.
+    """
+    if (reply := _cut_ids(b'"token_ids":', content)) is None:
+        return None
+    arrays, rest = {"token_ids": reply[0]}, reply[1]
+    if prompt := _cut_ids(b'"prompt_token_ids":', rest):
+        arrays["prompt_token_ids"], rest = prompt
+    if logprobs and (told := _cut_logprobs(rest, len(reply[0]))):
+        arrays["logprobs"], rest = told
+    try:
+        body: Any = from_json(rest)
+    except ValueError:
+        return None  # who reads the whole body will say what is wrong with it
+    return body if _put_back(body, arrays) else None
+
+
+def _put_back(body: Any, arrays: dict[str, Any]) -> bool:
+    """Put arrays where null stands for them, and return whether all have a place in which a server tells tokens."""
+    try:
+        (choice,) = body["choices"]
+        for key, value in arrays.items():
+            holder = body if key == "prompt_token_ids" and key in body else choice
+            if holder[key] is not None:
+                return False
+            holder[key] = value
+    except (TypeError, KeyError, ValueError):
+        return False
+    return True
+
+
+def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
+    """Cut a list of ids. A quote within a string is escaped, so a key with its colon stands in no string."""
+    start = content.find(key)
+    end = content.find(b"]", start) + 1
+    if start < 0 or not end or content.find(key, end) >= 0:
+        return None
+    text = content[start + len(key) : end].strip()
+    if text[:1] != b"[" or text[1:-1].translate(None, b"0123456789, "):
+        return None
+    try:
+        ids: list[int] = from_json(text)
+    except ValueError:
+        return None
+    if sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT:  # the sum is quicker, and mostly enough
+        return None
+    return TokenIds(ids), content[: start + len(key)] + b"null" + content[end:]
+
+
+def _cut_logprobs(content: bytes, count: int) -> _Cut | None:
+    """Cut an object of logprobs, if it has one for each of `count` tokens, and none for alternatives."""
+    head, last = _HEAD.search(content), content.rfind(b'"logprob":')
+    tail = _TAIL.match(content, last) if head and last > head.end() else None
+    if not head or not tail:
+        return None
+    numbers = _LOGPROB.findall(content, head.end(), tail.end())
+    if len(numbers) != count:
+        return None
+    try:
+        logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]"))
+    except ValueError:
+        return None
+    return {"content": logprobs}, content[: head.start(1)] + b"null" + content[tail.end() :]
 
 
 class ReplyTokens:

@@ -9,11 +9,11 @@ import openai
 from agents import ModelSettings
 
 from harness.endpoints.breaker import stays
-from harness.endpoints.call_settings import names_set, without
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
-from harness.endpoints.token_requests import NOTHING, TokenRequests, asking_for
+from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
+from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.usage import names_set, without
 
 _Reply = TypeVar("_Reply")
 Send = Callable[[ModelSettings], Awaitable[_Reply]]

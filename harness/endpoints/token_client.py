@@ -13,11 +13,9 @@ from typing import Any, cast
 import httpx2
 from pydantic_core import from_json, to_json
 
-from harness.endpoints.pooled_client import PooledClient
-from harness.endpoints.reply_body import checked_reply, model_reply
-from harness.endpoints.reply_form import for_sdk
-from harness.endpoints.reply_tokens import ReplyTokens
-from harness.endpoints.token_arrays import read_body
+from harness.endpoints.client import PooledClient
+from harness.endpoints.reply_body import checked_reply, for_sdk, model_reply
+from harness.endpoints.reply_tokens import ReplyTokens, read_body
 
 _OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
 _DATA = b"data:"

@@ -7,9 +7,9 @@ from datetime import datetime
 from itertools import chain, count
 from typing import Literal
 
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, ImportedLine, Ranked
 from harness.core.records import Effective, Query, Rollout, Sampling, Trajectory, basis_of
+from harness.core.wording import counted
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from

@@ -1,7 +1,7 @@
 """The embedded judge behind the same door as a model: it answers the same prompts with the same JSON."""
 
 from harness.core.records import Usage
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.judge import ModelReply, Question
 from harness.judging.list_prompt import ListPrompt
 from harness.offline.judge import judge_list, judge_pair

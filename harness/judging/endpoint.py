@@ -22,8 +22,7 @@ from harness.endpoints.errors import failure_of, is_too_long, refusal_of
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
-from harness.endpoints.retries import judge_retries
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable, judge_retries
 from harness.endpoints.usage import usage_of
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from harness.core.records import Failure, Usage, canonical_json, digest
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.list_prompt import ListPrompt
 from harness.judging.prompt import Prompt, Task
 from harness.transcripts.transcript import Transcript

@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
-from harness.endpoints.prices import Priced
-from harness.endpoints.time_limit import TimeLimit
+from harness.endpoints.costs import Priced
+from harness.endpoints.retries import TimeLimit
 from harness.judging.judge import Ask, AskFailed, ModelReply, Question
 from harness.judging.reply import ReplyError
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar, TypeVarTuple
 
 from harness.core.records import Usage
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Judged, PairScores, Scored, Unjudged, Unscored
 from harness.judging.prompt import Task
 from harness.transcripts.transcript import Transcript

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
-from harness.endpoints.reply_form import items_of, members_of, message_text
+from harness.endpoints.reply_body import items_of, members_of, message_text
 from harness.endpoints.usage import usage_of
 from harness.judging.judge import ModelReply, Question
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import anyio
 
-from harness.core.line import PLACE_IN_LINE
+from harness.core.wording import PLACE_IN_LINE
 
 Beginning = tuple[str, str]
 """How a prompt begins: the query's id, and the hash of the transcript that is shown first."""

@@ -14,7 +14,7 @@ import anyio
 
 from harness.archive.folder_reader import FolderReader
 from harness.archive.store import VerdictStore
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Failure

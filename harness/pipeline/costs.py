@@ -6,8 +6,18 @@ from statistics import fmean
 from harness.core.errors import UsageError
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
-from harness.endpoints.costs import Ceiling, CostBounds, Purchase, Tokens, agent_tokens, cost_bounds, judge_tokens
-from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, price_list
+from harness.endpoints.costs import (
+    UNKNOWN_ADDRESS,
+    Ceiling,
+    CostBounds,
+    Priced,
+    Purchase,
+    Tokens,
+    agent_tokens,
+    cost_bounds,
+    judge_tokens,
+    price_list,
+)
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 
 

@@ -12,8 +12,7 @@ from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
-from harness.core.plurals import counted
-from harness.core.wording import call
+from harness.core.wording import call, counted
 
 
 def what_is_kept(folder: Path | None) -> str:

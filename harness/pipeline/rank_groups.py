@@ -16,11 +16,11 @@ from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.judge_profile import JudgeProfile
-from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
+from harness.core.wording import counted
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan

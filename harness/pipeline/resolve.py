@@ -16,16 +16,16 @@ from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.wording import before_colon, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
+from harness.endpoints.costs import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.prices import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.secrets import secrets_in
 from harness.pipeline.instructions import with_instructions
-from harness.rollouts.approvals import ChosenApprover, check_approvals
+from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.environment import AgentEnv
-from harness.rollouts.hosted_tools import check_tools
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import has_own_model
 from harness.rollouts.raw import RawCall
+from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from harness.core.clock import Clock, now
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Clock, Deadline, now
 from harness.core.progress import Progress, Silent, StopSign
 from harness.endpoints.gate import Gates
 

@@ -14,13 +14,12 @@ from harness.archive.store import Store, VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints.address import Endpoint, judge_endpoint
-from harness.endpoints.costs import Ceiling
+from harness.endpoints.costs import Ceiling, Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Gate, Gates, Patience
-from harness.endpoints.prices import Priced, price_list
 from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.reply_tokens import TokenRequests
 from harness.endpoints.state import EndpointState
-from harness.endpoints.token_requests import TokenRequests
 from harness.judging.batches.ask import BatchAsk
 from harness.judging.batches.desk import BatchDesk
 from harness.judging.embedded import EmbeddedAsk
@@ -36,14 +35,12 @@ from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.engine import Engine, sdk_in_hand
-from harness.rollouts.first_call import FirstCall
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loop_watch import LoopWatch
-from harness.rollouts.maker import RolloutMaker, RolloutsHere
+from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
 from harness.rollouts.servers import RolloutsOnServers
-from harness.rollouts.tool_threads import tools_in_threads
+from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from harness.core.plurals import counted
 from harness.core.settings import OrderPolicy, TopologyName
+from harness.core.wording import counted
 from harness.ranking.arena import Arena, match_bounds
 from harness.ranking.bracket import SeededBracket
 from harness.ranking.circle_method import balanced_sides, round_of

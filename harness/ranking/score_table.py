@@ -6,10 +6,10 @@ from operator import index
 from typing import Any, get_args
 
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.plurals import counted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
+from harness.core.wording import counted
 from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.drawn import Drawn
 from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology

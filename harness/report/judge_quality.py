@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from harness.archive.folder_reader import FolderReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.plurals import counted
 from harness.core.verdicts import Unjudged
+from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.figures import Tallies, add_tallies

@@ -8,8 +8,8 @@ from typing import Any
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeProfile
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
+from harness.core.wording import counted
 from harness.ranking.ceiling import CEILING_FROM
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.judge_stats.tally import JudgeCall, judge_calls

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
 from harness.core.gates import GateLook, GateResult
-from harness.core.plurals import counted
 from harness.core.unicode import visible
+from harness.core.wording import counted
 from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
 from harness.report.summary.losses import MetQuery, losses, places_of
 from harness.report.text import count, signed

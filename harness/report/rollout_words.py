@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import QualityFigure
 from harness.report.summary.figures import AgentFigures, JudgeFigures

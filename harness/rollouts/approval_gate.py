@@ -5,16 +5,141 @@ rollout one run, with one trace, and its turns and tokens are counted once, howe
 """
 
 import copy
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from agents import FunctionTool, Tool, ToolApprovalItem
+from agents import Agent, FunctionTool, Tool, ToolApprovalItem
 from agents.tool import invoke_function_tool
 from agents.tracing import get_trace_provider
 from agents.util._approvals import evaluate_function_tool_approval  # the SDK's own reading of `needs_approval`
 
-from harness.rollouts.approvals import Approver, TimedDecision
+from harness.core.errors import UsageError, quoted
+from harness.core.records import Step
+from harness.core.wording import option
+from harness.rollouts.graph import in_sight
+
+ALL, NONE = "all", "none"
+APPROVED, REFUSED = "approved", "refused"
+_WAYS = "pass {} (or `all`, or `none`), or define approve(item, context) in the agent's file"
+"""How a user says who decides."""
+SDK_REFUSAL = "Tool execution was not approved."
+"""What the SDK tells a model of a refusal without a reason."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether a tool call may run; `reason` is that of a refusal."""
+
+    approved: bool
+    reason: str | None = None
+
+    @property
+    def message(self) -> str:
+        """What the model reads in the place of the output of a refused call."""
+        return self.reason or SDK_REFUSAL
+
+    @property
+    def words(self) -> str:
+        """The decision as a step holds it."""
+        if self.approved:
+            return APPROVED
+        return f"{REFUSED}: {self.reason}" if self.reason else REFUSED
+
+    @classmethod
+    def from_words(cls, words: str) -> "Decision":
+        """Read what a step holds."""
+        return cls(words == APPROVED, words.removeprefix(REFUSED).removeprefix(": ") or None)
+
+
+@dataclass(frozen=True)
+class TimedDecision:
+    """A decision with the times between which it was made."""
+
+    decision: Decision
+    began: datetime
+    ended: datetime
+
+    def step(self, *, tool: str | None, agent: str | None, call_id: str | None) -> Step:
+        """Return the decision on a call as a step."""
+        return Step(
+            kind="approval",
+            tool_name=tool,
+            tool_output=self.decision.words,
+            agent=agent,
+            call_id=call_id,
+            started_at=self.began,
+            duration_s=(self.ended - self.began).total_seconds(),
+        )
+
+
+class Approver(Protocol):
+    """Decides on tool calls that need approval."""
+
+    def covers(self, tool: str) -> bool:
+        """Return whether calls of the tool of this name are decided on at all."""
+        ...
+
+    async def decide(self, item: ToolApprovalItem, context: Any) -> Decision:
+        """Decide on a call. Whatever this raises ends the rollout."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChosenApprover:
+    """Decides as --approve says, and where that says nothing of a tool, as `approve` of the agent's file does."""
+
+    flags: Sequence[str] = ()
+    """The values of --approve: names of tools, or `all`, or `none`."""
+    approve: Callable[..., bool | str | Awaitable[bool | str]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError where `all` or `none` does not stand alone."""
+        if len(set(self.flags)) > 1 and {ALL, NONE} & {*self.flags}:
+            raise UsageError(f"{option('approve')} takes names of tools, or `all` alone, or `none` alone")
+
+    def covers(self, tool: str) -> bool:
+        """Return whether the flag or the agent's file says what becomes of calls of the tool."""
+        return self.approve is not None or bool({ALL, NONE, tool} & {*self.flags})
+
+    async def decide(self, item: ToolApprovalItem, context: Any) -> Decision:
+        """Decide on a call. Raises what `approve` raises, and TypeError where it gives neither bool nor str."""
+        if self.approve is None or {ALL, NONE, item.name} & {*self.flags}:
+            return Decision(NONE not in self.flags)
+        answer: Any = self.approve(item, context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, str):
+            return Decision(approved=False, reason=answer or None)
+        if not isinstance(answer, bool):
+            raise TypeError(
+                "approve(item, context) must give True, False, or a str with the reason of a refusal, "
+                f"not {type(answer).__name__}"
+            )
+        return Decision(answer)
+
+
+def check_approvals(agent: Agent[Any], approver: Approver) -> None:
+    """Raise UsageError where an agent in sight has a tool that always needs approval, and nobody decides on it."""
+    for each in in_sight(agent):
+        for tool in each.tools:
+            if getattr(tool, "needs_approval", False) is not True:
+                continue
+            what = f"agent {each.name!r} has the tool {quoted(tool.name)}, which needs approval"
+            if not isinstance(tool, FunctionTool):
+                if getattr(tool, "on_approval", None) is None:
+                    raise UsageError(f"{what}, and nobody decides on it: give the tool an `on_approval`")
+            elif not approver.covers(tool.name):
+                raise UsageError(f"{what}, and nobody decides on it: {_WAYS.format(option('approve', 'NAME'))}")
+
+
+def waits_for(interruptions: Iterable[Any]) -> str:
+    """Return the message of a rollout that met tool calls which nobody decides on."""
+    names = ", ".join(str(getattr(i, "name", None) or "a tool") for i in interruptions)
+    return f"waits for approval of {names}, and nobody decides on that: {_WAYS.format('--approve NAME')}"
+
 
 Note = Callable[[TimedDecision], None]
 

@@ -14,35 +14,30 @@ from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive.store import Store
-from harness.core.clock import Clock
-from harness.core.deadline import NO_DEADLINE, Deadline
+from harness.core.clock import NO_DEADLINE, Clock, Deadline
 from harness.core.errors import Refused
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.core.wording import option
 from harness.endpoints.address import Endpoint
-from harness.endpoints.costs import Ceiling
-from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList, price_list
+from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
 from harness.endpoints.retries import agent_retries
 from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
-from harness.rollouts.approvals import waits_for
+from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import span_log
-from harness.rollouts.completeness import gaps_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
-from harness.rollouts.kept_calls import keep_calls
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.mcp_errors import mcp_errors
-from harness.rollouts.model_calls import CallTotals, total_calls
+from harness.rollouts.model_calls import CallTotals, gaps_of, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
-from harness.rollouts.sdk_runner import runs_taken_over
+from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import steps_of
 from harness.rollouts.tool_threads import on_no_thread
 from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls

@@ -16,7 +16,7 @@ from agents.tracing.processors import default_processor
 from agents.tracing.provider import SynchronousMultiTracingProcessor
 
 from harness.core.errors import UsageError
-from harness.rollouts.process_guard import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard
 
 
 @dataclass(frozen=True)

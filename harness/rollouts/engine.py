@@ -12,8 +12,7 @@ from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import check_tracing, log_kept
-from harness.rollouts.first_call import FirstCall
-from harness.rollouts.maker import BegunRollout, RolloutMaker
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.sdk_runner import runner_kept
 

@@ -11,7 +11,7 @@ from agents.run_config import ToolErrorFormatterArgs
 from agents.tool import default_tool_timeout_error_message
 from agents.tracing import get_current_span
 
-from harness.rollouts.approvals import TimedDecision
+from harness.rollouts.approval_gate import TimedDecision
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
-from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.reply_body import check_api, model_reply
-from harness.endpoints.reply_form import first_choice, for_sdk
+from harness.core.turns import SampledTokens
+from harness.endpoints.reply_body import check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 
 Finish = Literal["length", "content_filter"]

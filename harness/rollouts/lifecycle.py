@@ -1,9 +1,15 @@
-"""What a rollout runs in: its agent, its context, and whatever the agent's file sets up and cleans up."""
+"""What a rollout runs in: its agent, its context, and whatever the agent's file sets up and cleans up.
+
+The SDK has no way to give one run a runner, MCP servers or trace processors of its own, so what all runs use has to be
+changed. Each changed function looks at a context variable, which only the tasks concerned have set, and otherwise does
+what the original does: all other runs of the process are as they would be without.
+"""
 
 import inspect
 import math
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +22,36 @@ from harness.core.records import Query, Rollout
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import LoadedAgent
+
+
+class ProcessGuard:
+    """Counts the users of one change."""
+
+    def __init__(self, install: Callable[[], Callable[[], None]], renew: Callable[[], None] | None = None) -> None:
+        """`install` makes the change and returns what undoes it. `renew` makes the change again where it was lost."""
+        self._install, self._renew = install, renew
+        self._undo: Callable[[], None] | None = None
+        self._users = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Keep the change for as long as this lasts."""
+        with self._lock:
+            if self._undo is None:
+                self._undo = self._install()
+            elif self._renew:
+                self._renew()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._undo()
+                    self._undo = None
+
 
 REWARD_S = 120.0
 """How long the agent's own `reward` may take over one rollout: it may run a test suite."""

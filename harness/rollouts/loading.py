@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -26,9 +26,25 @@ from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.core.wording import option
-from harness.rollouts.agent_folders import agent_files, agent_folders, run_around
-from harness.rollouts.environment import AgentEnv
-from harness.rollouts.examples import is_example
+from harness.rollouts.environment import AgentEnv, examples_folder, is_example
+
+
+def agent_folders(here: Path) -> list[Path]:
+    """Return the folders that there are, the one in `here` first."""
+    folders = (here / "agents_config", examples_folder())
+    return [folder for folder in folders if folder.is_dir() and not run_around(folder)]
+
+
+def agent_files(here: Path) -> Iterator[Path]:
+    """Yield the files that `--agent NAME` finds, those in `here` first."""
+    for folder in agent_folders(here):
+        yield from sorted(p for p in folder.glob("*.py") if not (p.name.startswith("_") or run_around(p)))
+
+
+def run_around(path: Path) -> str | None:
+    """Return the run folder that a path is in; the packaged examples are ours, wherever they are installed."""
+    return None if path.resolve().is_relative_to(examples_folder()) else enclosing_run(path)
+
 
 _ENTRY_POINTS = "harness.agents"
 

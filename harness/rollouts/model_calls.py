@@ -1,24 +1,103 @@
 """What a rollout's model calls were really sent and really cost."""
 
 from asyncio import CancelledError
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
 
 from agents.tracing import Span
 
+from harness.archive.store import Store
 from harness.core.records import Effective, ModelCall, Usage
-from harness.core.sampled_tokens import SampledTokens
-from harness.core.sums import sum_if_known
-from harness.endpoints.call_settings import seed_of
-from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList
-from harness.endpoints.usage import usage_of_sdk, usage_of_span
+from harness.core.rounded import sum_if_known
+from harness.core.turns import SampledTokens
+from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
+from harness.endpoints.usage import seed_of, usage_of_sdk, usage_of_span
 from harness.rollouts.hooks import ToolNotes
-from harness.rollouts.raw import RawCall
+from harness.rollouts.raw import RawCall, pack, pack_tokens
 from harness.rollouts.recorder import RecordedCall
 from harness.rollouts.steps import agent_around, function_around
 from harness.rollouts.witnessed_calls import WitnessedCall
+
+
+def gaps_of(
+    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], stray_replies: Sequence[str], *, ended_well: bool
+) -> tuple[str, ...]:
+    """Return what the record of a rollout lacks, in words; nothing where all three accounts agree.
+
+    `stray_replies` are the addresses of replies that came over the run's own client and belong to no recorded call.
+    """
+    return tuple(_gaps(spans, replies, stray_replies, ended_well=ended_well))
+
+
+def _gaps(
+    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], stray_replies: Sequence[str], *, ended_well: bool
+) -> Iterator[str]:
+    unrecorded = sum(r.recorded is None for r in replies)
+    if unrecorded:
+        yield f"{_calls(unrecorded)} on a model that was not recorded: the request and the whole reply are missing"
+    if stray_replies:
+        yield f"{_calls(len(stray_replies))} on the run's client past the recorded models: nothing of it is kept"
+    present = {s.span_id for s in spans}
+    untraced = sum(r.span is None and r.parent not in present for r in replies)
+    if untraced:
+        yield f"{_calls(untraced)} while tracing was off: times, guardrails and the errors of tools are missing"
+    silent = _silent_turns(spans, replies) if ended_well else 0
+    if silent:
+        yield f"{silent} {'turn' if silent == 1 else 'turns'} of the agent of whose model call there is no record"
+
+
+def _silent_turns(spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall]) -> int:
+    """Return how many turns of the outermost run no model call was seen in."""
+    by_id = {s.span_id: s for s in spans}
+    heard = {r.parent for r in replies}
+    turns = [s for s in spans if s.span_data.type == "turn" and s.span_id not in heard]
+    return sum(s.error is None and function_around(s.span_id, by_id) is None for s in turns)
+
+
+def _calls(number: int) -> str:
+    return f"{number} model {'call' if number == 1 else 'calls'}"
+
+
+_REDACTED = "the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text"
+
+
+def keep_calls(
+    calls: Sequence[RawCall], tokens: Sequence[SampledTokens | None], store: Store, note: Callable[[str], None]
+) -> tuple[str | None, str | None]:
+    """Keep a rollout's calls and tokens, and return the names of both blobs; None for what there is none of.
+
+    Tokens say all that the texts say. So they are not kept where any text of the calls was redacted; `note` hears that.
+    """
+    if not calls:
+        return None, None
+    if not any(tokens):
+        return store.put_blob(pack(calls, store.put_blob, store.redact)), None
+    watched = _Watched(store)
+    raw_calls = watched.put(pack(calls, watched.put, watched.redact))
+    if watched.has_redacted:
+        note(_REDACTED)
+        return raw_calls, None
+    return raw_calls, store.put_blob(pack_tokens(tokens), as_is=True)
+
+
+class _Watched:
+    """Passes texts on to a store, and notes whether it changed any of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.has_redacted = False
+
+    def put(self, text: str) -> str:
+        kept = self._store.redact.blob(text)
+        self.has_redacted |= kept != text
+        return self._store.put_blob(kept, as_is=True)
+
+    def redact(self, text: str) -> str:
+        kept = self._store.redact(text)
+        self.has_redacted |= kept != text
+        return kept
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,15 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.endpoints.address import Endpoint
-from harness.endpoints.call_settings import with_seed
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
-from harness.endpoints.reply_tokens import ReplyTokens
+from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
+from harness.endpoints.retries import FromAfar, Stoppable
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply
-from harness.endpoints.time_limit import FromAfar, Stoppable
-from harness.endpoints.token_requests import asks_for_logprobs, asks_for_tokens
+from harness.endpoints.usage import with_seed
 from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
 from harness.rollouts.model_request import fingerprint_of, request_of
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall

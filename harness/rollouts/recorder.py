@@ -9,10 +9,9 @@ from agents import ModelResponse, ModelSettings, Tool
 from agents.tracing import get_trace_provider
 
 from harness.endpoints.errors import is_quota
+from harness.endpoints.retries import TimeLimit
 from harness.endpoints.state import EndpointState
-from harness.endpoints.time_limit import TimeLimit
-from harness.rollouts.approval_gate import put_gates
-from harness.rollouts.approvals import Approver
+from harness.rollouts.approval_gate import Approver, put_gates
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 

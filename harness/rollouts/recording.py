@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import anyio
 
-from harness.core.plurals import counted
 from harness.core.records import Rollout, Step
+from harness.core.wording import counted
 from harness.rollouts.model_request import input_items, sent_output
 from harness.rollouts.raw import RawCall
 from harness.rollouts.request_diff import Divergence, Scrub, as_archived, diff, first_change, likeness

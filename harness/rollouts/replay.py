@@ -25,10 +25,9 @@ from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, outcome_of
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
-from harness.rollouts.lifecycle import RolloutScope, set_up
+from harness.rollouts.lifecycle import ProcessGuard, RolloutScope, set_up
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.nested import as_config
-from harness.rollouts.process_guard import ProcessGuard
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.recording import Recording

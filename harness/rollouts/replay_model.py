@@ -10,8 +10,7 @@ from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.records import Step
 from harness.endpoints.streams import completed
-from harness.rollouts.approval_gate import gated
-from harness.rollouts.approvals import Decision
+from harness.rollouts.approval_gate import Decision, gated
 from harness.rollouts.model_request import request_of
 from harness.rollouts.recording import Recording
 from harness.rollouts.request_diff import Divergence

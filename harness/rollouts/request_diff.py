@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, cast
 
-from harness.core.plurals import counted
 from harness.core.records import Record
+from harness.core.wording import counted
 from harness.rollouts.model_request import common_start, input_items
 
 Scrub = Callable[[str], str]

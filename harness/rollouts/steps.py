@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.approvals import TimedDecision
+from harness.rollouts.approval_gate import TimedDecision
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.reply_items import ReplyItem

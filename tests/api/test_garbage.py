@@ -18,6 +18,7 @@ CASES = ("all is well", "the judge hangs", "the judge is dead", "an agent's call
 AGENT = Agent(name="plain", model="gpt-5.2")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_a_call_leaves_few_objects_whatever_was_cut_off(case: str):
     numbers = count()

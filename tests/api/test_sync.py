@@ -82,6 +82,7 @@ with FakeEndpoint().serving() as endpoint:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_after_preload_a_first_call_imports_nothing_and_loads_no_certificates_also_where_a_loop_runs(

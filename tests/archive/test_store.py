@@ -177,6 +177,7 @@ def _read(folder: Path) -> dict[str, list[str]]:
         }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["queries", "rollouts", "verdicts", "rankings"])
 def test_a_segment_cut_at_any_byte_of_its_last_record_costs_the_run_that_record_only(tmp_path: Path, name: str) -> None:
     with a_run(tmp_path) as store:

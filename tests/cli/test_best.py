@@ -125,6 +125,7 @@ def test_without_any_verdict_it_answers_with_the_anchors_answer_exits_0_and_says
     assert reason in done.err
 
 
+@pytest.mark.nightly
 def test_a_deadline_is_kept_though_runs_and_the_judge_hang(endpoint: FakeEndpoint, tmp_path: Path):
     numbers = count()
 

@@ -36,6 +36,7 @@ def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> None:
     done = subprocess.run(

@@ -336,7 +336,7 @@ def test_an_error_page_instead_of_a_verdict_is_a_failed_verdict_that_is_kept(
 ):
     with FakeEndpoint(judge=lambda _: Page()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        done = harness("run", "Why?", "--model", "m", "-n", "2", "--api", api, "--json", env=env)
+        done = harness("run", "Why?", "--model", "m", "-n", "2", "--api", api, "--retries", "1", "--json", env=env)
     assert done.code == 3, done.err
     assert "Traceback" not in done.err
     for failed in lines(tmp_path / done.json["path"], "verdicts"):

@@ -183,6 +183,7 @@ def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
     assert not Path("new").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_ctrl_c_ends_an_export_with_130_and_leaves_no_file(plain: Command):
     interrupted = """

@@ -105,6 +105,7 @@ def in_one_choice(name: str, value: Any) -> Any:
     return value + HOSTILE if name in {"status", "topology", "rubric", "judge", "order"} and value else value
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 @pytest.mark.parametrize("change", [in_texts, in_ids, in_one_choice, in_everything])
 def test_no_command_prints_what_a_terminal_would_obey(
@@ -143,6 +144,7 @@ def test_the_json_of_hostile_texts_is_read_back_as_it_was(tmp_path: Path):
     assert json.loads(outcome.out)["trajectory"]["answer"].endswith(HOSTILE)
 
 
+@pytest.mark.nightly
 @pytest.mark.process  # a rubric of the user's own is read in a child
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_names_of_folders_and_files_are_shown_as_text(terminal: bool, tmp_path: Path):
@@ -185,7 +187,7 @@ def test_what_an_endpoint_says_is_shown_as_text(harness: Harness, error: int | N
 
     with FakeEndpoint(agent, judge).serving() as endpoint:
         endpoint.models = [HOSTILE]
-        env = {"OPENAI_BASE_URL": endpoint.base_url, **environ}
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "HARNESS_RETRIES": "0", **environ}
         for line in (("run", "Why?", "--model", "m"), ("best", "Why?", "--model", "m"), ("doctor", "--live")):
             done = harness(*line, *(("-n", "2", "-v") if line[0] != "doctor" else ()), env=env)
             for text in (done.out, done.err):

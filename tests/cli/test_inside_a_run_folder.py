@@ -42,6 +42,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("line", "code"),
     [

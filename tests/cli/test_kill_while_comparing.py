@@ -38,6 +38,7 @@ def requests(endpoint: FakeEndpoint) -> list[str]:
     return [json.dumps(seen.body, sort_keys=True) for seen in endpoint.of_judge]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("killed_at", ["a rollout", "the first verdict", "a later verdict"])
 def test_killed_anywhere_plain_resume_ends_it_and_buys_nothing_twice_but_what_was_in_flight(
     harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, tmp_path: Path, killed_at: str

@@ -25,6 +25,7 @@ A_FILE = 6
 """Questions to each of the two jurors."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("point", "lists"), [("upload", True), ("create", True), ("create", False)])
 def test_a_kill_between_a_batch_and_the_note_of_its_id_loses_at_most_that_file_and_says_so(
     nursery: Nursery, harness: Harness, tmp_path: Path, *, point: str, lists: bool

@@ -94,6 +94,7 @@ def never_killed(harness: Harness, env: dict[str, str], run: Path) -> Any:
     return ranks(done.json)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("verdicts", [1, 4])
 def test_killed_before_its_first_group_was_ranked_it_can_be_read_and_resume_buys_the_rest(
     harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, run: Path, never_killed: Any, verdicts: int

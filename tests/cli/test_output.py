@@ -162,6 +162,7 @@ def test_the_traceback_of_a_bug_is_kept_with_marks_and_so_are_warnings_and_logs(
     assert "\x9b" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_no_encoding_of_the_terminal_breaks_a_command(encoding: str, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_a_rescore_that_changes_ten_groups_writes_their_ten_pages_and_the_index(
     assert (run / "report.html").read_bytes() != index
 
 
+@pytest.mark.nightly
 def test_commands_pass_over_the_pages_and_leave_them_where_they_are(desk: Desk, tmp_path: Path) -> None:
     desk("run --agent poet.py --model m --queries q.txt -n 2 --judge-model j -q")
     run = run_of(tmp_path)

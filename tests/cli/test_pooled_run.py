@@ -78,6 +78,7 @@ def test_a_run_that_is_there_is_ranked_anew_for_no_call_and_as_a_run_would_have_
     assert places(outright.json) == places(done.json)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("written", range(1, 7))
 def test_killed_between_provisional_and_final_it_says_provisional_and_resume_ends_as_if_nothing_had_happened(
     harness: Harness, run: Path, written: int

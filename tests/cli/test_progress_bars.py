@@ -64,7 +64,7 @@ def environ(folder: Path, **more: str) -> dict[str, str]:
     return clean_environment() | state | {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)} | more
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", [60, pytest.param(80, marks=pytest.mark.nightly)])
 def test_what_agent_code_prints_stands_above_the_bars_and_totals_stand_still(width: int, tmp_path: Path):
     (tmp_path / "noisy.py").write_text(AGENT, "utf-8")
     (tmp_path / "queries.txt").write_text("One?\nTwo?\nThree?\n", "utf-8")

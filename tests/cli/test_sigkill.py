@@ -114,6 +114,7 @@ def never_killed(harness: Harness, tmp_path: Path) -> Any:
     return ranks(done.json)
 
 
+@pytest.mark.nightly
 def test_what_was_billed_is_on_disk_and_bought_once_however_often_the_process_is_killed(
     never_killed: Any, harness: Harness, nursery: Nursery, tmp_path: Path
 ):

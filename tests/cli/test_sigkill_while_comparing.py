@@ -90,6 +90,7 @@ def kept_verdicts(work: Path) -> list[str]:
         return [each.key for each in reader.verdicts()]
 
 
+@pytest.mark.nightly
 def test_a_comparison_killed_at_any_moment_is_resumed_and_leaves_its_runs_as_they_were(
     harness: Harness, victims: Victims, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def curve_of(command: Command, options: str = "") -> dict[str, Any]:
     return json.loads(command(f"stats --curve --json {options}"))
 
 
+@pytest.mark.nightly
 def test_the_curve_is_measured_by_rewards_by_verdicts_held_out_and_by_another_ranking(command: Command, tmp_path: Path):
     command(ROUND_ROBIN)
     by_reward = curve_of(command)

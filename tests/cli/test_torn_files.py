@@ -20,6 +20,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("segment", SEGMENTS)
 def test_a_torn_file_ends_in_a_result_or_a_clear_line_and_harms_no_other_record(
     harness: Harness, tmp_path: Path, segment: str

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat.chat_completion import Choice
 
 from harness.core.rankings import Ranked
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.formats.sequences import sequences_of
 from harness.formats.training.candidates import Candidate
 from harness.formats.training.line_makers import art_records

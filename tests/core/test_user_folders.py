@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.user_folders import cache_folder, state_folder
+from harness.core.user_files import cache_folder, state_folder
 
 
 def test_the_folders_are_where_the_environment_says() -> None:

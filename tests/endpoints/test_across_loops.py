@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.time_limit import FromAfar, TimeLimit
+from harness.endpoints.retries import FromAfar, TimeLimit
 from tests.endpoints.test_gate import Bucket, all_at_once, down, gate
 
 pytestmark = pytest.mark.anyio

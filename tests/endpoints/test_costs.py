@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, judge_tokens, total_bounds
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import CostBounds, Priced, agent_tokens, cost_bounds, judge_tokens, total_bounds
 
 MINI = Priced("gpt-4o-mini", None)
 

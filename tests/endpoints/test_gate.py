@@ -10,7 +10,7 @@ import anyio
 import httpx2
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -19,7 +19,7 @@ from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import FAILURES, Breaker, EndpointDown
 from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.pace import duration_s, room_left
-from harness.endpoints.time_limit import TimeLimit
+from harness.endpoints.retries import TimeLimit
 from tests.virtual_time import run_virtually
 
 REQUEST = httpx2.Request("POST", "http://host/v1")
@@ -134,6 +134,7 @@ def test_after_an_outage_of_429s_the_calls_are_soon_as_fast_as_before_though_som
     assert after >= before / 1.2
 
 
+@settings(max_examples=30)
 @given(
     rate=st.floats(0.2, 100),
     burst=st.integers(1, 30),

@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.records import Usage
 from harness.core.settings_sources import load
-from harness.endpoints.prices import UNKNOWN_ADDRESS, PriceList, price_list
+from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList, price_list
 
 GATEWAY = "http://gateway.test/v1"
 USAGE = Usage(requests=1, input=1_000_000, cached=500_000, output=1_000_000)

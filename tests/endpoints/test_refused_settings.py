@@ -9,9 +9,9 @@ import pytest
 from agents import ModelSettings
 
 from harness.core.errors import Refused
-from harness.endpoints.call_settings import REFUSABLE, names_set, seed_of, with_seed, without
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, refused_setting
-from harness.endpoints.time_limit import TimeLimit
+from harness.endpoints.retries import TimeLimit
+from harness.endpoints.usage import REFUSABLE, names_set, seed_of, with_seed, without
 from tests.virtual_time import run_virtually
 
 SENT = ("temperature", "seed")

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.endpoints.reply_tokens import ReplyTokens
-from harness.endpoints.token_arrays import TokenIds, read_body
+from harness.endpoints.reply_tokens import ReplyTokens, TokenIds, read_body
 
 TEXTS = ['"logprob":', '"token_ids": [7]', "]}", "\\", '\\"', "\u00e9", '{"logprobs":{"content":[']
 

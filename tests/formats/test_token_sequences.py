@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.formats.sequences import sequences_of
 from harness.formats.training.token_fields import TokenCounts, token_fields
 from harness.formats.turns import Message, Turn

@@ -1,6 +1,6 @@
 """Groups for ART: Choices with the sampled tokens, the answer's sequence first; what ART cannot train is counted."""
 
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.formats.training.line_makers import art_records
 from harness.formats.training.losses import Losses
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, rules, said

@@ -11,6 +11,7 @@ def test_no_record_of_a_run_breaks_a_command():
     check(records.prepare, examples=40)
 
 
+@pytest.mark.nightly
 def test_no_index_breaks_a_command(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
     check(index_files.prepare, examples=30)

@@ -12,6 +12,7 @@ ELSEWHERE = {"index_files", "records", "rubric"}
 """Kinds that a test of their own tries."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", sorted(kinds().keys() - ELSEWHERE))
 def test_a_hostile_input_ends_in_at_most_one_line_and_changes_nothing_outside(kind: str):
     check(kinds()[kind], examples=EXAMPLES.get(kind, 20))

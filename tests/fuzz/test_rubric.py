@@ -28,6 +28,7 @@ def test_any_text_is_a_rubric_or_is_refused_by_line_on_short_lines(rng: random.R
         assert not any(c < " " for c in fault.text)
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_every_command_that_takes_a_rubric_bears_a_hostile_one():
     check(prepare, examples=25)

@@ -9,8 +9,8 @@ import anyio
 from harness.archive.memory_store import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints.prices import Priced
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.costs import Priced
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.judge import Judge, ModelReply, Question
 from harness.judging.judge_model import JudgeModel
 from harness.judging.jury import Averaging, PairJury

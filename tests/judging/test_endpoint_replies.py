@@ -17,8 +17,8 @@ from harness.core.progress import Silent
 from harness.core.settings import Api
 from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints.address import Endpoint
+from harness.endpoints.costs import Priced
 from harness.endpoints.gate import Gate, Patience
-from harness.endpoints.prices import Priced
 from harness.endpoints.reply_body import model_reply
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel

@@ -10,8 +10,8 @@ from harness.archive.memory_store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
-from harness.endpoints.prices import Priced
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.costs import Priced
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.judge_model import JudgeModel

@@ -3,7 +3,7 @@
 import anyio
 import anyio.lowlevel
 
-from harness.core.line import PLACE_IN_LINE
+from harness.core.wording import PLACE_IN_LINE
 from harness.judging.slots import Beginning, Slots
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.records import Step
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced
 from harness.judging.judge_model import JudgeModel
 from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message, make_pair_prompt

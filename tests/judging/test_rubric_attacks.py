@@ -182,6 +182,7 @@ def refused(path: Path) -> str:
     return str(caught.value).removeprefix(f"--rubric {path}")
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("body", "reason"),

@@ -15,7 +15,7 @@ from harness.archive.memory_store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge import AskFailed, ModelReply
 from harness.judging.judge_model import JudgeModel

@@ -13,8 +13,8 @@ from harness.core.progress import Silent
 from harness.core.settings import Api, JudgeTier
 from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints.address import Endpoint
+from harness.endpoints.costs import Priced, PriceList
 from harness.endpoints.gate import Gate, Patience
-from harness.endpoints.prices import Priced, PriceList
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
 from harness.judging.pairwise import PairwiseJudge

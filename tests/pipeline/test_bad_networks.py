@@ -50,6 +50,7 @@ def test_under_a_rate_limit_all_end_ok_with_the_same_ranks_in_one_and_a_half_tim
     assert not bought_twice(endpoint)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("whose", ["agent", "judge"])
 @pytest.mark.parametrize(("first", "hung"), [(0, 1), (0, 2), (0, 14), (7, 1), (7, 14)])
 def test_hung_requests_among_instant_ones_change_nothing(tmp_path: Path, whose: str, first: int, hung: int) -> None:

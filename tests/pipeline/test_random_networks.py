@@ -141,6 +141,7 @@ def story_of(agent: Schedule, judge: Schedule) -> Story:
         return story
 
 
+@pytest.mark.nightly
 @settings(
     max_examples=int(os.environ.get("HARNESS_TEST_SCHEDULES", "25")),
     phases=(Phase.explicit, Phase.generate),  # to shrink a schedule takes minutes

@@ -145,6 +145,7 @@ def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identi
     assert [outcome.divergence for outcome in replayed] == [None] * (len(QUERIES) * N)
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight_is_bought_again(
     agent: Path, tmp_path: Path
 ):
@@ -174,6 +175,7 @@ def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight
     assert any("worker was lost" in note for note in notes)
 
 
+@pytest.mark.nightly
 def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing(agent: Path, tmp_path: Path):
     def busy(seen: Seen) -> Reaction:
         if 6 <= len(server.of_agent) < 26:
@@ -195,6 +197,7 @@ def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing
     assert f"{server.host} (Ray workers)" in places
 
 
+@pytest.mark.nightly
 def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: Path, tmp_path: Path):
     asked, notes = list[str](), list[str]()
 
@@ -229,6 +232,7 @@ def test_a_worker_without_the_key_refuses_to_begin_and_nothing_is_spent(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.nightly
 def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_at_the_workers_key(
     agent: Path, tmp_path: Path, nursery: Nursery
 ):
@@ -260,6 +264,7 @@ def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_
     assert not [text for text in (tmp_path / "runs").rglob("*") if text.is_file() and b"sk-of" in text.read_bytes()]
 
 
+@pytest.mark.nightly
 def test_a_driver_that_is_asked_to_end_says_what_is_kept(agent: Path, tmp_path: Path, nursery: Nursery):
     with Deterministic(by_seed).serving() as server:
         command = f"run Why? --agent {agent} -n {N} --topology none --engine ray -q --grace 0 --concurrency 1"

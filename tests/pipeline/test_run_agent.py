@@ -12,8 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.pipeline.replaying import replay_run
 from harness.pipeline.trust import agent_of_run
-from harness.rollouts.agent_folders import agent_files
-from harness.rollouts.loading import LoadedAgent, load_agent
+from harness.rollouts.loading import LoadedAgent, agent_files, load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, a_run_at, edited, machine
 

@@ -194,6 +194,7 @@ async def test_time_lost_on_replies_that_never_came_is_the_networks_fault():
     assert "1 s of them for replies that never came" in failure.message
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("hung", [1, 2, 6])
 async def test_hung_requests_among_instant_ones_fail_no_rollout(hung: int):
     numbers = itertools.count()
@@ -219,6 +220,7 @@ async def test_a_rate_limit_pauses_the_whole_run_and_not_one_rollout():
     assert len(seen) == 5
 
 
+@pytest.mark.nightly
 async def test_in_a_storm_every_rollout_ends_ok_or_failed_with_its_kind_and_none_is_lost():
     rng, lock, before = random.Random(7), threading.Lock(), asyncio.all_tasks()
 

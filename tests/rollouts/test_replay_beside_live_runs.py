@@ -161,6 +161,7 @@ def counting(seen: Seen) -> Say:
     return Say("Done.") if seen.tool_outputs else Say(calls=(("count", {}),))
 
 
+@pytest.mark.nightly
 async def test_a_live_run_beside_a_replay_of_the_same_agent_is_as_alone(tmp_path: Path):
     file = tmp_path / "counter.py"
     file.write_text(AGENT)

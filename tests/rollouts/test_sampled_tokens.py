@@ -15,8 +15,8 @@ from harness.core.errors import ArchiveDamaged, Refused
 from harness.core.progress import Silent
 from harness.core.records import Rollout, to_json
 from harness.core.redaction import Redactor
-from harness.core.sampled_tokens import SampledTokens
-from harness.rollouts.token_blob import pack_tokens, unpack_tokens
+from harness.core.turns import SampledTokens
+from harness.rollouts.raw import pack_tokens, unpack_tokens
 from harness.transcripts.transcript import transcribe
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen
 from tests.token_server import Kind, TokenServer, ids, logprob, rendered
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def first_calls_go_alone_for_as_long_as_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a first call may take longer than the others wait for it, and then each is refused."""
-    for module in ("harness.rollouts.first_call", "harness.endpoints.refused_settings"):
+    for module in ("harness.rollouts.maker", "harness.endpoints.refused_settings"):
         monkeypatch.setattr(f"{module}.OPENS_AFTER_S", 600.0)
 
 

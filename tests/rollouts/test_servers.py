@@ -116,6 +116,7 @@ def test_a_server_that_fails_does_not_draw_the_rollouts_and_is_tried_again(serve
     assert kinds["failed", ill.host] <= 1, "of a rollout that had a reply; any other goes to the other server"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("keyed")
 def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Servers, tmp_path: Path):
     answered = [0]

@@ -9,8 +9,7 @@ import anyio
 import pytest
 from agents import Agent, function_tool
 
-from harness.rollouts.loop_watch import LoopWatch
-from harness.rollouts.tool_threads import ToolThreads, on_no_thread, tools_in_threads
+from harness.rollouts.tool_threads import LoopWatch, ToolThreads, on_no_thread, tools_in_threads
 from tests.fake_endpoint import Reaction, Say, Seen
 from tests.rollouts.test_capture import roll_out
 

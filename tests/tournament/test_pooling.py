@@ -45,6 +45,7 @@ def table(ranking: GroupRanking) -> dict[tuple[int, int], tuple[float, float]]:
     return {(first, b if first == a else a): scores for a, b, first, scores in orders}
 
 
+@pytest.mark.nightly
 @given(
     st.integers(0, 999), st.sampled_from(["arena", "round_robin", "cyclic", "swiss"]), st.sampled_from(["both", None])
 )

@@ -12,7 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName
-from harness.endpoints.prices import Priced
+from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import JudgeModel
 from harness.judging.jury import PairJury

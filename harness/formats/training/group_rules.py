@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from harness.core.plurals import counted
 from harness.core.rankings import Signal
 from harness.core.records import FailureKind, Role
+from harness.core.wording import counted
 from harness.formats.training.checks import faults_of_tools, fields_of, is_number, list_of, other_keys
 from harness.formats.training.talk_rules import faults_of_talk
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.formats.sequences import TurnSequence
 
 

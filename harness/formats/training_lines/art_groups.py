@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from harness.core.rankings import Signal
 from harness.core.records import Role
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.formats.chat_turns import Conversation, masked_runs, offered_tools, plain_message, sampled_tokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in

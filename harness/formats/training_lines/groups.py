@@ -7,10 +7,10 @@ from typing import Any, get_args
 from pydantic import JsonValue
 
 from harness.core.errors import quoted
-from harness.core.plurals import counted
 from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
+from harness.core.wording import counted
 from harness.formats.chat_turns import Conversation, masked_runs, offered_tools, plain_message, sampled_tokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, object_in, objects_in, text_in

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.core.settings import Api
-from harness.endpoints.time_limit import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.batches.desk import TIER, BatchDesk, form_of, training_queries
 from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.judge_model import SAMPLING

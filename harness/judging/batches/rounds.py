@@ -12,8 +12,8 @@ from harness.archive.batch_records import BatchEnded, BatchMade, BatchRecord, Ba
 from harness.archive.run_store import RunStore
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError, UsageError
-from harness.core.plurals import counted
 from harness.core.progress import Progress
+from harness.core.wording import counted
 from harness.endpoints.batch_files import BatchFiles, BatchStatus
 from harness.judging.batches.desk import BatchDesk, RequestFile
 

@@ -17,8 +17,8 @@ from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
 from harness.archive.folder_reader import FolderReader
 from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedSide
-from harness.core.plurals import counted
 from harness.core.progress import Progress
+from harness.core.wording import counted
 from harness.judging.juror import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending

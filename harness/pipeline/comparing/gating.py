@@ -13,9 +13,8 @@ from harness.comparison.look_plan import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPl
 from harness.comparison.noise import reversals
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, LookRule
-from harness.core.plurals import counted
 from harness.core.records import Query
-from harness.core.wording import option, switch
+from harness.core.wording import counted, option, switch
 from harness.pipeline.comparing.early_stop import clusters_by_key, queries_of_run
 from harness.pipeline.comparing.floor import floor_of, reversals_within
 from harness.pipeline.comparing.outcome import comparison_of

@@ -9,8 +9,7 @@ from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import reasons_to_doubt
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
-from harness.core.plurals import counted
-from harness.core.wording import call
+from harness.core.wording import call, counted
 
 
 def comparison_of(reader: ComparisonReader) -> Comparison:

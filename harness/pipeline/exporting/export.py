@@ -11,10 +11,10 @@ from typing import Any
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite, UsageError
-from harness.core.plurals import counted
 from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
+from harness.core.wording import counted
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
 from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text

@@ -8,7 +8,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.turns import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats.kept_turns import unpack_turns
@@ -20,8 +20,7 @@ from harness.report.summary.notes import provisional_words
 from harness.report.summary.pair_odds import pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
 from harness.report.summary.ranking_line import design_of
-from harness.rollouts.raw import unpack
-from harness.rollouts.token_blob import unpack_tokens
+from harness.rollouts.raw import unpack, unpack_tokens
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""

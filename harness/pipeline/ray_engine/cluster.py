@@ -42,8 +42,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.stages import open_engine
 from harness.rollouts.attempt import RunContext
-from harness.rollouts.first_call import FirstCall
-from harness.rollouts.maker import BegunRollout, RolloutsHere
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 
 _RAY: Any = ray
 """Its own types are partly unknown."""

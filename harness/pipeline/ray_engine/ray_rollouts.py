@@ -37,9 +37,8 @@ from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
 from harness.rollouts.attempt import RunContext
-from harness.rollouts.first_call import FirstCall
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, record_lost
 
 _CLOUDPICKLE: Any = cloudpickle
 _PARTING_S = 10.0

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
+from harness.core.wording import counted
 from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
 from harness.report.summary.ranking import RankingSummary

@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from harness.core.plurals import counted
 from harness.core.unicode import mark_hidden
+from harness.core.wording import counted
 from harness.report import text
 from harness.report.summary.match_details import MarkRow
 from harness.transcripts.clean_text import clean

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import Interval, SideFigures, SideResult
-from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
+from harness.core.wording import counted
 from harness.report.text import count, fixed, signed
 
 _UNKNOWN = "\N{EN DASH}"

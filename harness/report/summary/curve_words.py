@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.ranking.curve.designs import CurveDesign
 from harness.ranking.curve.points import KEEP, CurvePoint
 from harness.report.summary.curve import JudgingCurve

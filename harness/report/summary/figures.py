@@ -8,7 +8,7 @@ from operator import add, attrgetter
 from harness.core.extracts import RolloutExtract
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 

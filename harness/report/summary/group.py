@@ -8,7 +8,7 @@ from itertools import chain
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Role
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Scored
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.report.summary.figures import AgentFigures, JudgeFigures, agent_figures, judge_figures, sum_reported

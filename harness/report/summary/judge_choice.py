@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.ranking.judge_stats.side_by_side import WITHIN, Choice
 from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.judges import JudgesSideBySide

@@ -8,7 +8,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.ranking.judge_stats.preferences import Preference
 from harness.ranking.judge_stats.side_by_side import (
     Choice,

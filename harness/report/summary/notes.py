@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from harness.core.plurals import counted
 from harness.core.rankings import Agreement, GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import AnyVerdict, Unjudged, Unscored
+from harness.core.wording import counted
 
 _Provisional = Literal["places", "probabilities"]
 _NOISE: dict[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.report.summary.batch_rounds import rounds_json
 
 

@@ -8,9 +8,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideFigures, SideResult, Slice
-from harness.core.plurals import counted
 from harness.core.unicode import visible_name
-from harness.core.wording import call
+from harness.core.wording import call, counted
 from harness.report.summary.comparison import (
     pairing_cells,
     probability_of_chance,

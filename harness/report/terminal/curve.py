@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.ranking.curve.points import CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import (

@@ -6,8 +6,8 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from harness.core.plurals import counted
 from harness.core.unicode import visible
+from harness.core.wording import counted
 from harness.report.judge_quality import JudgeQuality, QualityFigure
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from harness.core.plurals import counted
 from harness.core.unicode import visible
+from harness.core.wording import counted
 from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.judge_choice import choice_sentence, side_notes

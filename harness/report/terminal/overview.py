@@ -13,9 +13,9 @@ from harness.archive.batch_log import with_provider
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
+from harness.core.wording import counted
 from harness.ranking.judge_stats.tally import judge_calls
 from harness.ranking.juror_agreement import mean_agreement
 from harness.report.judge_quality import judge_lines

@@ -7,7 +7,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.report.summary.pair_table import JudgedPair, PairTable, cycles_sentence
 from harness.report.terminal.layout import line_of_text, visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines

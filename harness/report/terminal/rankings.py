@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from harness.core.plurals import counted
 from harness.core.unicode import visible_name
+from harness.core.wording import counted
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.ranking_change import RankingChange
 from harness.report.summary.ranking_line import RankingLine

@@ -12,7 +12,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.comparison_records import ComparisonInfo
 from harness.archive.run_files import write_file
 from harness.core.comparisons import ALPHA, ComparedQuery, ComparedSide, Comparison, Interval, SideResult
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.report.html.comparison.lost_queries import LostQuery, lost_queries
 from harness.report.html.facts import Fact
 from harness.report.summary.comparison import (

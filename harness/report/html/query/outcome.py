@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
+from harness.core.wording import counted
 from harness.report.html.excerpts import ExcerptText, answer_excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
 from harness.report.summary.figures import AgentFigures

@@ -9,7 +9,7 @@ from harness.archive.reader import RunReader
 from harness.core.extracts import extract_of
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query, Rollout
-from harness.core.sums import sum_if_known
+from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Unjudged, Unscored
 from harness.report.html.excerpts import ALONE
 from harness.report.html.facts import Fact, group_facts

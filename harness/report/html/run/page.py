@@ -12,9 +12,9 @@ from harness.archive.page_folder import PageFolder, opened_pages, page_name, rem
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
-from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query
+from harness.core.wording import counted
 from harness.report.html.facts import Fact, query_page_facts, run_facts, summary_facts
 from harness.report.html.query.section import QuerySection, SectionMaker
 from harness.report.judge_quality import judge_qualities

@@ -1,6 +1,6 @@
 """A pair's explanation in sentences, for terminal and page alike. None ends with a full stop."""
 
-from harness.core.plurals import counted
+from harness.core.wording import counted
 from harness.report.summary.why.pair_records import Meeting, PairExplanation, PairSide
 from harness.report.summary.why.paths import ToolCall
 from harness.report.text import beginning, fixed, probability
