@@ -68,7 +68,6 @@ _SEVERAL = of_kind(list, tuple, instead="give a list", optional=True)
 _RULES: ArgumentRules = {
     "n": _WHOLE,
     "rollout": _WHOLE_OR_NONE,
-    "rendering": _WHOLE,
     "budget": _WHOLE,
     "rng": of_kind(Integral, random.Random, instead="give a whole number or a random.Random"),
     "deadline": of_kind(Real, instead="give a number of seconds above 0", optional=True),

@@ -192,8 +192,9 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
         )
     transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if as_json:
-        fields = ("path", "answer", "hash", "cut", "answer_cut", "rendering")
-        print_json({name: getattr(transcript, name) for name in fields} | {"counter": counter})
+        fields = ("path", "answer", "hash", "cut", "answer_cut")
+        shown = {name: getattr(transcript, name) for name in fields}
+        print_json(shown | {"rendering": head.rendering, "counter": counter})
     else:
         say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
 

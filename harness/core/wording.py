@@ -38,7 +38,6 @@ _ARGUMENTS = _SWITCHES | {
     "pairs",
     "ports",
     "ranking",
-    "rendering",
     "reuse",
     "split",
     "style",

@@ -16,11 +16,8 @@ from harness.judging.flag_patterns import ADDRESS, FENCE, FENCE_IN_PATH, LEAK, V
 from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
 from harness.transcripts.transcript import Transcript
 
-RULES = {1: 1, 2: 2}
-"""By the rendering of the transcripts the number of the rules, which goes up when what is flagged changes.
-
-It is a part of the key of verdicts by a rubric with caps. Under rules 1 hidden characters are no marks, and no flag.
-"""
+FLAG_RULES = 2
+"""The number of the rules, which goes up when what is flagged changes: a part of the keys of verdicts with caps."""
 
 RUN = 8
 """Words of a run (n-gram) that counts as repeated when it stood before."""
@@ -48,7 +45,6 @@ class Assignment:
     query: str
     brief: str = ""
     max_words: int | None = None
-    rules: int = max(RULES.values())
 
 
 _FLAGS = WeakKeyDictionary[Transcript, dict[tuple[Assignment, bool, bool], tuple[Flag, ...]]]()
@@ -83,8 +79,7 @@ def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) 
         flags += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
         flags += _hidden("answer", assignment, answer)
     if path is not None:
-        fence = FENCE if assignment.rules == 1 else FENCE_IN_PATH
-        in_path = _at_the_judge(assignment, _as_written(path, assignment), fence)
+        in_path = _at_the_judge(assignment, _as_written(path), FENCE_IN_PATH)
         flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in in_path)
         flags += _hidden("path", assignment, path)
     return tuple(flags)
@@ -100,7 +95,7 @@ def _words(text: str) -> list[str]:
 
 
 def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, str]]:
-    answer = _as_written(answer, assignment)
+    answer = _as_written(answer)
     plain = _folded(answer)
     if not plain.strip():
         yield "empty_answer", ""
@@ -119,7 +114,7 @@ def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, 
 
 def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str) -> Iterator[Flag]:
     """Yield a flag for the hidden characters of a block, less those that the request or the brief has as well."""
-    if assignment.rules == 1 or not (marks := hidden_marks(shown)):
+    if not (marks := hidden_marks(shown)):
         return
     material = set(hidden_marks(legible(f"{assignment.query}\n{assignment.brief}")))
     if counts := Counter(mark for mark in marks if mark not in material):
@@ -128,9 +123,9 @@ def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str
         yield Flag(kind="hidden_text", place=place, detail=named + more)
 
 
-def _as_written(shown: str, assignment: Assignment) -> str:
+def _as_written(shown: str) -> str:
     """Return a text without the marks of what is hidden in it, and without U+FE0F: neither tears a phrase apart."""
-    return shown if assignment.rules == 1 else without_marks(shown).replace("\ufe0f", "")
+    return without_marks(shown).replace("\ufe0f", "")
 
 
 def _at_the_judge(assignment: Assignment, text: str, fence: Variants = FENCE) -> Iterator[tuple[FlagKind, str]]:

@@ -10,10 +10,10 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line
 from harness.core.records import digest
 from harness.core.wording import option
 from harness.judging.list_reply import list_schema
-from harness.judging.prompt import Task, fence_code, packaged_text, render_template, template_for, turns
+from harness.judging.prompt import Task, fence_code, packaged_text, render_template, turns
 from harness.judging.rubric_files import is_file_name, packaged_rubrics, text_of_file
 from harness.judging.slots import Beginning
-from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript
 
 LIST_RUBRIC = "ruler"
@@ -122,14 +122,13 @@ def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
 
 def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
     """Render the prompt on at least one transcript, ids counting from 1. The nonce is a hash of all that it fences."""
-    task, rendering = about.task, transcripts[0].rendering
-    text = rendering_of(rendering).text
+    task = about.task
     material = {
-        "brief": text(task.brief or ""),
-        "reference": text(task.reference or ""),
-        "query": text(task.query),
-        "context": text(about.context),
-        "tools": text(about.tools),
+        "brief": legible(task.brief or ""),
+        "reference": legible(task.reference or ""),
+        "query": legible(task.query),
+        "context": legible(about.context),
+        "tools": legible(about.tools),
     }
     if material["context"]:
         material["query"] = ""
@@ -137,10 +136,10 @@ def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[
     whole = "\n".join([*material.values(), *(t.hash + t.path + t.answer for _, t in shown)])
     nonce = fence_code(whole, whole)
     system = render_template(_SYSTEM, rubric=rubric.text, count=len(shown))
-    user = render_template(template_for(_USER, rendering), **material, shown=shown, nonce=nonce)
+    user = render_template(_USER, **material, shown=shown, nonce=nonce)
     return ListPrompt(system, user, about, shown)
 
 
-def list_fingerprint(rubric: ListRubric, rendering: int = RENDERING) -> str:
+def list_fingerprint(rubric: ListRubric) -> str:
     """Return the hash of everything fixed in the prompt: the rubric's text and our own two templates."""
-    return digest([rubric.fingerprint, *map(packaged_text, (_SYSTEM, template_for(_USER, rendering)))])
+    return digest([rubric.fingerprint, *map(packaged_text, (_SYSTEM, _USER))])

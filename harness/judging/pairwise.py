@@ -5,7 +5,7 @@ from functools import partial
 
 from harness.core.records import Failure, canonical_json
 from harness.core.verdicts import Judged, Side, SideScores, Unjudged
-from harness.judging.flags import RULES, Assignment, flags_of
+from harness.judging.flags import Assignment, flags_of
 from harness.judging.judge import verdict_key
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
@@ -27,7 +27,7 @@ class PairwiseJudge:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
         first, second = self._rubric.shown(first), self._rubric.shown(second)
         return verdict_key(
-            prompt=prompt_fingerprint(self._rubric, first.rendering),
+            prompt=prompt_fingerprint(self._rubric),
             identity=self.identity,
             sampling=self._sampling,
             task=task,
@@ -103,7 +103,7 @@ class PairwiseJudge:
 
     def _flagged(self, task: Task, shown: Transcript, scores: SideScores) -> SideScores:
         rubric = self._rubric
-        assignment = Assignment(task.query, task.brief or "", rubric.max_words, rules=RULES[shown.rendering])
+        assignment = Assignment(task.query, task.brief or "", rubric.max_words)
         flags = flags_of(assignment, shown, path=bool(rubric.block("path")), answer=bool(rubric.block("answer")))
         return rubric.capped(scores, flags)
 

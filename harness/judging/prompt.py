@@ -11,11 +11,11 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
-from harness.judging.flags import RULES
+from harness.judging.flags import FLAG_RULES
 from harness.judging.reply import example, schema
 from harness.judging.rubric import Rubric
 from harness.judging.slots import Beginning
-from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript
 
 
@@ -90,29 +90,22 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
     caches hit. Of a block that the rubric does not mark (weight 0) nothing is shown.
     """
     first, second = rubric.shown(first), rubric.shown(second)
-    text = rendering_of(first.rendering).text
     material = {
-        "task": text(task.brief or ""),
-        "reference": text(task.reference or ""),
-        "query": text(task.query),
+        "task": legible(task.brief or ""),
+        "reference": legible(task.reference or ""),
+        "query": legible(task.query),
         "first": first,
         "second": second,
     }
-    template = template_for("user.md.j2", first.rendering)
-    user = _template(template).render(**material, **_marked(rubric), **_codes(material))
+    user = _template("user.md.j2").render(**material, **_marked(rubric), **_codes(material))
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
 
 @cache
-def prompt_fingerprint(rubric: Rubric, rendering: int = RENDERING) -> str:
+def prompt_fingerprint(rubric: Rubric) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
-    rules = [RULES[rendering]] if rubric.caps else []
-    return digest([rubric.fingerprint, _source("system.md.j2"), _source(template_for("user.md.j2", rendering)), *rules])
-
-
-def template_for(name: str, rendering: int) -> str:
-    """Name the template that explains transcripts of a rendering; older ones stand in a folder of their own."""
-    return name if rendering == RENDERING else f"rendering_{rendering}/{name}"
+    rules = [FLAG_RULES] if rubric.caps else []
+    return digest([rubric.fingerprint, _source("system.md.j2"), _source("user.md.j2"), *rules])
 
 
 @cache

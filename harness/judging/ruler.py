@@ -47,8 +47,9 @@ class RulerJudge:
     def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
         """Return the sha256 of all that the verdict depends on, the transcripts' hashes in order among it."""
         task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
-        fingerprint = list_fingerprint(self._rubric, transcripts[0].rendering)
-        return digest([fingerprint, *self._fixed, *map(digest, task), [t.hash for t in transcripts], 0])
+        return digest(
+            [list_fingerprint(self._rubric), *self._fixed, *map(digest, task), [t.hash for t in transcripts], 0]
+        )
 
     @property
     def given_up(self) -> str | None:

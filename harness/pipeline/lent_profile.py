@@ -19,12 +19,12 @@ from harness.core.wording import before_colon, option
 from harness.pipeline.resolve import JudgeSpec
 from harness.report.learnt_judges import judge_profiles
 from harness.tournament.ranker import AnyRubric
-from harness.transcripts.renderings import RENDERING
+from harness.transcripts.transcript import RENDERING
 
 _MOST_BYTES = 1 << 20
 
 
-def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, rendering: int = RENDERING) -> Settings:
+def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Settings:
     """Return settings with the text of the profile that they name; the settings themselves where they name none.
 
     Raises UsageError for what is no profile, for one of another judge, rubric or rendering, and where nothing uses it.
@@ -33,7 +33,7 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, render
     if word is None:
         return settings
     _check_use(settings, len(judge.members))
-    profile = _fitting(_profiles(word, settings.runs_dir), judge.identity, rubric.label, rendering)
+    profile = _fitting(_profiles(word, settings.runs_dir), judge.identity, rubric.label)
     text = profile.model_dump_json()
     if Redactor((), settings.redact)(text) != text:
         raise UsageError(
@@ -84,11 +84,11 @@ def _run(word: str, runs_dir: Path) -> Path:
         raise UsageError(f"{option('judge_profile', on_a_line(word))}: no file, and {exc}") from None
 
 
-def _fitting(profiles: Sequence[JudgeProfile], judge: str, rubric: str, rendering: int) -> JudgeProfile:
-    """Return the first profile of this judge, rubric and rendering. Raises UsageError naming both sides."""
+def _fitting(profiles: Sequence[JudgeProfile], judge: str, rubric: str) -> JudgeProfile:
+    """Return the first profile of this judge and rubric. Raises UsageError naming both sides."""
     mismatches = list[str]()
     for profile in profiles:
-        mismatch = profile.mismatch(judge, rubric, rendering)
+        mismatch = profile.mismatch(judge, rubric, RENDERING)
         if mismatch is None:
             return profile
         mismatches.append(mismatch)

@@ -19,7 +19,6 @@ from harness.pipeline.rubrics import rubric_as_begun
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
-from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""
@@ -94,7 +93,7 @@ def _plan(reader: RunReader, head: RankingHead, changes: Mapping[str, Any], run_
     settings = changed_settings(reader, changes)
     rubric = rubric_as_begun(reader.info, head, replace(settings, rubric=_rubric_word(head, settings.rubric)), None)
     credentials = Credentials.naming(run_env.environ).without_calls()
-    return JudgingPlan(_judge(head), rubric, settings, credentials, rendering=RENDERING)
+    return JudgingPlan(_judge(head), rubric, settings, credentials)
 
 
 def _rubric_word(head: RankingHead, usual: str | None) -> str | None:

@@ -30,8 +30,6 @@ class Quote:
     judge: str
     judge_places: str
     """Where the judge would be asked: model@host of each member."""
-    outdated: int = 0
-    """Verdicts at hand that it would reuse, had their transcripts not been written in an older way."""
     prices_by_name: tuple[str, ...] = ()
     """Which jurors take the list price of their name (--price-by-name)."""
 
@@ -48,17 +46,12 @@ async def quote_rescoring(
         plan = rescoring(reader, changes, trust, options)
         refusal = lending_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
-        readers = [reader, *reuse_sources]
-        reused, (low, high) = await _need(plan, readers, run_env)
+        reused, (low, high) = await _need(plan, [reader, *reuse_sources], run_env)
         if high and refusal:
             raise refusal
-        oldest = min(run.info.rendering for run in readers)
-        outdated = 0
-        if high and oldest < plan.rendering:
-            outdated, _ = await _need(replace(plan, rendering=oldest), readers, run_env)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
-        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated, named)
+        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, named)
 
 
 def lending_fault(plan: JudgingPlan) -> UsageError | None:

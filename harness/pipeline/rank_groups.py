@@ -33,6 +33,7 @@ from harness.report.learnt_judges import judge_profiles
 from harness.tournament.at_hand import CachedRanker
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.ranker import Ranker
+from harness.transcripts.transcript import RENDERING
 
 
 class _Writer(Protocol):
@@ -187,7 +188,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         rubric=plan.rubric.label,
         rubric_text=text_to_keep(plan.rubric, store.redact),
         free=cache.free,
-        rendering=plan.rendering,
+        rendering=RENDERING,
         fit_version=FIT_VERSION,
     )
 

@@ -11,6 +11,7 @@ from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.pipeline.plan import Prepared
 from harness.pipeline.rubrics import text_to_keep, whole_text
+from harness.transcripts.transcript import RENDERING
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
@@ -37,7 +38,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: 
         endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
-        rendering=prepared.rendering,
+        rendering=RENDERING,
         rubric_text=text_to_keep(prepared.rubric, redact),
         instructions=whole_text(loaded.instructions, redact),
         queries=queries,

@@ -125,7 +125,7 @@ async def open_ranker(
 
     With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
     """
-    rules = replace(rules_of(plan.settings, plan.judge.counter, plan.rendering), one_of_many=one_of_many)
+    rules = replace(rules_of(plan.settings, plan.judge.counter), one_of_many=one_of_many)
     judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)

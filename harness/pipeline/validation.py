@@ -29,8 +29,8 @@ from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
-from harness.transcripts.renderings import is_rendering
 from harness.transcripts.tokens import ESTIMATE, is_at_hand
+from harness.transcripts.transcript import RENDERING
 
 _OF_ROUNDING = 1e-6
 _OF_A_SEARCH = 1e-3
@@ -102,13 +102,13 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
         return
     rendering = ranking.head.rendering
-    if not is_rendering(rendering):
+    if rendering > RENDERING:
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
     if ranking.head.fit_version not in MARGINS:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
-    rules = replace(rules_of(settings, counter, rendering), one_of_many=True, fit_version=ranking.head.fit_version)
+    rules = replace(rules_of(settings, counter), one_of_many=True, fit_version=ranking.head.fit_version)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)

@@ -38,9 +38,8 @@ def judging_fingerprint(judges: Sequence[Judge], rules: Rules) -> str:
 
     How tokens are counted is not in it, since a counter has no name here.
     """
-    form = rules.form
-    probe = Transcript("path", "answer", rendering=form.rendering)
-    tokens = form.budget.tokens if form.budget else None
+    probe = Transcript("path", "answer")
+    tokens = rules.form.budget.tokens if rules.form.budget else None
     return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
 
 

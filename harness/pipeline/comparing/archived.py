@@ -22,6 +22,7 @@ from harness.pipeline.resolve import redactor_of
 from harness.pipeline.rubrics import text_to_keep, whole_text
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
+from harness.transcripts.transcript import RENDERING
 
 _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")
 """Settings that decide what is judged; the others decide how fast and how dear."""
@@ -41,7 +42,7 @@ def new_comparison_info(plan: ComparisonPlan, clock: Clock, redact: Redactor) ->
         judge=judging.judge.model_dump(mode="json") | judge,
         rubric=judging.rubric.label,
         rubric_text=text_to_keep(judging.rubric, redact),
-        rendering=judging.rendering,
+        rendering=RENDERING,
         task_from=shown,
         task=whole_text(task, redact),
         pairs=plan.options.pairs,

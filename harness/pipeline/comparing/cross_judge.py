@@ -67,7 +67,7 @@ async def open_cross_judge(
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging = plan.judging
-    rules = rules_of(judging.settings, judging.judge.counter, judging.rendering)
+    rules = rules_of(judging.settings, judging.judge.counter)
     opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env)
     async with opening as models:
         rubric = judging.rubric

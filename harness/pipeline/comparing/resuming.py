@@ -27,6 +27,7 @@ from harness.pipeline.rubrics import rubric_as_begun
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.run_info import package_versions
 from harness.pipeline.trust import Trust, trust_in
+from harness.transcripts.transcript import check_rendering
 
 
 async def resume_comparison(
@@ -155,9 +156,10 @@ def _as_begun(
     if info.task_from == "file" and info.task is None:
         raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
     rubric = rubric_as_begun(info, None, settings, rubric_word)
+    check_rendering(info.rendering)
     matched = match_queries(readers)
     return ComparisonPlan(
-        judging=JudgingPlan(judge, rubric, settings, trust.credentials, rendering=info.rendering),
+        judging=JudgingPlan(judge, rubric, settings, trust.credentials),
         sides=compared_sides(readers, matched),
         matched=matched,
         trust=trust,
