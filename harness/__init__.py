@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from harness.endpoints.costs import CostBounds
     from harness.formats.queries import Asked
     from harness.formats.training.rules import ExportRules
-    from harness.judging.judge import Judge
+    from harness.judging.judges import Judge
     from harness.judging.prompt import Task
     from harness.judging.rubric_files import packaged_rubrics
     from harness.pipeline.exporting.export import ExportResult
@@ -239,7 +239,7 @@ _HOMES = {
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "HarnessError": "harness.core.errors:HarnessError",
     "Interval": "harness.core.comparisons:Interval",
-    "Judge": "harness.judging.judge:Judge",
+    "Judge": "harness.judging.judges:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
     "Judged": "harness.core.verdicts:Judged",

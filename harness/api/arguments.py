@@ -11,7 +11,7 @@ from harness.core.progress import Progress
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.wording import option
 from harness.formats.trajectory_files import Format
-from harness.judging.judge import Judge
+from harness.judging.judges import Judge
 
 P = ParamSpec("P")
 T = TypeVar("T")

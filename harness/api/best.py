@@ -27,7 +27,7 @@ from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
-from harness.judging.judge import Judge
+from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.costs import ceiling_of, check_prices

@@ -22,7 +22,7 @@ from harness.core.settings_types import CommonSettings
 from harness.core.wording import as_spoken
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
-from harness.judging.judge import Judge
+from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.lent_profile import refuse_profile, with_profile

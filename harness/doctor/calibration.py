@@ -12,7 +12,7 @@ from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import printable
 from harness.doctor.request import DoctorRequest
 from harness.formats.labelled_pairs import Label, LabelledPair
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache

@@ -2,12 +2,16 @@
 
 Structured output is tried as a strict JSON schema, then as `json_object`, then as plain text; what an endpoint
 takes is found out by the first call, alone, and remembered for the rest.
+
+The service tier flex costs half and has no room at times. Such a 429 is waited out like any other; where the ordinary
+tier is named as well, the call goes there once flex has had no room for all tries, or gave no reply in time.
 """
 
 import math
-from collections.abc import Awaitable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar
 
+import anyio
 import openai
 from pydantic_core import to_json
 
@@ -15,6 +19,7 @@ from harness.core.errors import Refused
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
+from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
@@ -25,14 +30,57 @@ from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import judge_retries
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 from harness.endpoints.usage import usage_of
-from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
+from harness.judging.judge_model import SAMPLING, AskFailed, ModelReply, Question
+from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
 from harness.judging.slots import Slots
-from harness.judging.tiers import TierChoice, tier_refusal
 
-_SAMPLING = {"temperature": 0.0}
 _CACHE_KEY = "prompt_cache_key"
 """Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""
+
+
+_Reply = TypeVar("_Reply")
+Tier = Literal["default", "flex"]
+FLEX_REPLY_S = 900.0
+"""The time that OpenAI advises to allow for a reply of the flex tier."""
+
+
+class TierChoice:
+    """The tiers of one call's attempts. Without `--judge-tier` no tier is sent."""
+
+    def __init__(self, setting: JudgeTier, tries: int) -> None:
+        """Ask for the cheap tier `tries` times before the ordinary one, where that is named too."""
+        self._named = setting != "default"
+        self._falls_back = setting == "flex,default"
+        self._left = tries
+
+    async def send(self, call: Callable[[Mapping[str, Any]], Awaitable[_Reply]]) -> _Reply:
+        """Make an attempt; `call` gets what names the tier. Raises what `call` raises."""
+        if not self._named:
+            return await call({})
+        tier: Tier = "default" if self._falls_back and self._left <= 0 else "flex"
+        try:
+            return await call({"service_tier": tier})
+        except (openai.APITimeoutError, anyio.get_cancelled_exc_class()):  # the gate cancels what comes too late
+            self._left = 0
+            raise
+        except openai.RateLimitError as exc:
+            self._left -= _has_no_room(exc)
+            raise
+
+
+def tier_refusal(exc: openai.APIError, model: str, host: str) -> Refused | None:
+    """Return the one-line error for a call whose tier is refused; None for a call refused for anything else."""
+    if exc.param != "service_tier" and not ("service_tier" in exc.message or "flex" in exc.message.lower()):
+        return None
+    return Refused(
+        f"{host} has no tier flex for the judge's model {model!r} ({exc.message}); leave {option('judge_tier')} out, "
+        f"or name a model that has it with {option('judge_model')}"
+    )
+
+
+def _has_no_room(exc: openai.RateLimitError) -> bool:
+    """Return whether a 429 says that the tier has no room, and not that the caller asks too often."""
+    return "resource unavailable" in f"{exc.code} {exc.type} {exc.message}".lower().replace("_", " ")
 
 
 class EndpointAsk:
@@ -135,7 +183,7 @@ class EndpointAsk:
 
     def _options(self, prompt: Question) -> dict[str, Any]:
         """Return what the model has not refused yet: the temperature, and what its cache is found by."""
-        wished = _SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
+        wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
         refused = self._refused_settings.of(self._model)
         return {name: value for name, value in wished.items() if name not in refused}
 
@@ -186,8 +234,8 @@ class EndpointAsk:
 
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
-        body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        response = await self._client.send_bytes(path_of(api), to_json(body))
+        body = {**request_body(api, self._model, prompt, form, options), **self._extra}
+        response = await self._client.send_bytes(api_path(api), to_json(body))
         answer = model_reply(response.content, response.request)
         self._gate.heard_usage(answer.get("usage"))
-        return reply_of(answer, form, tiered=self._tier != "default")
+        return read_reply_body(answer, form, tiered=self._tier != "default")

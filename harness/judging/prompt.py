@@ -1,8 +1,8 @@
-"""The two messages a pairwise judge gets: fixed text first, then task and query, then the pair."""
+"""The two messages that a judge gets: fixed text first, then task and query, then the pair or the list."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,11 +12,15 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
 from harness.judging.flags import FLAG_RULES
-from harness.judging.reply import example, schema
+from harness.judging.reply import example, list_schema, schema
 from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import ListRubric
 from harness.judging.slots import Beginning
 from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript
+
+_SYSTEM, _USER = "system.md.j2", "user.md.j2"
+_LIST_SYSTEM, _LIST_USER = "list_system.md.j2", "list_user.md.j2"
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,49 @@ class Prompt:
 
     def schema(self) -> dict[str, Any]:
         """Return the reply's form as a strict JSON schema."""
-        return _schema_of(self.rubric)
+        return schema(self.rubric)
 
 
-@cache
-def _schema_of(rubric: Rubric) -> dict[str, Any]:
-    """Return the reply's form by a rubric; it is only read."""
-    return schema(rubric)
+@dataclass(frozen=True)
+class ListTask:
+    """What all trajectories have in common. `context` holds chat messages as JSON lines, in place of a query."""
+
+    task: Task
+    context: str = ""
+    tools: str = ""
+
+
+@dataclass(frozen=True)
+class ListPrompt:
+    """One question to a listwise judge, as messages, and the material that it was made of."""
+
+    system: str
+    user: str
+    about: ListTask
+    shown: tuple[tuple[str, Transcript], ...]
+    """Id and transcript, in the order shown."""
+    repair: tuple[str, str] | None = None
+    """The reply that could not be used, and what was wrong with it."""
+    key: str = ""
+    """Of the verdict that is asked for."""
+
+    @property
+    def beginning(self) -> Beginning:
+        """Prompts of one query begin alike."""
+        return self.about.task.query_id, ""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids that the reply must name, in the order shown."""
+        return [id_ for id_, _ in self.shown]
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return chat messages, the repair turn last where there is one."""
+        return turns(self.system, self.user, self.repair)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the reply's form as a strict JSON schema."""
+        return list_schema(self.ids)
 
 
 def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[str, str]]:
@@ -97,7 +137,7 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
         "first": first,
         "second": second,
     }
-    user = _template("user.md.j2").render(**material, **_marked(rubric), **_codes(material))
+    user = _template(_USER).render(**material, **_marked(rubric), **_codes(material))
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
 
@@ -105,13 +145,13 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
 def prompt_fingerprint(rubric: Rubric) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
     rules = [FLAG_RULES] if rubric.caps else []
-    return digest([rubric.fingerprint, _source("system.md.j2"), _source("user.md.j2"), *rules])
+    return digest([rubric.fingerprint, packaged_text(_SYSTEM), packaged_text(_USER), *rules])
 
 
 @cache
 def fixed_message(rubric: Rubric) -> str:
     """Return the first message, which depends on the rubric alone: its body, the dimensions, the reply's form."""
-    return _template("system.md.j2").render(
+    return _template(_SYSTEM).render(
         body=rubric.instructions,
         dimensions=rubric.dimensions,
         example=json.dumps(example(rubric), indent=1),
@@ -145,21 +185,37 @@ def _environment() -> Environment:
     return Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
 
 
-def render_template(template: str, **values: Any) -> str:
-    """Render one of our own templates."""
-    return _template(template).render(**values)
+def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
+    """Render the prompt on at least one transcript, ids counting from 1. The nonce is a hash of all that it fences."""
+    task = about.task
+    material = {
+        "brief": legible(task.brief or ""),
+        "reference": legible(task.reference or ""),
+        "query": legible(task.query),
+        "context": legible(about.context),
+        "tools": legible(about.tools),
+    }
+    if material["context"]:
+        material["query"] = ""
+    shown = tuple((str(number), transcript) for number, transcript in enumerate(transcripts, 1))
+    whole = "\n".join([*material.values(), *(t.hash + t.path + t.answer for _, t in shown)])
+    nonce = fence_code(whole, whole)
+    system = _template(_LIST_SYSTEM).render(rubric=rubric.text, count=len(shown))
+    user = _template(_LIST_USER).render(**material, shown=shown, nonce=nonce)
+    return ListPrompt(system, user, about, shown)
 
 
-def packaged_text(name: str) -> str:
-    """Return a text file of this room's."""
-    return _source(name)
+def list_fingerprint(rubric: ListRubric) -> str:
+    """Return the hash of everything fixed in the prompt: the rubric's text and our own two templates."""
+    return digest([rubric.fingerprint, *map(packaged_text, (_LIST_SYSTEM, _LIST_USER))])
 
 
 @cache
-def _source(name: str) -> str:
+def packaged_text(name: str) -> str:
+    """Return a text file of this room's."""
     return (files("harness.judging") / name).read_text("utf-8")
 
 
 @cache
 def _template(name: str) -> Template:
-    return _environment().from_string(_source(name))
+    return _environment().from_string(packaged_text(name))

@@ -9,19 +9,19 @@ from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.endpoints.reply_form import items_of, members_of, message_text
 from harness.endpoints.usage import usage_of
-from harness.judging.judge import ModelReply, Question
+from harness.judging.judge_model import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
 FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
 """How a reply's form is asked for, the strictest first."""
 
 
-def path_of(api: Api) -> str:
+def api_path(api: Api) -> str:
     """Return where an API takes its requests, below an endpoint's address."""
     return "/responses" if api == "responses" else "/chat/completions"
 
 
-def body_of(api: Api, model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
+def request_body(api: Api, model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question as the body of a request to an API; `options` are further parameters."""
     return (_responses_body if api == "responses" else _chat_body)(model, prompt, form, options)
 
@@ -39,18 +39,15 @@ def _chat_body(model: str, prompt: Question, form: Form, options: Mapping[str, A
 def _responses_body(model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if form == "json_schema":
-        asked = {"text": {"format": {"type": "json_schema", "name": "verdict", "strict": True} | _schema(prompt)}}
+        schema = {"name": "verdict", "strict": True, "schema": prompt.schema()}
+        asked = {"text": {"format": {"type": "json_schema"} | schema}}
     elif form == "json_object":
         asked = {"text": {"format": {"type": "json_object"}}}
     system, *rest = prompt.messages()
     return {"model": model, "instructions": system["content"], "input": rest, "store": False, **options, **asked}
 
 
-def _schema(prompt: Question) -> dict[str, Any]:
-    return {"schema": prompt.schema()}
-
-
-def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
+def read_reply_body(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
     answer = members_of(body)
     if "output" not in answer and "choices" not in answer:

@@ -11,8 +11,8 @@ from harness.core.errors import UsageError
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
 from harness.endpoints.batch_files import BatchFiles
-from harness.judging.batches.desk import BatchDesk
-from harness.judging.batches.rounds import BatchRounds
+from harness.judging.batch_desk import BatchDesk
+from harness.judging.batch_rounds import BatchRounds
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints

@@ -21,7 +21,7 @@ from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rubrics import text_to_keep

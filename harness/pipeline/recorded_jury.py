@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from harness.core.records import Failure
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging.juror import PairJuror, PairLedger
-from harness.judging.jury import PairJury
+from harness.judging.jury import PairJuror, PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.transcripts.transcript import Transcript
 
@@ -39,7 +38,7 @@ class RecordedJuror(PairJuror):
     def __init__(self, verdicts: Sequence[Judged]) -> None:
         self._verdicts = {(v.first, v.second, v.repeat): v for v in verdicts}
 
-    def at_hand(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
+    def cached(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
         """Return the recorded verdict; None where there is none."""
         del ledger
         for hidden in _HIDDEN:
@@ -50,7 +49,7 @@ class RecordedJuror(PairJuror):
 
     async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Return the recorded verdict, or a failed one."""
-        return self.at_hand(ledger, task, first, second) or Unjudged(
+        return self.cached(ledger, task, first, second) or Unjudged(
             key=f"{first.hash}/{second.hash}",
             query="",
             first=first.hash,

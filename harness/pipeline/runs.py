@@ -24,7 +24,7 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
 from harness.endpoints.credentials import AGENT_URL, Credentials
-from harness.judging.batches.rounds import BatchRounds
+from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.batches import open_batches
 from harness.pipeline.costs import ceiling_of, check_prices

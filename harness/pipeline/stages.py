@@ -21,15 +21,12 @@ from harness.endpoints.prices import Priced, price_list
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.state import EndpointState
 from harness.endpoints.token_requests import TokenRequests
-from harness.judging.batches.ask import BatchAsk
-from harness.judging.batches.desk import BatchDesk
+from harness.judging.batch_desk import BatchAsk, BatchDesk
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.endpoint import EndpointAsk
-from harness.judging.judge import Ask, Judge
-from harness.judging.judge_model import JudgeModel, JudgePatience
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
+from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
+from harness.judging.judges import Judge, PairwiseJudge
 from harness.judging.rubric import Rubric
-from harness.judging.tiers import FLEX_REPLY_S
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys

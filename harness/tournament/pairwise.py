@@ -10,11 +10,9 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.turns import my_turn
-from harness.judging.judge import Judge
 from harness.judging.judge_model import JudgeModel
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury, all_at_once
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import Judge, PairwiseJudge
+from harness.judging.jury import PairJury, PairLedger, all_at_once
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric

@@ -8,8 +8,8 @@ from harness.core.records import Step
 from harness.core.unicode import mark_hidden
 from harness.core.verdicts import Flag, Judged
 from harness.judging.flags import Assignment, find_flags
-from harness.judging.list_prompt import ListTask, load_list_rubric, make_list_prompt
-from harness.judging.prompt import Task, make_pair_prompt
+from harness.judging.prompt import ListTask, Task, make_list_prompt, make_pair_prompt
+from harness.judging.rubric_files import load_list_rubric
 from harness.transcripts.clean_text import clean
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric

@@ -13,9 +13,8 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.prices import Priced
 from harness.endpoints.time_limit import NO_LIMIT, Stoppable
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
 from harness.judging.rubric import Rubric

@@ -12,7 +12,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Step
 from harness.endpoints.prices import Priced
 from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import Rubric, read_by

@@ -19,7 +19,7 @@ from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedSide
 from harness.core.plurals import counted
 from harness.core.progress import Progress
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import comparison_like, is_done, new_comparison_info, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge

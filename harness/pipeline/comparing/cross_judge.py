@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Group
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
+from harness.judging.jury import PairJury, PairLedger
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.comparing.pairs import Draw, SharedQuery, takes_part

@@ -11,7 +11,7 @@ from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, first_error
 from harness.endpoints.costs import CostBounds
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.archived import is_complete, open_lending
 from harness.pipeline.comparing.cross_judge import open_cross_judge

@@ -17,7 +17,7 @@ from harness.archive.folder_check import Finding
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.settings import Settings
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.pipeline.recorded_jury import recorded_jury
 from harness.pipeline.validation import Validation, validated

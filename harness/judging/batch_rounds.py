@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.plurals import counted
 from harness.core.progress import Progress
 from harness.endpoints.batch_files import BatchFiles, BatchStatus
-from harness.judging.batches.desk import BatchDesk, RequestFile
+from harness.judging.batch_desk import BatchDesk, RequestFile
 
 
 @dataclass(frozen=True)
