@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core.errors import did_you_mean
 from harness.core.unicode import visible
 from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
+from harness.rubric_text.bounded import TextReader
 from harness.rubric_text.front_matter import Fault, Faulty, Parts
-from harness.rubric_text.reading import TextReader
 from harness.rubric_text.template import PlainDimension, Variables
 from harness.transcripts.transcript import Transcript
 
@@ -170,7 +170,7 @@ def read_by(reader: TextReader, source: str) -> Rubric | RubricFaults:
 
 
 def _checked(reader: TextReader, parts: Parts, source: str) -> Rubric | list[Fault]:
-    faults = [Fault(parts.line_of([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
+    faults = [Fault(parts.find_line([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
     try:
         rubric = Rubric.model_validate(_members(parts) | {"body": parts.body, "source": source})
     except ValidationError as exc:
@@ -217,14 +217,14 @@ def _misfit(message: str, *place: str | int) -> PydanticCustomError:
 def _fault(parts: Parts, error: ErrorDetails) -> Fault:
     if error["type"] == "misfit":
         context = error.get("ctx", {})
-        return Fault(parts.line_of(context["place"]), context["message"])
+        return Fault(parts.find_line(context["place"]), context["message"])
     place = [p for p in error["loc"] if p != "[key]"]
     message = error["msg"]
     if error["type"] == "extra_forbidden":
         model = Dimension if place[0] == "dimensions" else Rubric
         names = [name for name in model.model_fields if name not in _OURS]
         message = f"unknown key{did_you_mean(_quoted(place[-1]), names)}; known: {', '.join(names)}"
-    return Fault(parts.line_of(place), f"{'.'.join(map(_quoted, place))}: {message}")
+    return Fault(parts.find_line(place), f"{'.'.join(map(_quoted, place))}: {message}")
 
 
 def _quoted(word: str | int) -> str:

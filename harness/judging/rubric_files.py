@@ -12,9 +12,8 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import digest
 from harness.core.wording import option
 from harness.judging.rubric import Rubric, RubricFaults, read_by
-from harness.rubric_text.bounded import in_child
+from harness.rubric_text.bounded import TRUSTED, in_child
 from harness.rubric_text.front_matter import Faulty
-from harness.rubric_text.reading import TRUSTED
 
 LIST_RUBRIC = "ruler"
 PAIRWISE_DEFAULT = "writing"

@@ -23,8 +23,7 @@ from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
 from harness.endpoints.streams import completed
-from harness.offline.corpus import Passage
-from harness.offline.tool import parse_passages
+from harness.offline.tool import Passage, parse_passages
 from harness.offline.words import (
     GENERAL_WORDS,
     content_stems,

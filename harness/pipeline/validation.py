@@ -29,7 +29,7 @@ from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
-from harness.transcripts.tokens import ESTIMATE, is_at_hand
+from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import RENDERING
 
 _OF_ROUNDING = 1e-6
@@ -98,7 +98,7 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         return
     path = ranking.path or reader.folder
     counter = str(ranking.head.judge.get("counter", ESTIMATE))
-    if not is_at_hand(counter):
+    if not can_count_by(counter):
         yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
         return
     rendering = ranking.head.rendering

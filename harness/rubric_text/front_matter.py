@@ -49,7 +49,7 @@ class Parts:
     opening: int
     """The line of the opening ---."""
 
-    def line_of(self, place: Sequence[str | int]) -> int:
+    def find_line(self, place: Sequence[str | int]) -> int:
         """Return the line of what stands at `place` (`dimensions`, 1, `key`), or of what should hold it."""
         steps = tuple(map(str, place))
         within = (self.lines.get(steps[:length]) for length in range(len(steps), 0, -1))

@@ -17,8 +17,16 @@ from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.records import Step, Trajectory
-from harness.transcripts.cuts import largest_that_fits, lines_out
-from harness.transcripts.path_text import Limits, cut_text, longest_field, path_text, plain_steps, plain_text
+from harness.transcripts.path_text import (
+    Limits,
+    cut_text,
+    largest_that_fits,
+    lines_out,
+    longest_field,
+    path_text,
+    plain_steps,
+    plain_text,
+)
 from harness.transcripts.tokens import TokenBudget, recorded_budget
 
 RENDERING = 2

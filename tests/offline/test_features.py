@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from harness.core.records import Step
-from harness.offline.corpus import Passage
 from harness.offline.judge import TranscriptParts, answer_features, judge_pair, path_features
-from harness.offline.tool import passages_text
+from harness.offline.tool import Passage, passages_text
 from harness.transcripts.transcript import Transcript
 from tests.builders import a_transcript, trajectories
 
