@@ -77,22 +77,19 @@ class BatchDesk:
 
     def look(self) -> None:
         """Take note of what came back since the last look."""
-        self._questions = {}
+        self._questions = dict[str, QuestionState]()
         for batch in self.log.batches.values():
-            self._look_at(batch)
-
-    def _look_at(self, batch: BatchOnRecord) -> None:
-        missing, refused = set(batch.missing), only_refusals(batch)
-        for key in batch.made.keys:
-            question = self._questions.setdefault(key, QuestionState())
-            question.under_way = batch.ended is None
-            if batch.ended is None:
-                continue
-            if key not in missing:
-                question.replies.append(batch)
-                question.misses = 0
-            elif not refused and batch.submitted:
-                question.misses += 1
+            missing, refused = set(batch.missing), only_refusals(batch)
+            for key in batch.made.keys:
+                question = self._questions.setdefault(key, QuestionState())
+                question.under_way = batch.ended is None
+                if batch.ended is None:
+                    continue
+                if key not in missing:
+                    question.replies.append(batch)
+                    question.misses = 0
+                elif not refused and batch.submitted:
+                    question.misses += 1
 
     def question(self, key: str) -> QuestionState:
         """Return what became of a question so far."""
@@ -177,13 +174,11 @@ class BatchAsk:
             raise AskFailed(WITH_PROVIDER)
         if not desk.may_ask(key):
             raise AskFailed(UNANSWERED)
-        desk.leave(key, self._line(prompt), self._judge, self._form, tuple(self._sampling))
-        raise AskFailed(IN_BATCH)
-
-    def _line(self, prompt: Question) -> bytes:
         body = request_body(self._api, self._model, prompt, self._form, {**self._extra, **self._sampling})
-        request = {"custom_id": prompt.key, "method": "POST", "url": f"/v1{api_path(self._api)}", "body": body}
-        return json.dumps(request).encode() + b"\n"
+        request = {"custom_id": key, "method": "POST", "url": f"/v1{api_path(self._api)}", "body": body}
+        line = json.dumps(request).encode() + b"\n"
+        desk.leave(key, line, self._judge, self._form, tuple(self._sampling))
+        raise AskFailed(IN_BATCH)
 
 
 def _learnt(desk: BatchDesk, judge: str) -> tuple[Form, Mapping[str, float]]:

@@ -64,7 +64,8 @@ class TierChoice:
             self._left = 0
             raise
         except openai.RateLimitError as exc:
-            self._left -= _has_no_room(exc)
+            # that the tier has no room, and not that the caller asks too often
+            self._left -= "resource unavailable" in f"{exc.code} {exc.type} {exc.message}".lower().replace("_", " ")
             raise
 
 
@@ -76,11 +77,6 @@ def tier_refusal(exc: openai.APIError, model: str, host: str) -> Refused | None:
         f"{host} has no tier flex for the judge's model {model!r} ({exc.message}); leave {option('judge_tier')} out, "
         f"or name a model that has it with {option('judge_model')}"
     )
-
-
-def _has_no_room(exc: openai.RateLimitError) -> bool:
-    """Return whether a 429 says that the tier has no room, and not that the caller asks too often."""
-    return "resource unavailable" in f"{exc.code} {exc.type} {exc.message}".lower().replace("_", " ")
 
 
 class EndpointAsk:
@@ -106,8 +102,12 @@ class EndpointAsk:
         self._extra = dict(extra or {})
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
-        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear, rank=rank)
-        self._places = Slots(limit)
+
+        async def note_limits(response: Any) -> None:
+            gate.heard(response.headers)
+
+        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=note_limits, rank=rank)
+        self._slots = Slots(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0
@@ -138,12 +138,9 @@ class EndpointAsk:
         """Close the connections."""
         await self._client.close()
 
-    async def _hear(self, response: Any) -> None:
-        self._gate.heard(response.headers)
-
     async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
         with clock.stopped():
-            await self._places.take(prompt.beginning)
+            await self._slots.take(prompt.beginning)
         try:
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
@@ -157,20 +154,21 @@ class EndpointAsk:
                     self._refusal = refusal_of(
                         exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
                     )
-                raise self._refusal or AskFailed(failure_of(exc), self._in_its_place(exc)) from exc
+                instead = (  # what came in place of a model's reply
+                    ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+                    if isinstance(exc, NoReply)
+                    else None
+                )
+                raise self._refusal or AskFailed(failure_of(exc), instead) from exc
         finally:
-            self._places.leave(prompt.beginning)
-
-    def _in_its_place(self, exc: openai.OpenAIError) -> ModelReply | None:
-        """Return what came in place of a model's reply; None if nothing came."""
-        if not isinstance(exc, NoReply):
-            return None
-        return ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+            self._slots.leave(prompt.beginning)
 
     async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
         while True:
-            options = self._options(prompt)
+            wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
+            refused = self._refused_settings.of(self._model)
+            options = {name: value for name, value in wished.items() if name not in refused}
             try:
                 return await self._send_retrying(prompt, FORMS[self._form], options, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
@@ -180,12 +178,6 @@ class EndpointAsk:
                 learnt = self._refused_settings.learn(self._model, exc, options)
                 if not learnt and not self._may_go_without_cache_key(exc) and not self._has_next_form():
                     raise
-
-    def _options(self, prompt: Question) -> dict[str, Any]:
-        """Return what the model has not refused yet: the temperature, and what its cache is found by."""
-        wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
-        refused = self._refused_settings.of(self._model)
-        return {name: value for name, value in wished.items() if name not in refused}
 
     def _may_go_without_cache_key(self, exc: openai.APIError) -> bool:
         """Leave the cache's key out, if no call was answered yet: some endpoints refuse it without naming it."""

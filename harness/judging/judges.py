@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 from harness.core.records import Failure, canonical_json, digest
-from harness.core.verdicts import AnyVerdict, Judged, Scored, Side, SideScores, Unjudged, Unscored
+from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores, Unjudged, Unscored
 from harness.judging.flags import Assignment, transcript_flags
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import (
@@ -80,7 +80,8 @@ def verdict_record(
     `shown` are the transcripts in the order shown: a pair where `kind` is a pair's.
     """
     if issubclass(kind, Judged | Unjudged):
-        result |= {"first": shown[0].hash, "second": shown[1].hash, "cut": _cut_sides(*shown)}
+        cut = tuple(side for side, transcript in zip("AB", shown, strict=True) if transcript.answer_cut)
+        result |= {"first": shown[0].hash, "second": shown[1].hash, "cut": cut}
     else:
         result |= {"transcripts": tuple(transcript.hash for transcript in shown)}
     return kind(
@@ -92,11 +93,6 @@ def verdict_record(
         **(exchange.record if exchange else {"started_at": _NEVER, "duration_s": 0.0}),
         **result,
     )
-
-
-def _cut_sides(first: Transcript, second: Transcript) -> tuple[Side, ...]:
-    sides: tuple[tuple[Side, Transcript], ...] = (("A", first), ("B", second))
-    return tuple(side for side, shown in sides if shown.answer_cut)
 
 
 class PairwiseJudge:

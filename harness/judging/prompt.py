@@ -181,10 +181,6 @@ def fence_code(seed: str, whole: str) -> str:
     return code
 
 
-def _environment() -> Environment:
-    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
-
-
 def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
     """Render the prompt on at least one transcript, ids counting from 1. The nonce is a hash of all that it fences."""
     task = about.task
@@ -218,4 +214,5 @@ def packaged_text(name: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    return _environment().from_string(packaged_text(name))
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
+    return environment.from_string(packaged_text(name))

@@ -81,7 +81,10 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
             raise ReplyError("it holds no JSON object with the scores.")
         if any(o != objects[0] for o in objects):
             raise ReplyError("it holds more than one JSON object with scores.")
-        return _read_object(objects[0], rubric)
+        a, b = (rubric.score(_marks(objects[0], rubric, side)) for side in _SIDES)
+        winner = winning_side(a, b)
+        claims = _claims(objects[0], a, b, winner)
+        return PairReply(a=a, b=b, winner=winner, analysis=_analysis(objects[0]), claims=claims)
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
 
@@ -89,12 +92,6 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
 def winning_side(a: SideScores, b: SideScores) -> Winner:
     """Return the side with the higher combined score; equal is a tie."""
     return "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
-
-
-def _read_object(reply: Mapping[str, Any], rubric: Rubric) -> PairReply:
-    a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
-    winner = winning_side(a, b)
-    return PairReply(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
 
 
 def _remarks(rubric: Rubric) -> list[str]:
@@ -160,11 +157,17 @@ def _no_constant(name: str) -> Any:
 
 
 def _marks(reply: Mapping[str, Any], rubric: Rubric, side: str) -> dict[str, int]:
+    """Take 8, 8.0 and "8" for eight; anything else that is no integer 0..10 is an error, never clipped or rounded."""
     marks: dict[str, int] = {}
     for block, name, _ in _BLOCKS:
         for dimension in rubric.block(block):
-            where = f"{name}.{side}.{dimension.key}"
-            marks[dimension.key] = _mark(_dig(reply, name, side, dimension.key), where)
+            value, where = _dig(reply, name, side, dimension.key), f"{name}.{side}.{dimension.key}"
+            if value is None:
+                raise ReplyError(f"{where} is missing.")
+            number = _number(value)
+            if number is None or number != int(number) or not 0 <= number <= 10:
+                raise ReplyError(f"{where} must be an integer from 0 to 10, not {str(value)[:40]!r}.")
+            marks[dimension.key] = int(number)
     return marks
 
 
@@ -172,16 +175,6 @@ def _dig(value: Any, *keys: str) -> Any:
     for key in keys:
         value = cast("Any", value).get(key) if isinstance(value, dict) else None
     return value
-
-
-def _mark(value: Any, where: str) -> int:
-    """Take 8, 8.0 and "8" for eight; anything else that is no integer 0..10 is an error, never clipped or rounded."""
-    if value is None:
-        raise ReplyError(f"{where} is missing.")
-    number = _number(value)
-    if number is None or number != int(number) or not 0 <= number <= 10:
-        raise ReplyError(f"{where} must be an integer from 0 to 10, not {str(value)[:40]!r}.")
-    return int(number)
 
 
 def _number(value: Any) -> Decimal | None:
@@ -253,10 +246,7 @@ def read_scores(text: str, ids: Sequence[str]) -> ScoresById:
     listed = objects[0]["scores"]
     if not isinstance(listed, list):
         raise ReplyError("`scores` must be a list.")
-    return _matched([_list_entry(entry, ids) for entry in cast("list[Any]", listed)], ids)
-
-
-def _matched(entries: Sequence[tuple[str, float, str]], ids: Sequence[str]) -> ScoresById:
+    entries = [_list_entry(entry, ids) for entry in cast("list[Any]", listed)]
     named = [id_ for id_, _, _ in entries]
     if doubled := sorted({id_ for id_ in named if named.count(id_) > 1}):
         raise ReplyError(f"trajectory_id {', '.join(doubled)} is scored more than once.")
@@ -279,13 +269,8 @@ def _list_entry(entry: Any, ids: Sequence[str]) -> tuple[str, float, str]:
 
 def _score(value: Any, id_: str) -> float:
     """Take 0.8 and "0.8"; anything else that is no number from 0 to 1 is an error, never clipped."""
-    number: Decimal | None = None
-    if isinstance(value, int | str | Decimal) and not isinstance(value, bool):
-        try:
-            number = Decimal(value)
-        except InvalidOperation:
-            number = None
-    if number is None or not number.is_finite() or not 0 <= number <= 1:
+    number = _number(value)
+    if number is None or not 0 <= number <= 1:
         shown = "missing" if value is None else repr(str(value)[:40])
         raise ReplyError(f"the score of trajectory_id {id_} must be a number from 0 to 1; it is {shown}.")
     return float(number)

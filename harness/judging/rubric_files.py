@@ -71,7 +71,7 @@ def read_rubric(source: str) -> Rubric | RubricFaults:
     A text that is not one of the package's is read in a child process of limited time and memory, once a process.
     """
     try:
-        return _rubric_of(source)
+        return _read_once(source)
     except _NoRubric as exc:
         return exc.faults
 
@@ -83,7 +83,7 @@ class _NoRubric(Exception):
 
 
 @lru_cache(maxsize=16)
-def _rubric_of(source: str) -> Rubric:
+def _read_once(source: str) -> Rubric:
     """Return a rubric. Raises _NoRubric, which is not remembered: a busy machine may have been the reason."""
     if source in _packaged_texts():
         read = read_by(TRUSTED, source)
@@ -117,21 +117,16 @@ def text_of_file(name: str, where: str | None = None) -> str:
     The message names `where`, else the option.
     """
     try:
-        data = _bytes_of_file(name)
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a FIFO keeps nobody waiting
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("it is no plain file")  # noqa: TRY301
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")  # noqa: TRY301
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as exc:  # ValueError: no UTF-8, or a NUL in the name
         reason = getattr(exc, "strerror", None) or exc
         raise UsageError(f"{where or option('rubric', on_a_line(name))}: cannot be read ({reason})") from None
-
-
-def _bytes_of_file(name: str) -> bytes:
-    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a FIFO keeps nobody waiting
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is no plain file")
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-    return data
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,12 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
-            verdict = _checked(await self._judge(*material), self._judge)
+            verdict = await self._judge(*material)
+            if not isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise JudgeFailed(  # a judge of the caller's own
+                    f"the judge {type(self._judge).__name__} returned {quoted(verdict)}: give a harness.Judged, or a "
+                    "harness.Unjudged that says why there is no verdict"
+                )
             if why := _why_unasked(verdict):
                 usd = cache.ceiling.expected("judge") if why is IN_BATCH else 0.0
                 return why
@@ -170,16 +175,6 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
                 store.add_verdict(copy)
                 return copy
         return None
-
-
-def _checked(verdict: Ok | Failed, judge: object) -> Ok | Failed:
-    """Return what a judge gave, which may be the caller's own. Raises JudgeFailed for what is no verdict."""
-    if isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return verdict
-    raise JudgeFailed(
-        f"the judge {type(judge).__name__} returned {quoted(verdict)}: give a harness.Judged, or a harness.Unjudged "
-        "that says why there is no verdict"
-    )
 
 
 def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | None:
