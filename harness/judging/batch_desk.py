@@ -57,7 +57,7 @@ class RequestFile:
 
 
 class BatchDesk:
-    """Knows of each question whether a reply is at hand, a batch has it, or it is to be asked."""
+    """Knows of each question whether its reply is there, a batch has it, or it is to be asked."""
 
     def __init__(self, store: RunStore, log: BatchLog, judges: Collection[str]) -> None:
         """Look at what the run holds of batches, and at the verdicts that failed on their replies.
@@ -96,7 +96,7 @@ class BatchDesk:
         return self._questions.get(key) or QuestionState()
 
     def is_paid(self, key: str) -> bool:
-        """Whether a reply to a question is at hand that no verdict rests on yet."""
+        """Whether there is a reply to a question that no verdict rests on yet."""
         return key not in self.failed and bool(self.question(key).replies)
 
     def reply(self, key: str, number: int) -> tuple[Form, Any]:

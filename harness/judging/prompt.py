@@ -35,29 +35,43 @@ class Task:
     """Which of several askings of the very same question this is; no part of the prompt, but of the verdict's key."""
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """One question to a judge, as messages, and the material that it was made of, as far as the judge sees it."""
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """One question to a judge, as messages."""
 
     system: str
     user: str
-    rubric: Rubric
-    task: Task
-    first: Transcript
-    second: Transcript
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
     key: str = ""
     """Of the verdict that is asked for."""
 
+    def messages(self) -> list[dict[str, str]]:
+        """Return chat messages, the repair turn last where there is one."""
+        messages = [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+        if self.repair:
+            reply, complaint = self.repair
+            again = (
+                f"That reply cannot be used: {complaint} Reply again with the whole JSON object in the form asked for, "
+                "and nothing else."
+            )
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": again}]
+        return messages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt(_Question):
+    """A question on a pair, and the material that it was made of, as far as the judge sees it."""
+
+    rubric: Rubric
+    task: Task
+    first: Transcript
+    second: Transcript
+
     @property
     def beginning(self) -> Beginning:
         """Prompts of one rubric with equal beginnings are the same up to the second transcript."""
         return self.task.query_id, self.first.hash
-
-    def messages(self) -> list[dict[str, str]]:
-        """Return chat messages, the repair turn last where there is one."""
-        return turns(self.system, self.user, self.repair)
 
     def schema(self) -> dict[str, Any]:
         """Return the reply's form as a strict JSON schema."""
@@ -73,19 +87,13 @@ class ListTask:
     tools: str = ""
 
 
-@dataclass(frozen=True)
-class ListPrompt:
-    """One question to a listwise judge, as messages, and the material that it was made of."""
+@dataclass(frozen=True, kw_only=True)
+class ListPrompt(_Question):
+    """A question on a list, and the material that it was made of."""
 
-    system: str
-    user: str
     about: ListTask
     shown: tuple[tuple[str, Transcript], ...]
     """Id and transcript, in the order shown."""
-    repair: tuple[str, str] | None = None
-    """The reply that could not be used, and what was wrong with it."""
-    key: str = ""
-    """Of the verdict that is asked for."""
 
     @property
     def beginning(self) -> Beginning:
@@ -97,29 +105,9 @@ class ListPrompt:
         """The ids that the reply must name, in the order shown."""
         return [id_ for id_, _ in self.shown]
 
-    def messages(self) -> list[dict[str, str]]:
-        """Return chat messages, the repair turn last where there is one."""
-        return turns(self.system, self.user, self.repair)
-
     def schema(self) -> dict[str, Any]:
         """Return the reply's form as a strict JSON schema."""
         return list_schema(self.ids)
-
-
-def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[str, str]]:
-    """Return chat messages; `repair` is a reply that could not be used and what was wrong with it."""
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    if repair:
-        reply, complaint = repair
-        messages += [
-            {"role": "assistant", "content": reply},
-            {
-                "role": "user",
-                "content": f"That reply cannot be used: {complaint} Reply again with the whole JSON "
-                "object in the form asked for, and nothing else.",
-            },
-        ]
-    return messages
 
 
 def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
@@ -198,7 +186,7 @@ def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[
     nonce = fence_code(whole, whole)
     system = _template(_LIST_SYSTEM).render(rubric=rubric.text, count=len(shown))
     user = _template(_LIST_USER).render(**material, shown=shown, nonce=nonce)
-    return ListPrompt(system, user, about, shown)
+    return ListPrompt(system=system, user=user, about=about, shown=shown)
 
 
 def list_fingerprint(rubric: ListRubric) -> str:

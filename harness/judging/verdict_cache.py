@@ -91,7 +91,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             await self._in_flight[key].wait()
         if key in ledger.bought:
             return ledger.bought[key]
-        if kept := self._find(cache.store, key) or self._borrow(key):
+        if kept := self._find(cache.store, key) or self._copy_reused(key):
             ledger.reused[key] = kept
             if kept.source:
                 await cache.store.commit()  # a copy of another run's verdict may just have been written
@@ -165,13 +165,13 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             cache.progress.done("judging")
         return verdict
 
-    def _borrow(self, key: str) -> Ok | None:
+    def _copy_reused(self, key: str) -> Ok | None:
         """Copy a verdict of another run, raw replies too, so that this run stays whole without that one."""
         store = self._cache.store
-        for lender in self._cache.reuse_sources:
-            if kept := self._find(lender, key):
-                replies = tuple(store.put_blob(lender.blobs.get(name)) for name in kept.raw_replies)
-                copy = kept.model_copy(update={"source": kept.source or lender.id, "raw_replies": replies})
+        for source in self._cache.reuse_sources:
+            if kept := self._find(source, key):
+                replies = tuple(store.put_blob(source.blobs.get(name)) for name in kept.raw_replies)
+                copy = kept.model_copy(update={"source": kept.source or source.id, "raw_replies": replies})
                 store.add_verdict(copy)
                 return copy
         return None
