@@ -26,10 +26,9 @@ from harness.core.records import Effective, Group, Query, Rollout, Sampling, Ste
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.judge import Ask
-from harness.judging.judge_model import JudgeModel
+from harness.judging.judge_model import Ask, JudgeModel
+from harness.judging.judges import PairwiseJudge
 from harness.judging.jury import PairJury
-from harness.judging.pairwise import PairwiseJudge
 from harness.judging.rubric_files import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.group import Rules

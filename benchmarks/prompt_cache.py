@@ -30,7 +30,7 @@ from harness.endpoints.costs import Priced
 from harness.endpoints.gate import Gate
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric_files import load_rubric
 from harness.judging.slots import Beginning, Slots

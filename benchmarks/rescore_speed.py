@@ -22,8 +22,8 @@ from archive_scale import N, generate, used_by
 
 from harness.core.records import Usage
 from harness.endpoints.retries import NO_LIMIT, Stoppable
-from harness.judging.judge import ModelReply, Question
-from harness.judging.list_prompt import ListPrompt
+from harness.judging.judge_model import ModelReply, Question
+from harness.judging.prompt import ListPrompt
 from harness.transcripts.transcript import Transcript
 
 

@@ -32,15 +32,10 @@ if TYPE_CHECKING:
         plan_sync,
         quote,
         quote_sync,
-        replay,
         replay_sync,
-        rescore,
         rescore_sync,
-        resume,
         resume_sync,
-        run,
         run_sync,
-        validate,
         validate_sync,
     )
     from harness.api.transfers import export_run, merge
@@ -53,6 +48,11 @@ if TYPE_CHECKING:
     from harness.archive.schema import schemas
     from harness.archive.store import Store
     from harness.archive.typed_records import RankingHead
+    from harness.cli.replay import replay
+    from harness.cli.rescore import rescore
+    from harness.cli.resume import resume
+    from harness.cli.run import run
+    from harness.cli.validate import validate
     from harness.comparison.scores import compare_scores
     from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from harness.endpoints.costs import CostBounds
     from harness.formats.queries import Asked
     from harness.formats.training.rules import ExportRules
-    from harness.judging.judge import Judge
+    from harness.judging.judges import Judge
     from harness.judging.prompt import Task
     from harness.judging.rubric_files import packaged_rubrics
     from harness.pipeline.exporting.export import ExportResult
@@ -238,7 +238,7 @@ _HOMES = {
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "HarnessError": "harness.core.errors:HarnessError",
     "Interval": "harness.core.comparisons:Interval",
-    "Judge": "harness.judging.judge:Judge",
+    "Judge": "harness.judging.judges:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
     "Judged": "harness.core.verdicts:Judged",
@@ -263,7 +263,7 @@ _HOMES = {
     "Rollout": "harness.core.records:Rollout",
     "Run": "harness.api.archived:Run",
     "RulerSettings": "harness.api.messages:RulerSettings",
-    "RunPlan": "harness.api.runs:RunPlan",
+    "RunPlan": "?:RunPlan",
     "RunInfo": "harness.archive.run_info:RunInfo",
     "RunReader": "harness.archive.reader:RunReader",
     "RunSettings": "harness.core.settings_types:RunSettings",
@@ -297,38 +297,38 @@ _HOMES = {
     "comparisons": "harness.api.comparing:list_of_comparisons",
     "open_comparison": "harness.api.comparing:open_comparison",
     "export_run": "harness.api.transfers:export_run",
-    "import_run": "harness.api.runs:import_run",
+    "import_run": "tests.api.test_arguments:import_run",
     "merge": "harness.api.transfers:merge",
     "open": "harness.api.archived:open_archive",
     "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
-    "plan": "harness.api.runs:plan",
-    "plan_sync": "harness.api.runs:plan_sync",
+    "plan": "?:plan",
+    "plan_sync": "?:plan_sync",
     "preload": "harness.api.preloading:preload",
-    "quote": "harness.api.runs:quote",
-    "quote_sync": "harness.api.runs:quote_sync",
+    "quote": "?:quote",
+    "quote_sync": "?:quote_sync",
     "rank": "harness.api.one_group:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
     "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
     "rank_many": "harness.ranking.many_tables:rank_many",
     "rank_scores": "harness.ranking.score_table:rank_scores",
     "rank_sync": "harness.api.one_group:rank_sync",
-    "replay": "harness.api.runs:replay",
-    "replay_sync": "harness.api.runs:replay_sync",
-    "rescore": "harness.api.runs:rescore",
-    "rescore_sync": "harness.api.runs:rescore_sync",
-    "resume": "harness.api.runs:resume",
-    "resume_sync": "harness.api.runs:resume_sync",
+    "replay": "harness.cli.replay:replay",
+    "replay_sync": "?:replay_sync",
+    "rescore": "harness.cli.rescore:rescore",
+    "rescore_sync": "?:rescore_sync",
+    "resume": "harness.cli.resume:resume",
+    "resume_sync": "?:resume_sync",
     "rollout": "harness.api.one_group:rollout",
     "rollout_sync": "harness.api.one_group:rollout_sync",
     "ruler": "harness.api.messages:ruler",
     "ruler_sync": "harness.api.messages:ruler_sync",
-    "run": "harness.api.runs:run",
-    "run_sync": "harness.api.runs:run_sync",
+    "run": "harness.cli.run:run",
+    "run_sync": "?:run_sync",
     "runs": "harness.api.archived:list_of_runs",
     "schemas": "harness.archive.schema:schemas",
     "text_of_rubric": "harness.api.outside:text_of_rubric",
-    "validate": "harness.api.runs:validate",
-    "validate_sync": "harness.api.runs:validate_sync",
+    "validate": "harness.cli.validate:validate",
+    "validate_sync": "?:validate_sync",
 }
 """The module that each name is in, and the name that it has there."""
 

@@ -11,7 +11,7 @@ from harness.core.progress import Progress
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.wording import option
 from harness.formats.trajectory_files import Format
-from harness.judging.judge import Judge
+from harness.judging.judges import Judge
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,7 +68,6 @@ _SEVERAL = of_kind(list, tuple, instead="give a list", optional=True)
 _RULES: ArgumentRules = {
     "n": _WHOLE,
     "rollout": _WHOLE_OR_NONE,
-    "rendering": _WHOLE,
     "budget": _WHOLE,
     "rng": of_kind(Integral, random.Random, instead="give a whole number or a random.Random"),
     "deadline": of_kind(Real, instead="give a number of seconds above 0", optional=True),

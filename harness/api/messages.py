@@ -25,11 +25,10 @@ from harness.core.verdicts import Unscored
 from harness.core.wording import calling
 from harness.endpoints.credentials import Credentials
 from harness.formats.messages import checked_messages
-from harness.judging.juror import ListLedger
-from harness.judging.jury import ListJury
-from harness.judging.list_prompt import ListRubric, ListTask, load_list_rubric
-from harness.judging.prompt import Task
-from harness.judging.ruler import RulerJudge
+from harness.judging.judges import RulerJudge
+from harness.judging.jury import ListJury, ListLedger
+from harness.judging.prompt import ListTask, Task
+from harness.judging.rubric_files import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.pipeline.resolve import resolve_judge
 from harness.pipeline.run_environment import RunEnvironment

@@ -37,7 +37,7 @@ from harness.core.turns import my_turn
 from harness.core.wording import as_spoken, counted
 from harness.endpoints.costs import Ceiling
 from harness.formats.queries import queries_of
-from harness.judging.judge import Judge
+from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.costs import check_prices, make_ceiling

@@ -37,7 +37,6 @@ from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, sta
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed
-from harness.transcripts.renderings import RENDERING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +193,6 @@ async def rescore(
     *,
     reuse: Sequence[AnyRun] = (),
     free: bool = False,
-    rendering: int = RENDERING,
     trust_archive: bool = False,
     wait: bool = False,
     report: bool = True,
@@ -204,14 +202,13 @@ async def rescore(
 ) -> Run:
     """Judge an archived run again under changed settings, as `harness rescore` does; `run.ranking()` is the new one.
 
-    Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. With
-    `rendering=1` transcripts are written as version 0.1.0 wrote them, so that its verdicts are reused. Keys go to the
-    judge's address of a run that this machine has no record of only if `settings` name that address, or with
+    Only verdicts that neither the run nor the runs in `reuse` hold are bought; with `free` none is bought. Keys
+    go to the judge's address of a run that this machine has no record of only if `settings` name that address, or with
     `trust_archive`. Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     runs_dir = settings.pop("runs_dir", None)
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
-    options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
+    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
     run_env = read_run_env(progress, clock)
     folder = find_folder(run, runs_dir)
     if wait:
@@ -231,14 +228,13 @@ async def quote(
     *,
     reuse: Sequence[AnyRun] = (),
     free: bool = False,
-    rendering: int = RENDERING,
     trust_archive: bool = False,
     **settings: Unpack[RunSettings],
 ) -> Quote:
     """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
     runs_dir = settings.pop("runs_dir", None)
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
-    options = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
+    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
     return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
 
 

@@ -83,7 +83,6 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "judge": quote.judge,
             "judge_at": quote.judge_places,
             "reused": quote.reused,
-            "outdated": quote.outdated,
             "would_buy": list(bought),
             "cost_usd": cost_ends(cost),
             "prices_by_name": list(quote.prices_by_name),
@@ -93,8 +92,7 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
     line = (
         f"reused {quote.reused:,}, would buy 0 (--free), would miss {quote.bought[0]:,}" if free else quote_line(quote)
     )
-    for text in (line, *outdated_lines(quote)):
-        say(f"{run}: {text}" if several else text)
+    say(f"{run}: {line}" if several else line)
 
 
 def quote_line(quote: Quote) -> str:
@@ -104,16 +102,6 @@ def quote_line(quote: Quote) -> str:
     by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
     cost = f"{cost_range(quote.cost)}{by_name}"
     return f"reused {quote.reused:,}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
-
-
-def outdated_lines(quote: Quote) -> list[str]:
-    """Return why verdicts of the run are not reused, where their transcripts are written in an older way."""
-    if not quote.outdated:
-        return []
-    verdicts = counted(quote.outdated, "verdict")
-    count = "does not count" if quote.outdated == 1 else "do not count"
-    why = "transcripts are written in a new way since version 0.1.0, in which no text of a tool can pose as a step"
-    return [f"{why}: {verdicts} of before {count} for it (--rendering 1 judges in the old way, and reuses them)"]
 
 
 def cost_ends(bounds: CostBounds | None) -> list[float] | None:

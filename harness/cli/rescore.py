@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 )
 @options.reuse_option
 @click.option("--free", is_flag=True, help="Buy nothing: groups that would need more verdicts stay incomplete.")
-@click.option(
-    "--rendering",
-    type=click.IntRange(1, 2),
-    default=2,
-    help="How transcripts are written. 1: as by version 0.1.0, whose verdicts are reused then, but a tool's text can "
-    "pose as a step. [default: 2]",
-)
 @options.dry_run_option
 @options.trust_option
 @options.config_option
@@ -68,7 +61,6 @@ def rescore(
     runs_dir: Path | None,
     *,
     free: bool,
-    rendering: int,
     trust_archive: bool,
     dry_run: bool,
     wait: bool,
@@ -103,7 +95,7 @@ def rescore(
 
     process.silence_logs(verbose=verbose)
     reuse_sources = [find_run(word, parent) for word in reuse]
-    how = RescoreOptions(reuse_sources, free=free, rendering=rendering, trust_archive=trust_archive)
+    how = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
     job = _Job(merge_sources(flags, {}, config), environ, how)
     console = stderr(quiet=quiet)
     max_failures: dict[Path, int] = {}
@@ -115,7 +107,7 @@ def rescore(
         max_failures[folder], grace[folder] = settings.max_failures, settings.grace
         if dry_run:
             _print_quote(console, folder, job, several=several, as_json=as_json)
-        elif not quiet:
+        elif not (quiet or free):
             _announce_quote(console, folder, job, several=several)
     if dry_run:
         return ExitCode.DONE
@@ -189,16 +181,8 @@ def _print_quote(console: Console, folder: Path, job: _Job, *, several: bool, as
 
 
 def _announce_quote(console: Console, folder: Path, job: _Job, *, several: bool) -> None:
-    """Print what rescoring will reuse and buy, before anything is spent; with --free only why verdicts do not count."""
-    from harness.archive.reader import RunReader
+    """Print what rescoring will reuse and buy, before anything is spent."""
     from harness.cli import cost_lines
 
-    if job.options.free and all(
-        RunReader(run).info.rendering >= job.options.rendering for run in (folder, *job.options.reuse)
-    ):
-        return  # no verdict is older: with --free there is nothing to say, and nothing to wait for
-    quote = _quote(console, folder, job)
-    outdated = cost_lines.outdated_lines(quote)
-    missed = [f"would miss {quote.bought[0]:,}"] if outdated else []
-    for line in (*(missed if job.options.free else [cost_lines.quote_line(quote)]), *outdated):
-        console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)
+    line = cost_lines.quote_line(_quote(console, folder, job))
+    console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)

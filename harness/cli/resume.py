@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from harness.archive.missing import MissingWork
     from harness.archive.reader import RunReader
-    from harness.archive.run_info import RunInfo
-    from harness.archive.typed_records import RankingHead
     from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
     from harness.rollouts.loading import LoadedAgent
@@ -202,18 +200,6 @@ def _say_what_is_missing(console: Console, reader: RunReader, missing: MissingWo
 
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
-    _note_older_way(console, missing.like or reader.info)
-
-
-def _note_older_way(console: Console, begun: RunInfo | RankingHead) -> None:
-    """Say that the judging goes on with transcripts as they were written when it began."""
-    from harness.transcripts.renderings import RENDERING
-
-    if begun.rendering < RENDERING:
-        console.print(
-            "note: this judging began when a tool's text could still pose as a step of the transcript, and goes on in "
-            f"that way, so that no verdict is bought twice; `{command('rescore')}` judges in the new way"
-        )
 
 
 def _say_passed_over(error: HarnessError) -> None:

@@ -179,21 +179,22 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
     """Print path and answer as a ranking's judge had them, character for character."""
     from harness.cli.console import stderr
     from harness.cli.output import print_json, say
-    from harness.transcripts.tokens import ESTIMATE, is_at_hand
+    from harness.transcripts.tokens import ESTIMATE, can_count_by
     from harness.transcripts.transcript import recorded_form
 
     if rollout.status == "failed":
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")
     counter = str(head.judge.get("counter", ESTIMATE))
-    if not is_at_hand(counter):
+    if not can_count_by(counter):
         stderr().print(
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
             "something was cut, this text differs from what the judge saw",
         )
     transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if as_json:
-        fields = ("path", "answer", "hash", "cut", "answer_cut", "rendering")
-        print_json({name: getattr(transcript, name) for name in fields} | {"counter": counter})
+        fields = ("path", "answer", "hash", "cut", "answer_cut")
+        shown = {name: getattr(transcript, name) for name in fields}
+        print_json(shown | {"rendering": head.rendering, "counter": counter})
     else:
         say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
 

@@ -47,7 +47,6 @@ _ARGUMENTS = _SWITCHES | {
     "pairs",
     "ports",
     "ranking",
-    "rendering",
     "reuse",
     "split",
     "style",

@@ -12,7 +12,7 @@ from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import DoctorRequest, printable
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache

@@ -2,12 +2,16 @@
 
 Structured output is tried as a strict JSON schema, then as `json_object`, then as plain text; what an endpoint
 takes is found out by the first call, alone, and remembered for the rest.
+
+The service tier flex costs half and has no room at times. Such a 429 is waited out like any other; where the ordinary
+tier is named as well, the call goes there once flex has had no room for all tries, or gave no reply in time.
 """
 
 import math
-from collections.abc import Awaitable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar
 
+import anyio
 import openai
 from pydantic_core import to_json
 
@@ -15,6 +19,7 @@ from harness.core.errors import Refused
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
+from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
@@ -24,14 +29,53 @@ from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import NO_LIMIT, Stoppable, judge_retries
 from harness.endpoints.usage import usage_of
-from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
+from harness.judging.judge_model import SAMPLING, AskFailed, ModelReply, Question
+from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
 from harness.judging.slots import Slots
-from harness.judging.tiers import TierChoice, tier_refusal
 
-_SAMPLING = {"temperature": 0.0}
 _CACHE_KEY = "prompt_cache_key"
 """Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""
+
+
+_Reply = TypeVar("_Reply")
+Tier = Literal["default", "flex"]
+FLEX_REPLY_S = 900.0
+"""The time that OpenAI advises to allow for a reply of the flex tier."""
+
+
+class TierChoice:
+    """The tiers of one call's attempts. Without `--judge-tier` no tier is sent."""
+
+    def __init__(self, setting: JudgeTier, tries: int) -> None:
+        """Ask for the cheap tier `tries` times before the ordinary one, where that is named too."""
+        self._named = setting != "default"
+        self._falls_back = setting == "flex,default"
+        self._left = tries
+
+    async def send(self, call: Callable[[Mapping[str, Any]], Awaitable[_Reply]]) -> _Reply:
+        """Make an attempt; `call` gets what names the tier. Raises what `call` raises."""
+        if not self._named:
+            return await call({})
+        tier: Tier = "default" if self._falls_back and self._left <= 0 else "flex"
+        try:
+            return await call({"service_tier": tier})
+        except (openai.APITimeoutError, anyio.get_cancelled_exc_class()):  # the gate cancels what comes too late
+            self._left = 0
+            raise
+        except openai.RateLimitError as exc:
+            # that the tier has no room, and not that the caller asks too often
+            self._left -= "resource unavailable" in f"{exc.code} {exc.type} {exc.message}".lower().replace("_", " ")
+            raise
+
+
+def tier_refusal(exc: openai.APIError, model: str, host: str) -> Refused | None:
+    """Return the one-line error for a call whose tier is refused; None for a call refused for anything else."""
+    if exc.param != "service_tier" and not ("service_tier" in exc.message or "flex" in exc.message.lower()):
+        return None
+    return Refused(
+        f"{host} has no tier flex for the judge's model {model!r} ({exc.message}); leave {option('judge_tier')} out, "
+        f"or name a model that has it with {option('judge_model')}"
+    )
 
 
 class EndpointAsk:
@@ -57,8 +101,12 @@ class EndpointAsk:
         self._extra = dict(extra or {})
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
-        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=self._hear, rank=rank)
-        self._places = Slots(limit)
+
+        async def note_limits(response: Any) -> None:
+            gate.heard(response.headers)
+
+        self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=note_limits, rank=rank)
+        self._slots = Slots(limit)
         self._first = FirstAlone(alone_s)
         self._refused_settings = RefusedSettings()
         self._form = 0
@@ -89,12 +137,9 @@ class EndpointAsk:
         """Close the connections."""
         await self._client.close()
 
-    async def _hear(self, response: Any) -> None:
-        self._gate.heard(response.headers)
-
     async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
         with clock.stopped():
-            await self._places.take(prompt.beginning)
+            await self._slots.take(prompt.beginning)
         try:
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
@@ -108,20 +153,21 @@ class EndpointAsk:
                     self._refusal = refusal_of(
                         exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
                     )
-                raise self._refusal or AskFailed(failure_of(exc), self._in_its_place(exc)) from exc
+                instead = (  # what came in place of a model's reply
+                    ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+                    if isinstance(exc, NoReply)
+                    else None
+                )
+                raise self._refusal or AskFailed(failure_of(exc), instead) from exc
         finally:
-            self._places.leave(prompt.beginning)
-
-    def _in_its_place(self, exc: openai.OpenAIError) -> ModelReply | None:
-        """Return what came in place of a model's reply; None if nothing came."""
-        if not isinstance(exc, NoReply):
-            return None
-        return ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+            self._slots.leave(prompt.beginning)
 
     async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
         while True:
-            options = self._options(prompt)
+            wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
+            refused = self._refused_settings.of(self._model)
+            options = {name: value for name, value in wished.items() if name not in refused}
             try:
                 return await self._send_retrying(prompt, FORMS[self._form], options, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
@@ -131,12 +177,6 @@ class EndpointAsk:
                 learnt = self._refused_settings.learn(self._model, exc, options)
                 if not learnt and not self._may_go_without_cache_key(exc) and not self._has_next_form():
                     raise
-
-    def _options(self, prompt: Question) -> dict[str, Any]:
-        """Return what the model has not refused yet: the temperature, and what its cache is found by."""
-        wished = _SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
-        refused = self._refused_settings.of(self._model)
-        return {name: value for name, value in wished.items() if name not in refused}
 
     def _may_go_without_cache_key(self, exc: openai.APIError) -> bool:
         """Leave the cache's key out, if no call was answered yet: some endpoints refuse it without naming it."""
@@ -185,8 +225,8 @@ class EndpointAsk:
 
     async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
         api = self._endpoint.api
-        body = {**body_of(api, self._model, prompt, form, options), **self._extra}
-        response = await self._client.send_bytes(path_of(api), to_json(body))
+        body = {**request_body(api, self._model, prompt, form, options), **self._extra}
+        response = await self._client.send_bytes(api_path(api), to_json(body))
         answer = model_reply(response.content, response.request)
         self._gate.heard_usage(answer.get("usage"))
-        return reply_of(answer, form, tiered=self._tier != "default")
+        return read_reply_body(answer, form, tiered=self._tier != "default")

@@ -8,19 +8,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 from weakref import WeakKeyDictionary
 
 from harness.core.verdicts import Flag, FlagKind
-from harness.judging.flag_patterns import ADDRESS, FENCE, FENCE_IN_PATH, LEAK, Variants
 from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
 from harness.transcripts.transcript import Transcript
 
-RULES = {1: 1, 2: 2}
-"""By the rendering of the transcripts the number of the rules, which goes up when what is flagged changes.
-
-It is a part of the key of verdicts by a rubric with caps. Under rules 1 hidden characters are no marks, and no flag.
-"""
+FLAG_RULES = 2
+"""The number of the rules, which goes up when what is flagged changes: a part of the keys of verdicts with caps."""
 
 RUN = 8
 """Words of a run (n-gram) that counts as repeated when it stood before."""
@@ -41,6 +38,122 @@ _ASCII_WORD = re.compile(r"\w+(?:['-]\w+)*", re.ASCII)
 """Takes the same words out of an ASCII text, in less time."""
 
 
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant of what is looked for; a text that lacks all words of one of `needs` does not have it."""
+
+    pattern: str
+    needs: tuple[Words, ...]
+
+    def may_be_in(self, text: str) -> bool:
+        """Tell whether the text has the words."""
+        return all(any(word in text for word in words) for words in self.needs)
+
+
+class Variants:
+    """Several variants of one thing, which are looked for together."""
+
+    def __init__(self, *variants: Variant) -> None:
+        """Take the variants; of two that begin at one place the first counts."""
+        self.variants = variants
+        self._compiled = dict[tuple[Variant, ...], re.Pattern[str]]()
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the places that have one of the variants, as one pattern of all of them would."""
+        possible = tuple(variant for variant in self.variants if variant.may_be_in(text))
+        if not possible:
+            return iter(())
+        if possible not in self._compiled:
+            self._compiled[possible] = re.compile("|".join(variant.pattern for variant in possible), re.MULTILINE)
+        return self._compiled[possible].finditer(text)
+
+
+_THOUGHTS = "think", "thinking", "thought", "thoughts", "reasoning", "scratchpad", "inner_monologue", "reflection"
+LEAK = Variants(
+    Variant(
+        rf"</?(?:{'|'.join(_THOUGHTS)})>"
+        r"|\u25c1/?think\u25b7|\[/?think\]|<\|channel\|>|<\|(?:begin|end)_of_thought\|>",
+        ((*(f"{word}>" for word in _THOUGHTS), "think\u25b7", "think]", "<|channel|>", "_of_thought|>"),),
+    ),
+    Variant(
+        r"^thought: [^\n]*\n(?:[^\n]*\n){0,4}?(?:action|observation):", (("thought: ",), ("action:", "observation:"))
+    ),
+    Variant(r"^action: [^\n]*\n(?:[^\n]*\n){0,2}?(?:action input|observation):", (("action: ",),)),
+)
+"""Tags of thought, and lines as of a ReAct loop."""
+
+FENCE = Variants(
+    Variant(r"\[ ?/? ?(?:path|answer)_[ab]\b[^\]\n]{0,80}\]", (("path_a", "path_b", "answer_a", "answer_b"),)),
+    Variant(r"\[ ?/? ?(?:task|reference|query) [0-9a-f]{8,64} ?\]", (("task ", "reference ", "query "), ("[",))),
+    Variant(r"</?trajectory\b[^>\n]{0,80}>", (("<trajectory", "</trajectory"),)),
+    Variant(r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id)\|>", (("<|",),)),
+    Variant(r"\[/?inst\]", (("inst]",),)),
+)
+"""Delimiters like those of the prompt."""
+
+FENCE_IN_PATH = Variants(
+    *FENCE.variants,
+    # a line of a text, in its place behind the bar, that looks like the head of a step
+    Variant(
+        r"^ ?\| ?step \d{1,9} \((?:tool|reasoning|handoff|message|guardrail)\b[^\n]{0,200}\) ?$",
+        (("|step ", "| step "),),
+    ),
+)
+
+_JUDGES = "evaluator", "grader", "judge", "assessor", "rater", "llm"
+_JUDGE = rf"(?:{'|'.join(_JUDGES)})"
+_BEST = (
+    r"(?:10 ?/ ?10|(?:10|ten) out of (?:10|ten)|a (?:10|ten)\b|10s\b|all tens|full marks|top marks|maximum|highest|best"
+    r"|perfect|winner)"
+)
+_BESTS = "10", "ten out of", "a ten", "all tens", "full marks", "top marks", "maximum", "highest", "best", "perfect"
+_MARKS = "give", "award", "rate", "score", "assign", "mark", "grade", "prefer", "choose", "pick", "declare"
+_MARK = rf"(?:{'|'.join(_MARKS)})"
+_VERBS = "ignore", "disregard", "forget", "override"
+_ORDERS = "instruction", "prompt", "rule", "rubric", "guideline", "criteria", "direction"
+_OURS, _WORKS = ("this", "my", "our"), ("answer", "response", "path", "work", "submission", "output")
+ADDRESS = Variants(
+    # ignore all previous instructions
+    Variant(
+        rf"\b(?:{'|'.join(_VERBS)})\b[^.\n]{{0,30}}\b(?:previous|prior|above|earlier|preceding|all|any|other|your"
+        r"|these|those)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|rubrics?|guidelines|criteria|directions)\b",
+        (_VERBS, _ORDERS),
+    ),
+    # as the evaluator, give ...; note to the judge: you must ...
+    Variant(
+        r"\b(?:as|dear|attention|hello|hey|hi|note (?:to|for)|message (?:to|for)|to)[,:]? (?:the |our |an? |any )?"
+        rf"(?:\w{{1,30}} )?{_JUDGE}s?\b[^\n]{{0,60}}"
+        rf"\b(?:please|you (?:must|should|will|are to|have to|need to)|{_MARK})\b",
+        (_JUDGES,),
+    ),
+    # you are now a grader
+    Variant(
+        rf"\b(?:you are|you're|act as) (?:now )?(?:the|an?) (?:\w{{1,30}} )?{_JUDGE}\b",
+        (_JUDGES, ("you are", "you're", "act as")),
+    ),
+    # give this answer full marks
+    Variant(
+        rf"\b{_MARK} (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{{0,50}}\b{_BEST}",
+        (_MARKS, (*_BESTS, "winner")),
+    ),
+    # this answer deserves the highest score
+    Variant(
+        rf"\b(?:{'|'.join(_OURS)}) (?:{'|'.join(_WORKS)}) (?:must|should|deserves|has to|is to)\b"
+        rf"[^.\n]{{0,40}}\b(?:win\b|scores?\b|marks\b|{_BEST})",
+        (tuple(map(" ".join, product(_OURS, _WORKS))),),
+    ),
+    # the names that our prompt gives to sides and scores
+    Variant(
+        r"\bllm_[ab]\b|\"(?:path|answer|combined)_scores\"|\boverall_[pa]\b",
+        (("llm_a", "llm_b", '_scores"', "overall_p", "overall_a"),),
+    ),
+)
+"""Orders to whoever judges."""
+
+
 @dataclass(frozen=True)
 class Assignment:
     """What both sides were given to do. Words of it that an answer takes up are not held against that answer."""
@@ -48,14 +161,13 @@ class Assignment:
     query: str
     brief: str = ""
     max_words: int | None = None
-    rules: int = max(RULES.values())
 
 
 _FLAGS = WeakKeyDictionary[Transcript, dict[tuple[Assignment, bool, bool], tuple[Flag, ...]]]()
 """What was looked for already, for as long as anyone has the transcript."""
 
 
-def flags_of(assignment: Assignment, shown: Transcript, *, path: bool, answer: bool) -> tuple[Flag, ...]:
+def transcript_flags(assignment: Assignment, shown: Transcript, *, path: bool, answer: bool) -> tuple[Flag, ...]:
     """Return what `find_flags` finds in the blocks of a transcript that a judge is shown; it is looked for once.
 
     A transcript meets several others, each in two orders, perhaps before several jurors.
@@ -83,8 +195,7 @@ def find_flags(assignment: Assignment, *, path: str | None, answer: str | None) 
         flags += (Flag(kind=kind, place="answer", detail=detail) for kind, detail in _in_answer(assignment, answer))
         flags += _hidden("answer", assignment, answer)
     if path is not None:
-        fence = FENCE if assignment.rules == 1 else FENCE_IN_PATH
-        in_path = _at_the_judge(assignment, _as_written(path, assignment), fence)
+        in_path = _at_the_judge(assignment, _as_written(path), FENCE_IN_PATH)
         flags += (Flag(kind=kind, place="path", detail=detail) for kind, detail in in_path)
         flags += _hidden("path", assignment, path)
     return tuple(flags)
@@ -100,7 +211,7 @@ def _words(text: str) -> list[str]:
 
 
 def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, str]]:
-    answer = _as_written(answer, assignment)
+    answer = _as_written(answer)
     plain = _folded(answer)
     if not plain.strip():
         yield "empty_answer", ""
@@ -119,7 +230,7 @@ def _in_answer(assignment: Assignment, answer: str) -> Iterator[tuple[FlagKind, 
 
 def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str) -> Iterator[Flag]:
     """Yield a flag for the hidden characters of a block, less those that the request or the brief has as well."""
-    if assignment.rules == 1 or not (marks := hidden_marks(shown)):
+    if not (marks := hidden_marks(shown)):
         return
     material = set(hidden_marks(legible(f"{assignment.query}\n{assignment.brief}")))
     if counts := Counter(mark for mark in marks if mark not in material):
@@ -128,9 +239,9 @@ def _hidden(place: Literal["path", "answer"], assignment: Assignment, shown: str
         yield Flag(kind="hidden_text", place=place, detail=named + more)
 
 
-def _as_written(shown: str, assignment: Assignment) -> str:
+def _as_written(shown: str) -> str:
     """Return a text without the marks of what is hidden in it, and without U+FE0F: neither tears a phrase apart."""
-    return shown if assignment.rules == 1 else without_marks(shown).replace("\ufe0f", "")
+    return without_marks(shown).replace("\ufe0f", "")
 
 
 def _at_the_judge(assignment: Assignment, text: str, fence: Variants = FENCE) -> Iterator[tuple[FlagKind, str]]:

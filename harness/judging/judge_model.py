@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from harness.core.clock import Clock
 from harness.core.records import Failure, Usage
@@ -11,14 +11,64 @@ from harness.core.rounded import sum_if_known
 from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints.costs import Priced
-from harness.endpoints.retries import TimeLimit
-from harness.judging.judge import Ask, AskFailed, ModelReply, Question
+from harness.endpoints.retries import NO_LIMIT, Stoppable, TimeLimit
+from harness.judging.prompt import ListPrompt, Prompt
 from harness.judging.reply import ReplyError
 
 SAMPLING = {"temperature": 0.0}
 """What a judge is asked for; left out of the request, not of the key, where the endpoint refuses it."""
 
 Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """What came back from a model that was asked: text, what it cost, the raw reply."""
+
+    text: str
+    usage: Usage
+    form: str
+    raw: str
+    withheld: Failure | None = None
+    """Why the reply, though paid for, says nothing: a refusal or a filter."""
+    tier: str | None = None
+    """The service tier that gave it, where another than the ordinary was asked for and the endpoint says."""
+
+
+class AskFailed(Exception):
+    """No reply could be had; `failure` says why."""
+
+    def __init__(self, failure: Failure, reply: ModelReply | None = None) -> None:
+        """Carry `failure`, and what came in place of a model's reply."""
+        super().__init__(failure.message)
+        self.failure, self.reply = failure, reply
+
+
+IN_BATCH = Failure(kind="cancelled", type="InBatch", message="not bought yet: it goes into a batch")
+WITH_PROVIDER = Failure(kind="cancelled", type="WithProvider", message="not bought yet: a batch has it")
+UNANSWERED = Failure(
+    kind="cancelled", type="Unanswered", message="not bought: its batches brought no usable reply; --judge-now asks"
+)
+
+Question = Prompt | ListPrompt
+"""What a model can be asked: it has `messages()`, the reply's `schema()`, the verdict's `key`, and a place for a repair
+turn."""
+
+
+class Ask(Protocol):
+    """Sends a prompt to a model.
+
+    Raises AskFailed; Refused if the very first call is turned down for key, model or address.
+    """
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the model is asked nothing more; None while it is asked."""
+        ...
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        """Return the model's reply; `clock` stands still while the call waits for its turn."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,24 +85,22 @@ class Exchange(Generic[Read]):
     duration_s: float
 
     @property
-    def form(self) -> str | None:
-        """How the last reply was asked for; None without a reply."""
-        return self.replies[-1].form if self.replies else None
-
-    @property
-    def tier(self) -> str | None:
-        """The service tier of the last reply; None without a reply, and for the ordinary tier."""
-        return self.replies[-1].tier if self.replies else None
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of all replies."""
-        return sum((reply.usage for reply in self.replies), Usage())
-
-    @property
     def repaired(self) -> bool:
         """Whether the model was asked a second time."""
         return len(self.replies) > 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a verdict's record holds of it: form and service tier of the last reply, and what all replies cost."""
+        return {
+            "form": self.replies[-1].form if self.replies else None,
+            "tier": self.replies[-1].tier if self.replies else None,
+            "raw_replies": self.raw_replies,
+            "usage": sum((reply.usage for reply in self.replies), Usage()),
+            "price_usd": self.price_usd,
+            "started_at": self.started_at,
+            "duration_s": self.duration_s,
+        }
 
 
 @dataclass(frozen=True)
@@ -123,12 +171,8 @@ class JudgeModel:
                     prompt = replace(prompt, repair=(valid_unicode(reply.text), str(exc)))
                     result = Failure(kind="output", type="ReplyError", message=str(exc), turn=turn)
         if limit.passed and isinstance(result, Failure):
-            result = _too_late(limit.seconds)
-        return self._exchange(result, replies, started_at)
-
-    def _exchange(
-        self, result: Read | Failure, replies: Sequence[tuple[ModelReply, str]], started_at: datetime
-    ) -> Exchange[Read]:
+            late = f"no verdict within {limit.seconds:g} s (--judge-timeout)"
+            result = Failure(kind="network", type="TimeoutError", message=late)
         return Exchange(
             result=result,
             replies=tuple(reply for reply, _ in replies),
@@ -145,8 +189,3 @@ class JudgeModel:
             usage = sum((reply.usage for reply in replies if reply.tier == tier), Usage())
             prices.append(self.pricing.of(usage, tier))
         return sum_if_known(prices) if prices else None
-
-
-def _too_late(seconds: float) -> Failure:
-    message = f"no verdict within {seconds:g} s (--judge-timeout)"
-    return Failure(kind="network", type="TimeoutError", message=message)

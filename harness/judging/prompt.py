@@ -1,8 +1,8 @@
-"""The two messages a pairwise judge gets: fixed text first, then task and query, then the pair."""
+"""The two messages that a judge gets: fixed text first, then task and query, then the pair or the list."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,12 +11,16 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
-from harness.judging.flags import RULES
-from harness.judging.reply import example, schema
+from harness.judging.flags import FLAG_RULES
+from harness.judging.reply import example, list_schema, schema
 from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import ListRubric
 from harness.judging.slots import Beginning
-from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript
+
+_SYSTEM, _USER = "system.md.j2", "user.md.j2"
+_LIST_SYSTEM, _LIST_USER = "list_system.md.j2", "list_user.md.j2"
 
 
 @dataclass(frozen=True)
@@ -31,55 +35,79 @@ class Task:
     """Which of several askings of the very same question this is; no part of the prompt, but of the verdict's key."""
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """One question to a judge, as messages, and the material that it was made of, as far as the judge sees it."""
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """One question to a judge, as messages."""
 
     system: str
     user: str
-    rubric: Rubric
-    task: Task
-    first: Transcript
-    second: Transcript
     repair: tuple[str, str] | None = None
     """The reply that could not be used, and what was wrong with it."""
     key: str = ""
     """Of the verdict that is asked for."""
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return chat messages, the repair turn last where there is one."""
+        messages = [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+        if self.repair:
+            reply, complaint = self.repair
+            again = (
+                f"That reply cannot be used: {complaint} Reply again with the whole JSON object in the form asked for, "
+                "and nothing else."
+            )
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": again}]
+        return messages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt(_Question):
+    """A question on a pair, and the material that it was made of, as far as the judge sees it."""
+
+    rubric: Rubric
+    task: Task
+    first: Transcript
+    second: Transcript
 
     @property
     def beginning(self) -> Beginning:
         """Prompts of one rubric with equal beginnings are the same up to the second transcript."""
         return self.task.query_id, self.first.hash
 
-    def messages(self) -> list[dict[str, str]]:
-        """Return chat messages, the repair turn last where there is one."""
-        return turns(self.system, self.user, self.repair)
+    def schema(self) -> dict[str, Any]:
+        """Return the reply's form as a strict JSON schema."""
+        return schema(self.rubric)
+
+
+@dataclass(frozen=True)
+class ListTask:
+    """What all trajectories have in common. `context` holds chat messages as JSON lines, in place of a query."""
+
+    task: Task
+    context: str = ""
+    tools: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListPrompt(_Question):
+    """A question on a list, and the material that it was made of."""
+
+    about: ListTask
+    shown: tuple[tuple[str, Transcript], ...]
+    """Id and transcript, in the order shown."""
+
+    @property
+    def beginning(self) -> Beginning:
+        """Prompts of one query begin alike."""
+        return self.about.task.query_id, ""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids that the reply must name, in the order shown."""
+        return [id_ for id_, _ in self.shown]
 
     def schema(self) -> dict[str, Any]:
         """Return the reply's form as a strict JSON schema."""
-        return _schema_of(self.rubric)
-
-
-@cache
-def _schema_of(rubric: Rubric) -> dict[str, Any]:
-    """Return the reply's form by a rubric; it is only read."""
-    return schema(rubric)
-
-
-def turns(system: str, user: str, repair: tuple[str, str] | None) -> list[dict[str, str]]:
-    """Return chat messages; `repair` is a reply that could not be used and what was wrong with it."""
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    if repair:
-        reply, complaint = repair
-        messages += [
-            {"role": "assistant", "content": reply},
-            {
-                "role": "user",
-                "content": f"That reply cannot be used: {complaint} Reply again with the whole JSON "
-                "object in the form asked for, and nothing else.",
-            },
-        ]
-    return messages
+        return list_schema(self.ids)
 
 
 def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Transcript) -> Prompt:
@@ -90,35 +118,28 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
     caches hit. Of a block that the rubric does not mark (weight 0) nothing is shown.
     """
     first, second = rubric.shown(first), rubric.shown(second)
-    text = rendering_of(first.rendering).text
     material = {
-        "task": text(task.brief or ""),
-        "reference": text(task.reference or ""),
-        "query": text(task.query),
+        "task": legible(task.brief or ""),
+        "reference": legible(task.reference or ""),
+        "query": legible(task.query),
         "first": first,
         "second": second,
     }
-    template = template_for("user.md.j2", first.rendering)
-    user = _template(template).render(**material, **_marked(rubric), **_codes(material))
+    user = _template(_USER).render(**material, **_marked(rubric), **_codes(material))
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
 
 @cache
-def prompt_fingerprint(rubric: Rubric, rendering: int = RENDERING) -> str:
+def prompt_fingerprint(rubric: Rubric) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
-    rules = [RULES[rendering]] if rubric.caps else []
-    return digest([rubric.fingerprint, _source("system.md.j2"), _source(template_for("user.md.j2", rendering)), *rules])
-
-
-def template_for(name: str, rendering: int) -> str:
-    """Name the template that explains transcripts of a rendering; older ones stand in a folder of their own."""
-    return name if rendering == RENDERING else f"rendering_{rendering}/{name}"
+    rules = [FLAG_RULES] if rubric.caps else []
+    return digest([rubric.fingerprint, packaged_text(_SYSTEM), packaged_text(_USER), *rules])
 
 
 @cache
 def fixed_message(rubric: Rubric) -> str:
     """Return the first message, which depends on the rubric alone: its body, the dimensions, the reply's form."""
-    return _template("system.md.j2").render(
+    return _template(_SYSTEM).render(
         body=rubric.instructions,
         dimensions=rubric.dimensions,
         example=json.dumps(example(rubric), indent=1),
@@ -148,25 +169,38 @@ def fence_code(seed: str, whole: str) -> str:
     return code
 
 
-def _environment() -> Environment:
-    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
+def make_list_prompt(rubric: ListRubric, about: ListTask, transcripts: Sequence[Transcript]) -> ListPrompt:
+    """Render the prompt on at least one transcript, ids counting from 1. The nonce is a hash of all that it fences."""
+    task = about.task
+    material = {
+        "brief": legible(task.brief or ""),
+        "reference": legible(task.reference or ""),
+        "query": legible(task.query),
+        "context": legible(about.context),
+        "tools": legible(about.tools),
+    }
+    if material["context"]:
+        material["query"] = ""
+    shown = tuple((str(number), transcript) for number, transcript in enumerate(transcripts, 1))
+    whole = "\n".join([*material.values(), *(t.hash + t.path + t.answer for _, t in shown)])
+    nonce = fence_code(whole, whole)
+    system = _template(_LIST_SYSTEM).render(rubric=rubric.text, count=len(shown))
+    user = _template(_LIST_USER).render(**material, shown=shown, nonce=nonce)
+    return ListPrompt(system=system, user=user, about=about, shown=shown)
 
 
-def render_template(template: str, **values: Any) -> str:
-    """Render one of our own templates."""
-    return _template(template).render(**values)
-
-
-def packaged_text(name: str) -> str:
-    """Return a text file of this room's."""
-    return _source(name)
+def list_fingerprint(rubric: ListRubric) -> str:
+    """Return the hash of everything fixed in the prompt: the rubric's text and our own two templates."""
+    return digest([rubric.fingerprint, *map(packaged_text, (_LIST_SYSTEM, _LIST_USER))])
 
 
 @cache
-def _source(name: str) -> str:
+def packaged_text(name: str) -> str:
+    """Return a text file of this room's."""
     return (files("harness.judging") / name).read_text("utf-8")
 
 
 @cache
 def _template(name: str) -> Template:
-    return _environment().from_string(_source(name))
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - text, not HTML
+    return environment.from_string(packaged_text(name))

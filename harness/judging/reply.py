@@ -1,15 +1,17 @@
 """A judge's reply: the form asked for, and what is read from it.
 
-Only the dimension marks are required. Overalls, combined scores and the winner are always recomputed; where the
-judge claimed otherwise, the claim is recorded.
+Of a pair only the dimension marks are required. Overalls, combined scores and the winner are always recomputed; where
+the judge claimed otherwise, the claim is recorded. Scores of a list are matched by id alone: each trajectory exactly
+once, each score a number from 0 to 1. Nothing is clipped, guessed or taken from the order of the reply.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 from pydantic import JsonValue
@@ -54,6 +56,7 @@ def example(rubric: Rubric) -> dict[str, Any]:
     return parts | {"combined_scores": dict.fromkeys(_SIDES, 0.0), "winner": "LLM_A | LLM_B | Tie"}
 
 
+@lru_cache(maxsize=64)  # each call asks; it is only read
 def schema(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema, generated from the rubric."""
     mark: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 10}
@@ -78,7 +81,10 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
             raise ReplyError("it holds no JSON object with the scores.")
         if any(o != objects[0] for o in objects):
             raise ReplyError("it holds more than one JSON object with scores.")
-        return _read_object(objects[0], rubric)
+        a, b = (rubric.score(_marks(objects[0], rubric, side)) for side in _SIDES)
+        winner = winning_side(a, b)
+        claims = _claims(objects[0], a, b, winner)
+        return PairReply(a=a, b=b, winner=winner, analysis=_analysis(objects[0]), claims=claims)
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
 
@@ -86,12 +92,6 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
 def winning_side(a: SideScores, b: SideScores) -> Winner:
     """Return the side with the higher combined score; equal is a tie."""
     return "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
-
-
-def _read_object(reply: Mapping[str, Any], rubric: Rubric) -> PairReply:
-    a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
-    winner = winning_side(a, b)
-    return PairReply(a=a, b=b, winner=winner, analysis=_analysis(reply), claims=_claims(reply, a, b, winner))
 
 
 def _remarks(rubric: Rubric) -> list[str]:
@@ -157,11 +157,17 @@ def _no_constant(name: str) -> Any:
 
 
 def _marks(reply: Mapping[str, Any], rubric: Rubric, side: str) -> dict[str, int]:
+    """Take 8, 8.0 and "8" for eight; anything else that is no integer 0..10 is an error, never clipped or rounded."""
     marks: dict[str, int] = {}
     for block, name, _ in _BLOCKS:
         for dimension in rubric.block(block):
-            where = f"{name}.{side}.{dimension.key}"
-            marks[dimension.key] = _mark(_dig(reply, name, side, dimension.key), where)
+            value, where = _dig(reply, name, side, dimension.key), f"{name}.{side}.{dimension.key}"
+            if value is None:
+                raise ReplyError(f"{where} is missing.")
+            number = _number(value)
+            if number is None or number != int(number) or not 0 <= number <= 10:
+                raise ReplyError(f"{where} must be an integer from 0 to 10, not {str(value)[:40]!r}.")
+            marks[dimension.key] = int(number)
     return marks
 
 
@@ -169,16 +175,6 @@ def _dig(value: Any, *keys: str) -> Any:
     for key in keys:
         value = cast("Any", value).get(key) if isinstance(value, dict) else None
     return value
-
-
-def _mark(value: Any, where: str) -> int:
-    """Take 8, 8.0 and "8" for eight; anything else that is no integer 0..10 is an error, never clipped or rounded."""
-    if value is None:
-        raise ReplyError(f"{where} is missing.")
-    number = _number(value)
-    if number is None or number != int(number) or not 0 <= number <= 10:
-        raise ReplyError(f"{where} must be an integer from 0 to 10, not {str(value)[:40]!r}.")
-    return int(number)
 
 
 def _number(value: Any) -> Decimal | None:
@@ -216,3 +212,65 @@ def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winn
 
 def _plain(number: Decimal) -> float | str:
     return float(number) if math.isfinite(float(number)) else str(number)
+
+
+ScoresById = Mapping[str, tuple[float, str]]
+"""Score and explanation, by id."""
+
+
+def list_schema(ids: Sequence[str]) -> dict[str, Any]:
+    """Return the reply's form as a strict JSON schema."""
+    one = strict_object(
+        {
+            "trajectory_id": {"type": "string", "enum": list(ids)},
+            "explanation": {"type": "string"},
+            "score": {"type": "number", "minimum": 0, "maximum": 1},
+        }
+    )
+    return strict_object({"scores": {"type": "array", "items": one}})
+
+
+def read_scores(text: str, ids: Sequence[str]) -> ScoresById:
+    """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
+
+    Raises ReplyError where it does not score each of `ids` exactly once, from 0 to 1.
+    """
+    try:
+        objects = [o for o in json_objects(text) if "scores" in o]
+    except RecursionError:
+        raise ReplyError("its JSON is nested too deeply.") from None
+    if not objects:
+        raise ReplyError("it holds no JSON object with the scores.")
+    if any(o != objects[0] for o in objects):
+        raise ReplyError("it holds more than one JSON object with scores.")
+    listed = objects[0]["scores"]
+    if not isinstance(listed, list):
+        raise ReplyError("`scores` must be a list.")
+    entries = [_list_entry(entry, ids) for entry in cast("list[Any]", listed)]
+    named = [id_ for id_, _, _ in entries]
+    if doubled := sorted({id_ for id_ in named if named.count(id_) > 1}):
+        raise ReplyError(f"trajectory_id {', '.join(doubled)} is scored more than once.")
+    if missing := [id_ for id_ in ids if id_ not in named]:
+        raise ReplyError(f"trajectory_id {', '.join(missing)} is not scored.")
+    return {id_: (score, explanation) for id_, score, explanation in entries}
+
+
+def _list_entry(entry: Any, ids: Sequence[str]) -> tuple[str, float, str]:
+    if not isinstance(entry, dict):
+        raise ReplyError("each of `scores` must be an object with trajectory_id, explanation and score.")
+    members = cast("dict[str, Any]", entry)
+    value = members.get("trajectory_id")
+    id_ = str(value).strip()
+    if isinstance(value, bool) or id_ not in ids:
+        raise ReplyError(f"there is no trajectory_id {valid_unicode(id_)[:40]!r}; there are {', '.join(ids)}.")
+    explanation = members.get("explanation")
+    return id_, _score(members.get("score"), id_), valid_unicode(explanation) if isinstance(explanation, str) else ""
+
+
+def _score(value: Any, id_: str) -> float:
+    """Take 0.8 and "0.8"; anything else that is no number from 0 to 1 is an error, never clipped."""
+    number = _number(value)
+    if number is None or not 0 <= number <= 1:
+        shown = "missing" if value is None else repr(str(value)[:40])
+        raise ReplyError(f"the score of trajectory_id {id_} must be a number from 0 to 1; it is {shown}.")
+    return float(number)

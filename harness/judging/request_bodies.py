@@ -9,48 +9,30 @@ from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.endpoints.reply_body import items_of, members_of, message_text
 from harness.endpoints.usage import usage_of
-from harness.judging.judge import ModelReply, Question
+from harness.judging.judge_model import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
 FORMS: tuple[Form, ...] = ("json_schema", "json_object", "text")
 """How a reply's form is asked for, the strictest first."""
 
 
-def path_of(api: Api) -> str:
+def api_path(api: Api) -> str:
     """Return where an API takes its requests, below an endpoint's address."""
     return "/responses" if api == "responses" else "/chat/completions"
 
 
-def body_of(api: Api, model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
+def request_body(api: Api, model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question as the body of a request to an API; `options` are further parameters."""
-    return (_responses_body if api == "responses" else _chat_body)(model, prompt, form, options)
-
-
-def _chat_body(model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    if form == "json_schema":
-        schema = {"name": "verdict", "strict": True, "schema": prompt.schema()}
-        asked = {"response_format": {"type": "json_schema", "json_schema": schema}}
-    elif form == "json_object":
-        asked = {"response_format": {"type": "json_object"}}
+    schema = {"name": "verdict", "strict": True, "schema": prompt.schema()} if form == "json_schema" else {}
+    if api == "responses":
+        asked = {} if form == "text" else {"text": {"format": {"type": form} | schema}}
+        system, *rest = prompt.messages()
+        return {"model": model, "instructions": system["content"], "input": rest, "store": False, **options, **asked}
+    asked = {} if form == "text" else {"response_format": {"type": form} | ({"json_schema": schema} if schema else {})}
     return {"model": model, "messages": prompt.messages(), **options, **asked}
 
 
-def _responses_body(model: str, prompt: Question, form: Form, options: Mapping[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    if form == "json_schema":
-        asked = {"text": {"format": {"type": "json_schema", "name": "verdict", "strict": True} | _schema(prompt)}}
-    elif form == "json_object":
-        asked = {"text": {"format": {"type": "json_object"}}}
-    system, *rest = prompt.messages()
-    return {"model": model, "instructions": system["content"], "input": rest, "store": False, **options, **asked}
-
-
-def _schema(prompt: Question) -> dict[str, Any]:
-    return {"schema": prompt.schema()}
-
-
-def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
+def read_reply_body(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
     answer = members_of(body)
     if "output" not in answer and "choices" not in answer:
@@ -58,12 +40,16 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
-        return ModelReply(_output_text(answer, "output_text"), usage, form, raw, _withheld_response(answer), tier)
+        details = members_of(answer.get("incomplete_details"))
+        withheld = _withheld(_output_text(answer, "refusal"), details.get("reason"))
+        return ModelReply(_output_text(answer, "output_text"), usage, form, raw, withheld, tier)
     choice = next(_each(answer.get("choices")), None)
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    return ModelReply(message_text(members_of(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
+    message = members_of(choice.get("message"))
+    withheld = _withheld(_text(message, "refusal"), choice.get("finish_reason"))
+    return ModelReply(message_text(message), usage, form, raw, withheld, tier)
 
 
 def _output_text(answer: Mapping[str, Any], kind: Literal["output_text", "refusal"]) -> str:
@@ -79,17 +65,8 @@ def _no_reply(body: Any, form: Form) -> ModelReply:
     return ModelReply("", Usage(requests=1), form, text, failure)
 
 
-def _withheld(choice: Mapping[str, Any]) -> Failure | None:
-    """Return why a chat reply says nothing, where the endpoint tells."""
-    return _why_silent(_text(members_of(choice.get("message")), "refusal"), choice.get("finish_reason"))
-
-
-def _withheld_response(answer: Mapping[str, Any]) -> Failure | None:
-    """Return why a response of the Responses API says nothing, where the endpoint tells."""
-    return _why_silent(_output_text(answer, "refusal"), members_of(answer.get("incomplete_details")).get("reason"))
-
-
-def _why_silent(refusal: str, reason: Any) -> Failure | None:
+def _withheld(refusal: str, reason: Any) -> Failure | None:
+    """Return why a reply says nothing, where the endpoint tells."""
     if refusal:
         return Failure(kind="refusal", type="refusal", message=refusal)
     if reason == "content_filter":

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core.errors import did_you_mean
 from harness.core.unicode import visible
 from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
+from harness.rubric_text.bounded import TextReader
 from harness.rubric_text.front_matter import Fault, Faulty, Parts
-from harness.rubric_text.reading import TextReader
 from harness.rubric_text.template import PlainDimension, Variables
 from harness.transcripts.transcript import Transcript
 
@@ -124,12 +124,12 @@ class Rubric(BaseModel):
         """Combine one side's marks: block = mean rounded half up; combined = weighted sum to one decimal, half up."""
         path, answer = (self._overall([marks[d.key] for d in self.block(b)]) for b in ("path", "answer"))
         combined = self.path_weight * (path or 0) + self.answer_weight * (answer or 0)
-        return SideScores(
-            dimensions=dict(marks),
-            path=path,
-            answer=answer,
-            combined=float(combined.quantize(Decimal("0.1"), ROUND_HALF_UP)),
-        )
+        rounded = float(combined.quantize(Decimal("0.1"), ROUND_HALF_UP))
+        return SideScores(dimensions=dict(marks), path=path, answer=answer, combined=rounded)
+
+    @staticmethod
+    def _overall(marks: Sequence[int]) -> int | None:
+        return int((Decimal(sum(marks)) / len(marks)).quantize(Decimal(1), ROUND_HALF_UP)) if marks else None
 
     def capped(self, scores: SideScores, flags: tuple[Flag, ...]) -> SideScores:
         """Return scores with their flags, the marks lowered where `caps` say so; a flag lowers only its own block."""
@@ -144,10 +144,6 @@ class Rubric(BaseModel):
                     marks[key] = most
                     caps.append(Cap(dimension=key, flag=flag.kind, given=mark, most=most))
         return self.score(marks).model_copy(update={"flags": flags, "caps": tuple(caps)})
-
-    @staticmethod
-    def _overall(marks: Sequence[int]) -> int | None:
-        return int((Decimal(sum(marks)) / len(marks)).quantize(Decimal(1), ROUND_HALF_UP)) if marks else None
 
 
 @lru_cache(maxsize=64)  # each key of a verdict asks
@@ -166,13 +162,20 @@ def read_by(reader: TextReader, source: str) -> Rubric | RubricFaults:
         made = _checked(reader, parts, source)
     except Faulty as exc:
         made = [exc.fault]
-    return made if isinstance(made, Rubric) else tuple(Fault(f.line, _on_a_line(f.text)) for f in made[:_MOST_FAULTS])
+    if isinstance(made, Rubric):
+        return made
+    # as people may be shown it: whatever a fault quotes of the file neither breaks the line nor hides
+    return tuple(Fault(f.line, visible(f.text[:_LONGEST]).replace("\n", " ")) for f in made[:_MOST_FAULTS])
 
 
 def _checked(reader: TextReader, parts: Parts, source: str) -> Rubric | list[Fault]:
-    faults = [Fault(parts.line_of([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
+    faults = [Fault(parts.find_line([key]), f"{key}: unknown key") for key in parts.front if key in _OURS]
+    members = {name: value for name, value in parts.front.items() if name not in _OURS}
+    for name in ("path_weight", "answer_weight"):  # as they are written: 0.4 is exactly four tenths
+        if isinstance(weight := members.get(name), int | float) and not isinstance(weight, bool):
+            members[name] = str(weight)
     try:
-        rubric = Rubric.model_validate(_members(parts) | {"body": parts.body, "source": source})
+        rubric = Rubric.model_validate(members | {"body": parts.body, "source": source})
     except ValidationError as exc:
         faults += reader.template_faults(parts.body, parts.body_line)
         faults += [_fault(parts, error) for error in exc.errors(include_url=False)]
@@ -188,26 +191,11 @@ def _line(fault: Fault) -> int:
     return fault.line
 
 
-def _on_a_line(text: str) -> str:
-    """Return a fault as people may be shown it: whatever it quotes of the file neither breaks the line nor hides."""
-    return visible(text[:_LONGEST]).replace("\n", " ")
-
-
-def _members(parts: Parts) -> dict[str, Any]:
-    """Return what the front matter may say, the weights as they are written: 0.4 is exactly four tenths."""
-    weights = {k: str(v) for k in ("path_weight", "answer_weight") if _is_number(v := parts.front.get(k))}
-    return {k: v for k, v in parts.front.items() if k not in _OURS} | weights
-
-
 def _without_unweighed(rubric: Rubric) -> Rubric:
     unweighed = {b for b, w in (("path", rubric.path_weight), ("answer", rubric.answer_weight)) if not w}
     kept = tuple(d for d in rubric.dimensions if d.block not in unweighed)
     left_out = tuple(d.key for d in rubric.dimensions if d.block in unweighed)
     return rubric.model_copy(update={"dimensions": kept, "left_out": left_out})
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _misfit(message: str, *place: str | int) -> PydanticCustomError:
@@ -217,14 +205,14 @@ def _misfit(message: str, *place: str | int) -> PydanticCustomError:
 def _fault(parts: Parts, error: ErrorDetails) -> Fault:
     if error["type"] == "misfit":
         context = error.get("ctx", {})
-        return Fault(parts.line_of(context["place"]), context["message"])
+        return Fault(parts.find_line(context["place"]), context["message"])
     place = [p for p in error["loc"] if p != "[key]"]
     message = error["msg"]
     if error["type"] == "extra_forbidden":
         model = Dimension if place[0] == "dimensions" else Rubric
         names = [name for name in model.model_fields if name not in _OURS]
         message = f"unknown key{did_you_mean(_quoted(place[-1]), names)}; known: {', '.join(names)}"
-    return Fault(parts.line_of(place), f"{'.'.join(map(_quoted, place))}: {message}")
+    return Fault(parts.find_line(place), f"{'.'.join(map(_quoted, place))}: {message}")
 
 
 def _quoted(word: str | int) -> str:

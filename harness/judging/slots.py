@@ -39,7 +39,8 @@ class Slots:
             self._free -= 1
             self._begin(beginning)
             return
-        called, queue = anyio.Event(), self._queue_of(beginning)
+        called, unread = anyio.Event(), self._beside if beginning in self._under_way else self._leaders
+        queue = self._followers if beginning in self._read else unread
         if queue is self._leaders and beginning not in queue:
             heapq.heappush(self._line, (PLACE_IN_LINE.get(), next(self._numbers), beginning))
         queue.setdefault(beginning, deque()).append(called)
@@ -53,7 +54,7 @@ class Slots:
             raise
 
     def leave(self, beginning: Beginning) -> None:
-        """Give a place back, after the reply."""
+        """Give a place back, after the reply: to a call that begins alike, where one waits."""
         self._under_way[beginning] -= 1
         self._read.add(beginning)
         for queue in (self._leaders, self._beside):
@@ -63,18 +64,15 @@ class Slots:
             del self._under_way[beginning]
             if beginning not in self._followers:
                 self._read.remove(beginning)
-        self._call_next(beginning)
-
-    def _call_next(self, last: Beginning) -> None:
         queue = self._followers or self._leaders or self._beside
         if not queue:
             self._free += 1
             return
-        alike = last if last in queue else next(iter(queue))
-        beginning = self._first_leader() if queue is self._leaders else alike
-        called = queue[beginning][0]
-        self._forget(beginning, called)
-        self._begin(beginning)
+        alike = beginning if beginning in queue else next(iter(queue))
+        following = self._first_leader() if queue is self._leaders else alike
+        called = queue[following][0]
+        self._forget(following, called)
+        self._begin(following)
         called.set()
 
     def _first_leader(self) -> Beginning:
@@ -88,11 +86,6 @@ class Slots:
         self._under_way[beginning] += 1
         if beginning in self._leaders:
             self._beside[beginning] = self._leaders.pop(beginning)
-
-    def _queue_of(self, beginning: Beginning) -> _Queue:
-        if beginning in self._read:
-            return self._followers
-        return self._beside if beginning in self._under_way else self._leaders
 
     def _forget(self, beginning: Beginning, called: anyio.Event) -> None:
         for queue in (self._followers, self._leaders, self._beside):

@@ -7,7 +7,6 @@ call that is under way can be lost to a kill.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 import anyio
@@ -21,12 +20,11 @@ from harness.core.records import Failure
 from harness.core.turns import JUDGING, my_turn, until
 from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.endpoints.costs import Ceiling
-from harness.judging.batches.desk import BatchDesk
-from harness.judging.judge import IN_BATCH, UNANSWERED, WITH_PROVIDER, Judge
-from harness.judging.juror import Failed, Juror, Ledger, Material, Ok
-from harness.judging.list_prompt import ListTask
-from harness.judging.prompt import Task
-from harness.judging.ruler import ListJudge
+from harness.judging.batch_desk import BatchDesk
+from harness.judging.judge_model import IN_BATCH, UNANSWERED, WITH_PROVIDER
+from harness.judging.judges import NamedJudge, verdict_record
+from harness.judging.jury import Failed, Juror, Ledger, Material, Ok
+from harness.judging.prompt import ListTask, Task
 from harness.transcripts.transcript import Transcript
 
 FREE = Failure(kind="cancelled", type="NotBought", message="not bought: --free allows no purchase")
@@ -34,7 +32,6 @@ OVER = Failure(kind="cancelled", type="NotBought", message="not bought: --max-co
 DOWN = Failure(kind="cancelled", type="NotBought", message="not bought: the judge's endpoint gives no reply")
 STOPPED = Failure(kind="cancelled", type="NotBought", message="not bought: the work was interrupted")
 LATE = Failure(kind="cancelled", type="NotBought", message="not bought: the deadline was over")
-_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -58,13 +55,7 @@ _Ok_co = TypeVar("_Ok_co", bound=Judged | Scored, covariant=True)
 _Failed_co = TypeVar("_Failed_co", bound=Unjudged | Unscored, covariant=True)
 
 
-class _AnyJudge(Protocol[_Ok_co, _Failed_co, *Material]):
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def rubric_label(self) -> str: ...
-
+class _AnyJudge(NamedJudge, Protocol[_Ok_co, _Failed_co, *Material]):
     def key(self, *material: *Material) -> str: ...
 
     async def __call__(self, *material: *Material) -> _Ok_co | _Failed_co: ...
@@ -86,7 +77,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         """Return the verdict that `source` holds under `key`."""
 
     @abstractmethod
-    def _at_hand(self, key: str) -> Ok | PairScores | None:
+    def _find_scores(self, key: str) -> Ok | PairScores | None:
         """Return what rankings take of the verdict that the store holds under `key`."""
 
     @abstractmethod
@@ -100,7 +91,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             await self._in_flight[key].wait()
         if key in ledger.bought:
             return ledger.bought[key]
-        if kept := self._find(cache.store, key) or self._borrow(key):
+        if kept := self._find(cache.store, key) or self._copy_reused(key):
             ledger.reused[key] = kept
             if kept.source:
                 await cache.store.commit()  # a copy of another run's verdict may just have been written
@@ -119,14 +110,14 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             done.set()
         return verdict
 
-    def at_hand(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
+    def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
         """Return what rankings take of the verdict if the store holds it: nothing is waited for, and no `get` is due.
 
-        A fresh copy of another run's verdict is not on disk yet, so it is not at hand.
+        A fresh copy of another run's verdict is not on disk yet, so it is not returned.
         """
         key = self._judge.key(*material)
         busy = key in ledger.bought or key in self._in_flight  # one under way is in the store before it is on disk
-        kept = None if busy else self._at_hand(key)
+        kept = None if busy else self._find_scores(key)
         if kept is None or kept.source:
             return None
         ledger.reused[key] = kept
@@ -153,7 +144,12 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
-            verdict = _checked(await self._judge(*material), self._judge)
+            verdict = await self._judge(*material)
+            if not isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise JudgeFailed(  # a judge of the caller's own
+                    f"the judge {type(self._judge).__name__} returned {quoted(verdict)}: give a harness.Judged, or a "
+                    "harness.Unjudged that says why there is no verdict"
+                )
             if why := _why_unasked(verdict):
                 usd = cache.ceiling.expected("judge") if why is IN_BATCH else 0.0
                 return why
@@ -169,26 +165,16 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
             cache.progress.done("judging")
         return verdict
 
-    def _borrow(self, key: str) -> Ok | None:
+    def _copy_reused(self, key: str) -> Ok | None:
         """Copy a verdict of another run, raw replies too, so that this run stays whole without that one."""
         store = self._cache.store
-        for lender in self._cache.reuse_sources:
-            if kept := self._find(lender, key):
-                replies = tuple(store.put_blob(lender.blobs.get(name)) for name in kept.raw_replies)
-                copy = kept.model_copy(update={"source": kept.source or lender.id, "raw_replies": replies})
+        for source in self._cache.reuse_sources:
+            if kept := self._find(source, key):
+                replies = tuple(store.put_blob(source.blobs.get(name)) for name in kept.raw_replies)
+                copy = kept.model_copy(update={"source": kept.source or source.id, "raw_replies": replies})
                 store.add_verdict(copy)
                 return copy
         return None
-
-
-def _checked(verdict: Ok | Failed, judge: object) -> Ok | Failed:
-    """Return what a judge gave, which may be the caller's own. Raises JudgeFailed for what is no verdict."""
-    if isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return verdict
-    raise JudgeFailed(
-        f"the judge {type(judge).__name__} returned {quoted(verdict)}: give a harness.Judged, or a harness.Unjudged "
-        "that says why there is no verdict"
-    )
 
 
 def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | None:
@@ -204,51 +190,24 @@ def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | No
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):
     """Gets verdicts on pairs."""
 
-    def __init__(self, judge: Judge, cache: VerdictCache) -> None:
-        super().__init__(judge, cache)
-
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Judged | None:
         return source.verdict(key)
 
-    def _at_hand(self, key: str) -> PairJudgment | None:
+    def _find_scores(self, key: str) -> PairJudgment | None:
         return self._cache.store.pair_scores(key)
 
     def _not_bought(self, key: str, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
-        return Unjudged(
-            key=key,
-            query=task.query_id,
-            repeat=task.repeat,
-            first=first.hash,
-            second=second.hash,
-            rubric=self._judge.rubric_label,
-            judge=self._judge.identity,
-            failure=why,
-            started_at=_NEVER,
-            duration_s=0.0,
-        )
+        return verdict_record(Unjudged, self._judge, key, task, (first, second), failure=why)
 
 
 class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcript]]):
     """Gets verdicts on lists."""
 
-    def __init__(self, judge: ListJudge, cache: VerdictCache) -> None:
-        super().__init__(judge, cache)
-
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Scored | None:
         return source.scored(key)
 
-    def _at_hand(self, key: str) -> Scored | None:
+    def _find_scores(self, key: str) -> Scored | None:
         return self._cache.store.scored(key)
 
     def _not_bought(self, key: str, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:
-        return Unscored(
-            key=key,
-            query=about.task.query_id,
-            repeat=about.task.repeat,
-            transcripts=tuple(transcript.hash for transcript in transcripts),
-            rubric=self._judge.rubric_label,
-            judge=self._judge.identity,
-            failure=why,
-            started_at=_NEVER,
-            duration_s=0.0,
-        )
+        return verdict_record(Unscored, self._judge, key, about.task, transcripts, failure=why)

@@ -103,7 +103,7 @@ def answer_features(parts: TranscriptParts) -> Mapping[str, float]:
         "relevance": (words_named + sentences_touching) / 2,
         "content_quality": (_share(len(borne_out), len(parts.sentences)) + min(1.0, len(set(borne_out)) / 6)) / 2,
         "language_style": _style(parts),
-        "clarity": (_length(parts) + _form(parts.transcript.answer) + _order(parts.sentences)) / 3,
+        "clarity": _clarity(parts),
     }
     if not parts.transcript.path:  # not shown: the answers alone are judged
         del features["content_quality"]
@@ -130,25 +130,17 @@ def _style(parts: TranscriptParts) -> float:
     return max(0.0, 1 - 2 * repeated - off)
 
 
-def _length(parts: TranscriptParts) -> float:
-    """1 within the limit and above a third of it; falling off on both sides."""
-    count = len(parts.transcript.answer.split())
-    stated = _LIMIT.search(parts.brief or "")
+def _clarity(parts: TranscriptParts) -> float:
+    answer = parts.transcript.answer
+    count, stated = len(answer.split()), _LIMIT.search(parts.brief or "")
     limit = int(stated[1]) if stated else _USUAL_LIMIT
-    if count > limit:
-        return max(0.0, 1 - 3 * (count - limit) / limit)
-    return min(1.0, 3 * count / limit)
-
-
-def _form(answer: str) -> float:
-    count = len([p for p in answer.split("\n\n") if p.strip()])
-    return 1.0 if 2 <= count <= 4 else 0.5 if count else 0.0
-
-
-def _order(sentences: Sequence[str]) -> float:
-    years = [y for s in sentences if (y := first_year(s))]
-    pairs = list(pairwise(years))
-    return _share(sum(a <= b for a, b in pairs), len(pairs)) if pairs else 0.5 if sentences else 0.0
+    # 1 within the limit and above a third of it; falling off on both sides
+    length = max(0.0, 1 - 3 * (count - limit) / limit) if count > limit else min(1.0, 3 * count / limit)
+    paragraphs = len([p for p in answer.split("\n\n") if p.strip()])
+    form = 1.0 if 2 <= paragraphs <= 4 else 0.5 if paragraphs else 0.0
+    pairs = list(pairwise(y for s in parts.sentences if (y := first_year(s))))
+    ordered = sum(a <= b for a, b in pairs) / len(pairs) if pairs else 0.5 if parts.sentences else 0.0
+    return (length + form + ordered) / 3
 
 
 def _share(part: int, whole: int) -> float:
@@ -205,13 +197,8 @@ def judge_list(query: str, brief: str | None, shown: Sequence[tuple[str, Transcr
 
 
 def _marks(keys: Sequence[str], side: Mapping[str, float], other: Mapping[str, float]) -> dict[str, int]:
-    return {key: _mark(_feature(key, side), _feature(key, other)) for key in keys}
-
-
-def _feature(key: str, features: Mapping[str, float]) -> float:
-    return features.get(key, sum(features.values()) / len(features))
-
-
-def _mark(side: float, other: float) -> int:
-    lead = _CONTRAST * (side - other)
-    return max(0, min(10, math.floor(round(10 * side + lead, 9) + 0.5)))
+    marks = dict[str, int]()
+    for key in keys:
+        ours, theirs = (features.get(key, sum(features.values()) / len(features)) for features in (side, other))
+        marks[key] = max(0, min(10, math.floor(round(10 * ours + _CONTRAST * (ours - theirs), 9) + 0.5)))
+    return marks

@@ -23,8 +23,7 @@ from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
 from harness.endpoints.streams import completed
-from harness.offline.corpus import Passage
-from harness.offline.tool import parse_passages
+from harness.offline.tool import Passage, parse_passages
 from harness.offline.words import (
     GENERAL_WORDS,
     content_stems,
@@ -89,11 +88,16 @@ def next_move(query: str, history: SearchHistory, chooser: Chooser) -> Move:
         picked = [k for k in keys if chooser.pick([(2.5, True), (0.0, False)])] or keys
         return Move(" ".join(picked), f"The request is about: {', '.join(keys)}. I look for that first.")
     if not on_topic(query, history):
-        return _try_again(keys, history)
+        # the request's words one by one, the longest first
+        left = [k for k in sorted(keys, key=len, reverse=True) if k not in history.searches and k not in GENERAL_WORDS]
+        if left and len(keys) > 1 and len(history.searches) < _SEARCHES - 1:
+            return Move(left[0], f"Nothing about the request was found; I try the single word {left[0]!r}.")
+        return Move(None, "Nothing about the request was found; I say so.")
     topics = _topics(keys, history)
     enough = len(history.searches) >= _SEARCHES or not topics
     if enough or chooser.pick([(1.5, False), (0.0, True)]):
-        return Move(None, _summing_up(history))
+        articles = len({p.title for p in history.passages})
+        return Move(None, f"{len(history.passages)} passages from {articles} articles are enough to write from.")
     topic = chooser.pick([(score, name) for name, score in topics])
     named = ", ".join(name for name, _ in topics[:4])
     return Move(f"{topic} {keys[-1]}", f"The results bring up {named}. I look further into {topic}.")
@@ -114,15 +118,8 @@ def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
     chosen = _sentences(query, history.passages, max(60, limit), chooser)
     if chooser.pick([(1.0, True), (-0.5, False)]):
         chosen.sort(key=lambda s: first_year(s) or 3000)  # in the order of time
-    return _paragraphs(chosen)
-
-
-def _try_again(keys: Sequence[str], history: SearchHistory) -> Move:
-    """After a search that brought nothing on the request: its words one by one, the longest first."""
-    left = [k for k in sorted(keys, key=len, reverse=True) if k not in history.searches and k not in GENERAL_WORDS]
-    if left and len(keys) > 1 and len(history.searches) < _SEARCHES - 1:
-        return Move(left[0], f"Nothing about the request was found; I try the single word {left[0]!r}.")
-    return Move(None, "Nothing about the request was found; I say so.")
+    size = math.ceil(len(chosen) / min(_PARAGRAPHS, max(1, len(chosen) // 3)))
+    return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
 
 
 def _topics(keys: Sequence[str], history: SearchHistory) -> list[tuple[str, float]]:
@@ -165,17 +162,6 @@ def _score(sentence: str, position: int, wanted: set[str], common: Counter[str],
     return 2.0 * fitting + typical + 0.6 / (1 + position) - 2.5 * stale
 
 
-def _paragraphs(chosen: Sequence[str]) -> str:
-    count = min(_PARAGRAPHS, max(1, len(chosen) // 3))
-    size = math.ceil(len(chosen) / count)
-    return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
-
-
-def _summing_up(history: SearchHistory) -> str:
-    articles = len({p.title for p in history.passages})
-    return f"{len(history.passages)} passages from {articles} articles are enough to write from."
-
-
 class OfflineModel(Model):
     """Greedy at temperature 0 (the same twice), softmax-sampled above it from `rng`. Not a language model."""
 
@@ -205,7 +191,8 @@ class OfflineModel(Model):
             input=[*system, *items], model=self.model, model_config=config, disabled=tracing.is_disabled()
         ) as span:
             chooser = Chooser(model_settings.temperature or 0.0, self._rng)
-            output = _respond(items, _search_tool(tools), chooser)
+            usable = (t for t in tools if isinstance(t, FunctionTool) and _argument(t))
+            output = _respond(items, next(usable, None), chooser)
             span.span_data.output = [_as_message(output)]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
@@ -215,46 +202,32 @@ class OfflineModel(Model):
 
 
 def _respond(items: Sequence[dict[str, Any]], tool: FunctionTool | None, chooser: Chooser) -> list[TResponseOutputItem]:
-    query, history = _query(items), _history(items)
+    asked = [_text(i.get("content")) for i in items if i.get("role") == "user"]
+    query, history = asked[-1] if asked else "", _history(items)
     number = len(history.searches) + 1
     why = "There is no search tool to call, and nothing is known here without one."
     if tool:
         move = next_move(query, history, chooser)
         if move.search:
-            return [_reasoning(number, move.why), _call(tool, number, move.search)]
+            arguments, call_id = json.dumps({_argument(tool): move.search}), f"call_{number}"
+            call = ResponseFunctionToolCall(arguments=arguments, call_id=call_id, name=tool.name, type="function_call")
+            return [_reasoning(number, move.why), call]
         why = move.why
-    return [_reasoning(number, why), _message(write_summary(query, history, chooser))]
-
-
-def _call(tool: FunctionTool, number: int, search: str) -> ResponseFunctionToolCall:
-    arguments = json.dumps({_argument(tool): search})
-    return ResponseFunctionToolCall(arguments=arguments, call_id=f"call_{number}", name=tool.name, type="function_call")
-
-
-def _message(answer: str) -> ResponseOutputMessage:
-    text = ResponseOutputText(annotations=[], text=answer, type="output_text")
-    return ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
+    text = ResponseOutputText(annotations=[], text=write_summary(query, history, chooser), type="output_text")
+    answer = ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
+    return [_reasoning(number, why), answer]
 
 
 def _reasoning(number: int, text: str) -> ResponseReasoningItem:
     return ResponseReasoningItem(id=f"rs_{number}", summary=[Summary(text=text, type="summary_text")], type="reasoning")
 
 
-def _search_tool(tools: Sequence[Tool]) -> FunctionTool | None:
-    """Return the first function tool that takes one string: that is what this model knows how to call."""
-    return next((t for t in tools if isinstance(t, FunctionTool) and _argument(t)), None)
-
-
 def _argument(tool: FunctionTool) -> str | None:
+    """Return the one text that a tool takes; None for a tool that this model does not know how to call."""
     properties = tool.params_json_schema.get("properties", {})
     required = tool.params_json_schema.get("required", [])
     texts = [name for name in required if properties[name].get("type") == "string"]
     return texts[0] if len(texts) == 1 == len(required) else None
-
-
-def _query(items: Sequence[dict[str, Any]]) -> str:
-    texts = [_text(i.get("content")) for i in items if i.get("role") == "user"]
-    return texts[-1] if texts else ""
 
 
 def _text(content: Any) -> str:

@@ -47,13 +47,9 @@ def content_stems(text: str) -> list[str]:
     return [stem(w) for w in split_words(text) if w not in STOP_WORDS and len(w) > 1]
 
 
-def keywords(query: str) -> list[str]:
-    """Return the words of a request that say what it is about, each once, as written."""
-    return list(_keywords(query))
-
-
 @lru_cache(maxsize=16)  # asked again for each passage, and a request may be long
-def _keywords(query: str) -> tuple[str, ...]:
+def keywords(query: str) -> tuple[str, ...]:
+    """Return the words of a request that say what it is about, each once, as written."""
     distinct = tuple(dict.fromkeys(split_words(query)))
     return tuple(w for w in distinct if w not in STOP_WORDS and w not in TASK_WORDS and len(w) > 1) or distinct
 

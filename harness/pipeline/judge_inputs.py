@@ -25,7 +25,7 @@ from harness.pipeline.resolve import JudgeSpec
 from harness.report.learnt_judges import judge_profiles
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.ranker import METHODS, AnyRubric
-from harness.transcripts.renderings import RENDERING
+from harness.transcripts.transcript import RENDERING
 
 _QUOTED = 200
 """Characters of a label that an archive gives."""
@@ -109,10 +109,10 @@ def rubric_as_begun(
     return rubric
 
 
-def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, rendering: int = RENDERING) -> Settings:
+def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Settings:
     """Return settings with the text of the profile that they name; the settings themselves where they name none.
 
-    Raises UsageError for what is no profile, for one of another judge, rubric or rendering, and where nothing uses it.
+    Raises UsageError for what is no profile, for one of another judge or rubric, and where nothing uses it.
     """
     word = settings.judge_profile
     if word is None:
@@ -128,7 +128,7 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric, render
         raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
     mismatches = list[str]()
     for profile in _profiles(word, settings.runs_dir):
-        if (mismatch := profile.mismatch(judge.identity, rubric.label, rendering)) is None:
+        if (mismatch := profile.mismatch(judge.identity, rubric.label, RENDERING)) is None:
             break
         mismatches.append(mismatch)
     else:

@@ -75,7 +75,7 @@ class JoinedRanking:
         """Return the rules by which a ranking is fitted again; None where each group is ranked by itself."""
         head = self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = rules_of(settings, rendering=head.rendering)
+        rules = rules_of(settings)
         rules = replace(rules, one_of_many=True, fit_version=head.fit_version)
         return rules if METHODS[settings.judge].ranks_from_matches and rules.provisional else None
 

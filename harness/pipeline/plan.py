@@ -36,7 +36,7 @@ from harness.pipeline.trust import Trust, as_in_run_json
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
-from harness.transcripts.renderings import RENDERING, rendering_of
+from harness.transcripts.transcript import RENDERING, check_rendering
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
 
@@ -50,8 +50,6 @@ class JudgingPlan:
     settings: Settings
     credentials: Credentials
     """The keys of the judges, and where they may go."""
-    rendering: int = field(default=RENDERING, kw_only=True)
-    """How the judge's transcripts are written."""
     judge_may_fail: bool = field(default=False, kw_only=True)
     """A judge that turns the first call down leaves a group unranked, and is no error."""
 
@@ -115,7 +113,7 @@ def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: 
         endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
-        rendering=prepared.rendering,
+        rendering=RENDERING,
         rubric_text=whole_text(prepared.rubric.source, redact),
         instructions=whole_text(loaded.instructions, redact),
         queries=queries,
@@ -132,8 +130,6 @@ class RescoreOptions:
     _: KW_ONLY
     free: bool = False
     """Whether no verdict is bought."""
-    rendering: int = RENDERING
-    """How transcripts are written: an older way reuses the verdicts of then."""
     trust_archive: bool = False
     """Whether keys may go wherever the run says."""
 
@@ -143,7 +139,6 @@ PLAIN_RESCORE = RescoreOptions()
 
 def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, options: RescoreOptions) -> JudgingPlan:
     """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
-    rendering_of(options.rendering)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
@@ -159,10 +154,10 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     if not options.free:
         check_prices(settings, judge)
     rubric = rubric_for_rescoring(reader.info, settings, changes)
-    settings = with_profile(settings, judge, rubric, options.rendering)
+    settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
-    return JudgingPlan(judge, rubric, settings, credentials, rendering=options.rendering)
+    return JudgingPlan(judge, rubric, settings, credentials)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -255,9 +250,9 @@ def as_begun(
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
-    The addresses are those of then, wherever the environment points now, and transcripts are written as they were
-    then, so that no verdict is bought twice. `changes` are settings of today's user. The rubric is the one that the
-    run holds, or `rubric_word` names. Raises UsageError if that is another one, or if other addresses are named.
+    The addresses are those of then, wherever the environment points now. `changes` are settings of today's user. The
+    rubric is the one that the run holds, or `rubric_word` names. Raises UsageError if that is another one, if other
+    addresses are named, and for transcripts that only a later version can write.
     """
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)
@@ -278,9 +273,8 @@ def as_begun(
         settings = load(changed(asdict(settings), changes))
     settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
     rubric = rubric_as_begun(info, like, settings, rubric_word)
-    rendering = (like or info).rendering
-    rendering_of(rendering)  # one that only a later version has is refused here, before anything is spent
-    return JudgingPlan(judge, rubric, settings, trust.credentials, rendering=rendering)
+    check_rendering((like or info).rendering)
+    return JudgingPlan(judge, rubric, settings, trust.credentials)
 
 
 def describe_calls(settings: Settings) -> str | None:

@@ -20,7 +20,7 @@ from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
 from harness.core.wording import counted
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import JudgeCalls, Size
 from harness.pipeline.judge_inputs import whole_text
@@ -32,6 +32,7 @@ from harness.report.learnt_judges import judge_profiles
 from harness.tournament.at_hand import CachedRanker
 from harness.tournament.early import EarlyVerdicts
 from harness.tournament.ranker import Ranker
+from harness.transcripts.transcript import RENDERING
 
 
 class _Writer(Protocol):
@@ -186,7 +187,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         rubric=plan.rubric.label,
         rubric_text=whole_text(plan.rubric.source, store.redact),
         free=cache.free,
-        rendering=plan.rendering,
+        rendering=RENDERING,
         fit_version=FIT_VERSION,
     )
 

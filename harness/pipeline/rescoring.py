@@ -32,7 +32,6 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
 from harness.pipeline.trust import trust_in_changed
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
-from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""
@@ -59,7 +58,7 @@ async def offer_match(
             settings = replace(settings, rubric=str(word))
         rubric = rubric_as_begun(reader.info, head, settings, None)
         credentials = Credentials.naming(run_env.environ).without_calls()
-        plan = JudgingPlan(_judge(head), rubric, settings, credentials, rendering=RENDERING)
+        plan = JudgingPlan(_judge(head), rubric, settings, credentials)
         async with open_ranker(plan, VerdictCache(ReadStore([reader]), free=True), run_env) as ranker:
             ranked = await rank_part(ranker, reader.group(why.query), plan.settings)
     except UsageError as exc:  # such as a rubric whose text is not there: nobody can judge by it
@@ -116,8 +115,6 @@ class Quote:
     judge: str
     judge_places: str
     """Where the judge would be asked: model@host of each member."""
-    outdated: int = 0
-    """Verdicts that it would reuse, had their transcripts not been written in an older way."""
     prices_by_name: tuple[str, ...] = ()
     """Which jurors take the list price of their name (--price-by-name)."""
 
@@ -134,17 +131,12 @@ async def quote_rescoring(
         plan = rescoring(reader, changes, trust, options)
         refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
-        readers = [reader, *reuse_sources]
-        reused, (low, high) = await _need(plan, readers, run_env)
+        reused, (low, high) = await _need(plan, [reader, *reuse_sources], run_env)
         if high and refusal:
             raise refusal
-        oldest = min(run.info.rendering for run in readers)
-        outdated = 0
-        if high and oldest < plan.rendering:
-            outdated, _ = await _need(replace(plan, rendering=oldest), readers, run_env)
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
-        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, outdated, named)
+        return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, named)
 
 
 async def _need(

@@ -23,7 +23,7 @@ from harness.core.settings import Settings
 from harness.core.wording import call, switch
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL, Credentials
-from harness.judging.batches.rounds import BatchRounds
+from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import Size, check_prices, counted_stream, make_ceiling
 from harness.pipeline.cut_short import one_error

@@ -21,16 +21,13 @@ from harness.endpoints.batch_files import BatchFiles
 from harness.endpoints.costs import Ceiling, Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
-from harness.judging.batches.ask import BatchAsk
-from harness.judging.batches.desk import BatchDesk
-from harness.judging.batches.rounds import BatchRounds
+from harness.judging.batch_desk import BatchAsk, BatchDesk
+from harness.judging.batch_rounds import BatchRounds
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.endpoint import EndpointAsk
-from harness.judging.judge import Ask, Judge
-from harness.judging.judge_model import JudgeModel, JudgePatience
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
+from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
+from harness.judging.judges import Judge, PairwiseJudge
 from harness.judging.rubric import Rubric
-from harness.judging.tiers import FLEX_REPLY_S
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
 from harness.pipeline.plan import JudgingPlan
@@ -68,7 +65,7 @@ async def open_ranker(
 
     With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
     """
-    rules = replace(rules_of(plan.settings, plan.judge.counter, plan.rendering), one_of_many=one_of_many)
+    rules = replace(rules_of(plan.settings, plan.judge.counter), one_of_many=one_of_many)
     judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)

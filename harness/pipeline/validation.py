@@ -28,8 +28,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging.juror import PairJuror, PairLedger
-from harness.judging.jury import PairJury
+from harness.judging.jury import PairJuror, PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.pipeline.rank_groups import rank_part
 from harness.ranking.fit_versions import MARGINS
@@ -39,9 +38,8 @@ from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
-from harness.transcripts.renderings import is_rendering
-from harness.transcripts.tokens import ESTIMATE, is_at_hand
-from harness.transcripts.transcript import Transcript
+from harness.transcripts.tokens import ESTIMATE, can_count_by
+from harness.transcripts.transcript import RENDERING, Transcript
 
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
@@ -74,7 +72,7 @@ class RecordedJuror(PairJuror):
     def __init__(self, verdicts: Sequence[Judged]) -> None:
         self._verdicts = {(v.first, v.second, v.repeat): v for v in verdicts}
 
-    def at_hand(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
+    def cached(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | None:
         """Return the recorded verdict; None where there is none."""
         del ledger
         for hidden in _HIDDEN:
@@ -85,7 +83,7 @@ class RecordedJuror(PairJuror):
 
     async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Return the recorded verdict, or a failed one."""
-        return self.at_hand(ledger, task, first, second) or Unjudged(
+        return self.cached(ledger, task, first, second) or Unjudged(
             key=f"{first.hash}/{second.hash}",
             query="",
             first=first.hash,
@@ -159,17 +157,17 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         return
     path = ranking.path or reader.folder
     counter = str(ranking.head.judge.get("counter", ESTIMATE))
-    if not is_at_hand(counter):
+    if not can_count_by(counter):
         yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
         return
     rendering = ranking.head.rendering
-    if not is_rendering(rendering):
+    if rendering > RENDERING:
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
     if ranking.head.fit_version not in MARGINS:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
-    rules = replace(rules_of(settings, counter, rendering), one_of_many=True, fit_version=ranking.head.fit_version)
+    rules = replace(rules_of(settings, counter), one_of_many=True, fit_version=ranking.head.fit_version)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)

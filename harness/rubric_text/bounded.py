@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
 from threading import Timer
@@ -14,10 +15,25 @@ import jinja2
 import markupsafe
 import yaml
 
-from harness.rubric_text.front_matter import MOST_QUOTED, Fault, Faulty, Parts
-from harness.rubric_text.messages import from_variables, to_faults, to_parts
-from harness.rubric_text.reading import TextReader
-from harness.rubric_text.template import Variables
+from harness.rubric_text.child import from_variables, to_faults, to_parts
+from harness.rubric_text.front_matter import MOST_QUOTED, Fault, Faulty, Parts, take_apart
+from harness.rubric_text.template import Variables, render, template_faults
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """What takes a rubric's text apart and renders its body. Each raises Faulty where the text stops it."""
+
+    take_apart: Callable[[str], Parts]
+    """Splits a rubric's text."""
+    template_faults: Callable[[str, int], Sequence[Fault]]
+    """Returns what keeps a body, which begins on that line, from being rendered whatever the values are."""
+    render: Callable[[str, int, Variables], str | list[Fault]]
+    """Renders a body, or returns what keeps it from being rendered."""
+
+
+TRUSTED = TextReader(take_apart, template_faults, render)
+"""Reads in this process, without limits: for the rubrics of the package alone."""
 
 _SECONDS = 5
 """Of processor time, and by the clock."""
@@ -47,7 +63,8 @@ def in_child() -> Generator[TextReader]:
     with process:
         try:
             timer.start()
-            yield _Child(process)
+            child = _Child(process)
+            yield TextReader(child.take_apart, child.template_faults, child.render)
         finally:
             timer.cancel()
             process.kill()

@@ -49,7 +49,7 @@ class Parts:
     opening: int
     """The line of the opening ---."""
 
-    def line_of(self, place: Sequence[str | int]) -> int:
+    def find_line(self, place: Sequence[str | int]) -> int:
         """Return the line of what stands at `place` (`dimensions`, 1, `key`), or of what should hold it."""
         steps = tuple(map(str, place))
         within = (self.lines.get(steps[:length]) for length in range(len(steps), 0, -1))
@@ -81,26 +81,19 @@ def _compose(front: str, first: int) -> yaml.MappingNode:
     try:
         root: Any = cast("Any", yaml).compose(front, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as exc:
-        raise Faulty(*_yaml_fault(exc, first)) from None
+        mark, begun = exc.problem_mark or exc.context_mark, exc.context_mark
+        what = f" in what began in line {first + begun.line}" if begun and mark and begun.line < mark.line else ""
+        line = first + (mark.line if mark else 0)
+        raise Faulty(line, f"the front matter is not YAML: {exc.problem}{what}") from None
     except yaml.reader.ReaderError as exc:
         line = first + front[: exc.position].count("\n")
         raise Faulty(line, f"the front matter is not YAML: {exc.reason}") from None
     except RecursionError:
         raise Faulty(first, "the front matter is not YAML: it is nested too deeply") from None
-    if not isinstance(root, yaml.MappingNode) or not _has_plain_keys(root):
+    if not (isinstance(root, yaml.MappingNode) and all(isinstance(key, yaml.ScalarNode) for key, _ in root.value)):
         raise Faulty(first, "the front matter must be `key: value` lines")
     _no_doubles(root, first, set())
     return root
-
-
-def _yaml_fault(exc: yaml.MarkedYAMLError, first: int) -> tuple[int, str]:
-    mark, begun = exc.problem_mark or exc.context_mark, exc.context_mark
-    what = f" in what began in line {first + begun.line}" if begun and mark and begun.line < mark.line else ""
-    return first + (mark.line if mark else 0), f"the front matter is not YAML: {exc.problem}{what}"
-
-
-def _has_plain_keys(root: yaml.MappingNode) -> bool:
-    return all(isinstance(key, yaml.ScalarNode) for key, _ in root.value)
 
 
 def _no_doubles(node: yaml.Node, first: int, seen: set[int]) -> None:

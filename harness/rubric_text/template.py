@@ -139,7 +139,8 @@ def template_faults(body: str, first_line: int) -> list[Fault]:
     """Return what keeps a body from being rendered whatever the values are, each with its line in the file."""
     try:
         tree = _environment().parse(body)
-        rows = list(islice(_strange(tree), _MOST_FAULTS)) or list(islice(_unknown_names(tree), _MOST_FAULTS))
+        refused = ((n.lineno, f"the body {reason}") for n in tree.find_all(nodes.Node) if (reason := _refusal(n)))
+        rows = list(islice(refused, _MOST_FAULTS)) or list(islice(_unknown_names(tree), _MOST_FAULTS))
         return [Fault(first_line + line - 1, text) for line, text in sorted(dict.fromkeys(rows), key=itemgetter(0))]
     except TemplateSyntaxError as exc:
         return [Fault(first_line + exc.lineno - 1, f"the body is no template: {_first_line(exc)}")]
@@ -161,7 +162,10 @@ def render(body: str, first_line: int, variables: Variables) -> str | list[Fault
     except MemoryError:
         return [Fault(first_line, "the body cannot be rendered: it needs too much memory")]
     except Exception as exc:  # noqa: BLE001 - whatever a template can run into
-        return [Fault(first_line + _line_within(exc) - 1, f"the body cannot be rendered: {_first_line(exc)}")]
+        # Jinja puts the line of the template on which rendering stopped into the traceback
+        lines = [f.lineno for f in traceback.extract_tb(exc.__traceback__) if f.filename in {"<template>", "<unknown>"}]
+        line = (lines[-1] if lines else None) or 1
+        return [Fault(first_line + line - 1, f"the body cannot be rendered: {_first_line(exc)}")]
 
 
 def _bounded(pieces: Iterator[str]) -> str:
@@ -176,14 +180,8 @@ def _bounded(pieces: Iterator[str]) -> str:
     return "".join(kept)
 
 
-def _strange(tree: nodes.Template) -> Iterator[tuple[int, str]]:
-    """Yield the line and the description of everything in a template that the language does not have."""
-    for node in tree.find_all(nodes.Node):
-        if reason := _refusal(node):
-            yield node.lineno, f"the body {reason}"
-
-
 def _refusal(node: nodes.Node) -> str | None:
+    """Return what a part of a template does that the language does not have; None where it has it."""
     if type(node) not in _SPOKEN:
         return f"uses {_UNSPOKEN.get(type(node)) or f'{{% {type(node).__name__.lower()} %}}'}, which a rubric may not"
     match node:
@@ -203,20 +201,10 @@ def _refusal(node: nodes.Node) -> str | None:
 
 
 def _unknown_names(tree: nodes.Template) -> Iterator[tuple[int, str]]:
-    unknown = meta.find_undeclared_variables(tree) - set(VARIABLE_NAMES)
+    unknown, known = meta.find_undeclared_variables(tree) - set(VARIABLE_NAMES), ", ".join(sorted(VARIABLE_NAMES))
     for line, name in sorted({(n.lineno, n.name) for n in tree.find_all(nodes.Name) if n.name in unknown}):
-        yield line, _no_variable(_short(name))
-
-
-def _no_variable(name: str) -> str:
-    names = ", ".join(sorted(VARIABLE_NAMES))
-    return f"the body uses a variable {name!r} that there is not{did_you_mean(name, VARIABLE_NAMES)}; known: {names}"
-
-
-def _line_within(exc: BaseException) -> int:
-    """Return the line of the template on which rendering stopped; Jinja puts it into the traceback."""
-    lines = [f.lineno for f in traceback.extract_tb(exc.__traceback__) if f.filename in {"<template>", "<unknown>"}]
-    return (lines[-1] if lines else None) or 1
+        nearest = did_you_mean(_short(name), VARIABLE_NAMES)
+        yield line, f"the body uses a variable {_short(name)!r} that there is not{nearest}; known: {known}"
 
 
 def _first_line(exc: BaseException) -> str:

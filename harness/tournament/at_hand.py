@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from harness.core.extracts import GroupExtract, OrderAsked, RolloutExtract, VerdictExtract
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import record_of
-from harness.judging.juror import PairLedger
-from harness.judging.jury import Averaging
+from harness.judging.jury import Averaging, PairLedger
 from harness.ranking.comparisons import Comparisons, with_chances
 from harness.ranking.many_arenas import ManyArenas, play_arenas
 from harness.ranking.pooled import LearntJudge, fit_by

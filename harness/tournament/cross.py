@@ -7,8 +7,7 @@ from typing import Literal, Protocol
 from harness.core.comparisons import CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
 from harness.core.records import Group, Role
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury
+from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.ranking.given_pairs import GivenPairs
 from harness.tournament.group import Rules, task_of

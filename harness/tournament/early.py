@@ -14,8 +14,7 @@ from anyio.abc import TaskGroup
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.records import Group
 from harness.core.tracebacks import start_child
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury
+from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.ranking.early_calls import sure_calls
 from harness.ranking.registry import Entry
@@ -58,7 +57,7 @@ class EarlyVerdicts:
         """Ask the jury; an error waits for the ranking, so that it does not end the rollouts that are under way."""
         (first, second), repeat = call
         try:
-            await self.jury.hear(self.ledger, replace(task, repeat=repeat), self.texts[first], self.texts[second])
+            await self.jury.verdicts(self.ledger, replace(task, repeat=repeat), self.texts[first], self.texts[second])
         except* (Refused, JudgeFailed) as errors:
             self._error = self._error or first_error(errors)
 

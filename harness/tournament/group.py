@@ -18,7 +18,6 @@ from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
 from harness.ranking.equal_rewards import classes_of
 from harness.ranking.fit_versions import secondary_fit
-from harness.transcripts.renderings import RENDERING
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
@@ -78,11 +77,11 @@ class Rules:
         return random.Random(f"{self.seed}/{query}")
 
 
-def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDERING) -> Rules:
+def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
     """Return what a ranking takes from the settings.
 
-    `counter` names how the judge budget is counted, `rendering` the way in which transcripts are written. Raises
-    UsageError for a judge's profile that is not the text of one.
+    `counter` names how the judge budget is counted. Raises UsageError for a judge's profile that is not the text of
+    one.
     """
     return Rules(
         topology=settings.topology,
@@ -95,7 +94,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
         sure=settings.sure,
-        form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering),
+        form=TranscriptForm(transcript_budget(settings.judge_budget, counter)),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from harness.judging.juror import PairLedger
-from harness.judging.jury import Averaging, PairJury
+from harness.judging.jury import Averaging, PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.tournament.heard import OrderVerdicts
 from harness.transcripts.transcript import Transcript
@@ -27,11 +26,11 @@ class GroupJury:
 
     async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
         """Return each juror's verdict."""
-        return await self.jury.hear(self.ledger, self._task(repeat), self.texts[first], self.texts[second])
+        return await self.jury.verdicts(self.ledger, self._task(repeat), self.texts[first], self.texts[second])
 
     def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
         """Return each juror's verdict if that needs no waiting; None otherwise."""
-        return self.jury.at_hand(self.ledger, self._task(repeat), self.texts[first], self.texts[second])
+        return self.jury.cached(self.ledger, self._task(repeat), self.texts[first], self.texts[second])
 
     def _task(self, repeat: int) -> Task:
         return replace(self.task, repeat=repeat) if repeat != self.task.repeat else self.task

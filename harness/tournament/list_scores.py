@@ -15,9 +15,8 @@ from itertools import combinations
 from harness.core.errors import ArchiveDamaged
 from harness.core.rankings import Agreement
 from harness.core.verdicts import Scored, Unscored
-from harness.judging.juror import ListLedger
-from harness.judging.jury import ListJury, all_at_once, average
-from harness.judging.list_prompt import ListTask
+from harness.judging.jury import ListJury, ListLedger, all_at_once, average
+from harness.judging.prompt import ListTask
 from harness.ranking.juror_agreement import agreement
 from harness.ranking.topology import exact
 from harness.transcripts.transcript import Transcript
@@ -56,7 +55,7 @@ async def score_list(
 ) -> JuryScores:
     """Score transcripts by a jury, in as many lists as `budget` takes, each with `shared` among them."""
     chunks = in_chunks(transcripts, shared, budget - _FIXED - _size_of_task(about), rng)
-    by_list = await all_at_once(partial(jury.hear, ledger, about, chunk) for chunk in chunks)
+    by_list = await all_at_once(partial(jury.verdicts, ledger, about, chunk) for chunk in chunks)
     complete = _complete(list(zip(*by_list, strict=True)))
     _check_lists(complete, chunks)
     failed = _failed_keys(by_list)

@@ -10,11 +10,9 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.turns import my_turn
-from harness.judging.judge import Judge
 from harness.judging.judge_model import JudgeModel
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury, all_at_once
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import Judge, PairwiseJudge
+from harness.judging.jury import PairJury, PairLedger, all_at_once
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
@@ -38,9 +36,8 @@ def judging_fingerprint(judges: Sequence[Judge], rules: Rules) -> str:
 
     How tokens are counted is not in it, since a counter has no name here.
     """
-    form = rules.form
-    probe = Transcript("path", "answer", rendering=form.rendering)
-    tokens = form.budget.tokens if form.budget else None
+    probe = Transcript("path", "answer")
+    tokens = rules.form.budget.tokens if rules.form.budget else None
     return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
 
 

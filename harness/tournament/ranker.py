@@ -10,16 +10,10 @@ from anyio.abc import TaskGroup
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.judging.judge_model import JudgeModel
-from harness.judging.juror import ListLedger
-from harness.judging.jury import ListJury
-from harness.judging.list_prompt import (
-    ListRubric,
-    ListTask,
-    is_packaged_list_rubric,
-    load_list_rubric,
-    parse_list_rubric,
-)
-from harness.judging.ruler import RulerJudge
+from harness.judging.judges import RulerJudge
+from harness.judging.jury import ListJury, ListLedger
+from harness.judging.prompt import ListTask
+from harness.judging.rubric_files import ListRubric, is_packaged_list_rubric, load_list_rubric, parse_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.rewards import place
 from harness.tournament.at_hand import CachedRanker

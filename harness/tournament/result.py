@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.ranking.ceiling import ceiling_note, share_at_ends
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.conclusions import Conclusion, comparisons_of, conclude

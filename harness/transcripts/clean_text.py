@@ -22,15 +22,10 @@ def legible(text: str) -> str:
     A character that nobody would see, or that turns others round, becomes a mark such as `<U+200B>` (`mark_hidden`
     names the exceptions). Text that only looks like such a mark is written `<u+200B>`, so a mark means what it says.
     """
-    if _is_plain(text):
-        return text
+    if text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable() and "<U+" not in text:
+        return text  # found out fast, and so it is for nearly every English text
     plain = clean(_LINE_END.sub("\n", text))
     return mark_hidden(_MARK.sub(r"<u+\1>", plain))
-
-
-def _is_plain(text: str) -> bool:
-    """Tell fast, and for nearly every English text, that `legible` has nothing to change in it."""
-    return text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable() and "<U+" not in text
 
 
 def hidden_marks(text: str) -> list[str]:

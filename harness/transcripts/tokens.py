@@ -1,4 +1,4 @@
-"""How many tokens a text takes: by tiktoken where that is at hand, else by a stated estimate."""
+"""How many tokens a text takes: by tiktoken where it is installed, else by a stated estimate."""
 
 import hashlib
 import os
@@ -70,7 +70,7 @@ def counter_for(model: str | None) -> str:
     return f"{_TIKTOKEN}{name}" if _encoding(name) else ESTIMATE
 
 
-def is_at_hand(counter: str) -> bool:
+def can_count_by(counter: str) -> bool:
     """Return whether this machine can count by `counter`."""
     return counter == ESTIMATE or _encoding(counter.removeprefix(_TIKTOKEN)) is not None
 

@@ -10,16 +10,27 @@ of all. Each cut says how many characters are missing.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pydantic import JsonValue
 
+from harness.core.errors import UsageError
 from harness.core.records import Step, Trajectory
-from harness.transcripts.cuts import largest_that_fits
-from harness.transcripts.path_text import Limits, longest_field
-from harness.transcripts.renderings import RENDERING, Rendering, rendering_of
+from harness.transcripts.path_text import (
+    Limits,
+    cut_text,
+    largest_that_fits,
+    lines_out,
+    longest_field,
+    path_text,
+    plain_steps,
+    plain_text,
+)
 from harness.transcripts.tokens import TokenBudget, recorded_budget
+
+RENDERING = 2
+"""The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""
 
 _CUT_ORDER = (("tool_output", "error"), ("reasoning",), ("tool_input",))
 """The fields of a step that are cut, in this order."""
@@ -41,8 +52,6 @@ class Transcript:
     """Something was cut to fit a budget; the text says where."""
     answer_cut: bool = field(default=False, compare=False)
     """The answer was cut, so that a verdict on the answer holds only for what is left of it."""
-    rendering: int = field(default=RENDERING, compare=False)
-    """The way in which it is written."""
 
     @cached_property
     def hash(self) -> str:
@@ -53,36 +62,43 @@ class Transcript:
 
 @dataclass(frozen=True)
 class TranscriptForm:
-    """How trajectories become transcripts: the most that each may take (None: no limit), and the way of writing."""
+    """How trajectories become transcripts: the most that each may take (None: no limit)."""
 
     budget: TokenBudget | None = None
-    rendering: int = RENDERING
 
     def __call__(self, trajectory: Trajectory) -> Transcript:
-        """Write a trajectory out. Raises UsageError for an unknown rendering."""
-        return transcribe(trajectory, self.budget, self.rendering)
+        """Write a trajectory out."""
+        return transcribe(trajectory, self.budget)
 
 
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
-    """Return how transcripts were made for a ranking, by what its header states."""
-    return TranscriptForm(recorded_budget(settings, judge), rendering)
+    """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
+    check_rendering(rendering)
+    return TranscriptForm(recorded_budget(settings, judge))
 
 
-def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None, rendering: int = RENDERING) -> Transcript:
-    """Write a trajectory out as a transcript, cut to fit `budget`. Raises UsageError for an unknown rendering."""
-    way = rendering_of(rendering)
-    steps, answer = way.steps(trajectory.path), way.answer(trajectory.answer)
-    path = way.path(steps, {})
+def check_rendering(number: int) -> None:
+    """Raise UsageError for a rendering that only a later version has."""
+    if number > RENDERING:
+        raise UsageError(
+            f"the transcripts are written in way {number}, and this version of arena-harness has only {RENDERING}: "
+            "use the version that made the ranking"
+        )
+
+
+def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None) -> Transcript:
+    """Write a trajectory out as a transcript, cut to fit `budget`."""
+    steps, answer = plain_steps(trajectory.path), plain_text(trajectory.answer)
+    path = path_text(steps, {})
     if budget is None or budget.holds(path, answer):
-        return Transcript(path, answer, rendering=rendering)
-    return replace(_Cutter(way, steps, answer, budget).transcript(), rendering=rendering)
+        return Transcript(path, answer)
+    return _Cutter(steps, answer, budget).transcript()
 
 
 @dataclass(frozen=True)
 class _Cutter:
     """A transcript that does not fit its budget."""
 
-    way: Rendering
     steps: Sequence[Step]
     answer: str
     budget: TokenBudget
@@ -95,13 +111,13 @@ class _Cutter:
             if shorter is not None:
                 return Transcript(shorter, self.answer, cut=True)
             limits = {**limits, **dict.fromkeys(names, _LEAST)}
-        return self._cut_whole(self.way.path(self.steps, limits))
+        return self._cut_whole(path_text(self.steps, limits))
 
     def _cut_fields(self, names: Sequence[str], limits: Limits) -> str | None:
         """Return the path with the fields `names` cut as little as may be; None where that does not suffice."""
 
         def path_at(limit: int) -> str:
-            return self.way.path(self.steps, {**limits, **dict.fromkeys(names, limit)})
+            return path_text(self.steps, {**limits, **dict.fromkeys(names, limit)})
 
         longest = max(_LEAST, min(longest_field(self.steps, names), _DENSEST * self.budget.tokens))
         limit = largest_that_fits(lambda limit: self.budget.holds(path_at(limit), self.answer), _LEAST, longest)
@@ -109,17 +125,17 @@ class _Cutter:
 
     def _cut_whole(self, path: str) -> Transcript:
         """Cut the path as a whole beside the whole answer; where there is no room for that, cut the answer too."""
-        answer, budget, cut_path, cut_answer = self.answer, self.budget, self.way.cut_path, self.way.cut_answer
-        shorter_path = _cut_text(path, cut_path, budget, beside=answer)
+        answer, budget = self.answer, self.budget
+        shorter_path = _shortened(path, lines_out, budget, beside=answer)
         if shorter_path is not None:
             return Transcript(shorter_path, answer, cut=True)
         share = TokenBudget(budget.tokens // _PATH_SHARE, budget.count)
-        shorter_path = _cut_text(path, cut_path, share) or cut_path(path, 0)
-        shorter_answer = _cut_text(answer, cut_answer, budget, beside=shorter_path) or cut_answer(answer, 0)
+        shorter_path = _shortened(path, lines_out, share) or lines_out(path, 0)
+        shorter_answer = _shortened(answer, cut_text, budget, beside=shorter_path) or cut_text(answer, 0)
         return Transcript(shorter_path, shorter_answer, cut=True, answer_cut=shorter_answer != answer)
 
 
-def _cut_text(text: str, cut: Callable[[str, int], str], budget: TokenBudget, beside: str = "") -> str | None:
+def _shortened(text: str, cut: Callable[[str, int], str], budget: TokenBudget, beside: str = "") -> str | None:
     """Return `text` cut as little as the budget allows beside another text; None where nothing of it fits."""
     most = min(len(text), _DENSEST * budget.tokens)
     keep = largest_that_fits(lambda keep: budget.holds(cut(text, keep), beside), 0, most)

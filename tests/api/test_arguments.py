@@ -122,7 +122,6 @@ WRONG: list[tuple[Function, dict[str, Any], str]] = [
     (rank_messages, {"first_is_anchor": 1}, "first_is_anchor=1"),
     (harness.resume, {"retry_failed": "no"}, "retry_failed="),
     (harness.rescore, {"free": "no"}, "free="),
-    (harness.rescore, {"rendering": "1"}, "rendering="),
     (harness.quote, {"trust_archive": 1}, "trust_archive="),
     (harness.replay, {"rollout": "1"}, "rollout="),
     (harness.validate, {"repair": "yes"}, "repair="),

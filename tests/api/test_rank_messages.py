@@ -9,7 +9,7 @@ import harness
 from harness.integrations.group_judge import GroupJudge
 from harness.judging.rubric_files import load_rubric
 from harness.ranking.profile import learn_profile
-from harness.transcripts.renderings import RENDERING
+from harness.transcripts.transcript import RENDERING
 from tests.api.test_messages import ASKED, chat
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, fair_judge
 from tests.ranking.test_pooled import noisy_groups

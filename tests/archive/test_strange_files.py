@@ -29,9 +29,9 @@ READING = (
     ("validate",),
     ("validate", "--repair"),
     ("rescore", "--free"),
-    ("rescore", "--judge-model", "offline-features"),
+    ("rescore", "--hide-instructions"),
 )
-RESCORE = ("rescore", "--free", "--rendering", "1")
+RESCORE = ("rescore", "--free")
 """Judges again on the verdicts that the run holds."""
 Place = Callable[[Path, Path], None]
 """Puts a strange thing in the place of a file; the second path leads to a place outside of the run."""
@@ -318,7 +318,7 @@ def test_a_file_named_for_the_end_of_time_stops_no_command_but_one_that_must_wri
     path = records_of(run, "verdicts")
     path.rename(path.with_name("99999999T999999999999-1-1.jsonl"))
     assert ended(room, *RESCORE, run.name).code == 0
-    stopped = ended(room, "rescore", "--judge-model", "offline-features", run.name)
+    stopped = ended(room, "rescore", "--hide-instructions", run.name)
     assert stopped.code == 5
     assert "no name of a file comes after 99999999T999999999999; rename that file" in stopped.err_text
     path.with_name("99999999T999999999999-1-1.jsonl").rename(path)

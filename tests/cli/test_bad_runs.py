@@ -109,7 +109,7 @@ def test_a_kept_verdict_on_other_transcripts_than_its_key_stands_for_is_damage(r
     (path,) = (run / "verdicts").glob("*.jsonl")
     hashes = json.loads(path.read_bytes().splitlines()[1])["transcripts"]
     with_first(run, "verdicts", {"transcripts": ["0" * 64, *hashes[1:]]})
-    rescored = harness(room, "rescore", LATER, "--free", "--rendering", "1")
+    rescored = harness(room, "rescore", LATER, "--free")
     assert (rescored.code, "other transcripts" in rescored.err_text) == (5, True)
 
 

@@ -12,6 +12,7 @@ from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.why import find_pair, judged_ranking
+from harness.transcripts.transcript import RENDERING
 from tests.conftest import Harness
 
 LENT = "best --offline -n 4 --json -q Why?"
@@ -95,7 +96,10 @@ def test_a_profile_of_another_judge_or_rubric_or_without_use_is_refused_naming_b
             "of the judge other@host, and this judge is offline",
         ),
         ({"rubric": "mine@1 0123456789ab"}, "by the rubric mine@1 0123456789ab, and this rubric is writing"),
-        ({"rendering": 1}, "transcripts written in way 1, and these are written in way 2"),
+        (
+            {"rendering": RENDERING + 1},
+            f"transcripts written in way {RENDERING + 1}, and these are written in way {RENDERING}",
+        ),
     ):
         taught.write_text(json.dumps(record | changes))
         done = harness(*LENT.split(), "--judge-profile", taught.name)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.judging.rubric import Rubric, read_by
-from harness.rubric_text.reading import TRUSTED
+from harness.rubric_text.bounded import TRUSTED
 from tests.fuzz.attacks import check
 from tests.fuzz.kinds.rubric import prepare
 from tests.fuzz.rubric_texts import rubric_text

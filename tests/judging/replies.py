@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness.judging.rubric import Rubric, read_by
 from harness.judging.rubric_files import load_rubric, usable
-from harness.rubric_text.reading import TRUSTED
+from harness.rubric_text.bounded import TRUSTED
 from tests import builders
 
 __all__ = ["ANSWER", "MARKS", "PATH", "WRITING", "a_reply", "a_rubric", "builders", "marks_of", "rubric_of", "text_of"]

@@ -11,10 +11,9 @@ from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, Stoppable
-from harness.judging.judge import Judge, ModelReply, Question
-from harness.judging.judge_model import JudgeModel
+from harness.judging.judge_model import JudgeModel, ModelReply, Question
+from harness.judging.judges import Judge, PairwiseJudge
 from harness.judging.jury import Averaging, PairJury
-from harness.judging.pairwise import PairwiseJudge
 from harness.judging.prompt import Prompt, Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache

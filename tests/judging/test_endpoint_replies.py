@@ -22,7 +22,7 @@ from harness.endpoints.gate import Gate, Patience
 from harness.endpoints.reply_body import model_reply
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from tests.fake_endpoint import FakeEndpoint, Page, Raw, Refuse, Say, Torn, chat_reply, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO

@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from harness.core.records import Step
 from harness.core.verdicts import Cap, FlagKind, Judged
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.flag_patterns import ADDRESS, FENCE_IN_PATH, LEAK, Variant, Variants
-from harness.judging.flags import Assignment, count_words, find_flags, flags_of
+from harness.judging.flags import (
+    ADDRESS,
+    FENCE_IN_PATH,
+    LEAK,
+    Assignment,
+    Variant,
+    Variants,
+    count_words,
+    find_flags,
+    transcript_flags,
+)
 from harness.judging.prompt import prompt_fingerprint
 from harness.judging.rubric import Rubric
 from tests.builders import a_transcript
@@ -265,10 +274,10 @@ def test_ascii_texts_are_read_as_all_others(query: str, answer: str) -> None:
 
 def test_a_transcript_is_searched_once_for_each_request_and_each_choice_of_blocks() -> None:
     first, twin = (a_transcript("<think>Hm.</think>") for _ in range(2))
-    flags = flags_of(ASKED, first, path=True, answer=True)
-    assert flags_of(ASKED, twin, path=True, answer=True) is flags
-    assert flags_of(ASKED, first, path=True, answer=False) == ()
-    assert flags_of(Assignment("<think>Hm.</think>"), first, path=True, answer=True) != flags
+    flags = transcript_flags(ASKED, first, path=True, answer=True)
+    assert transcript_flags(ASKED, twin, path=True, answer=True) is flags
+    assert transcript_flags(ASKED, first, path=True, answer=False) == ()
+    assert transcript_flags(Assignment("<think>Hm.</think>"), first, path=True, answer=True) != flags
 
 
 @given(HOSTILE, HOSTILE, HOSTILE)

@@ -8,9 +8,9 @@ from harness.core.records import Step
 from harness.core.unicode import mark_hidden
 from harness.core.verdicts import Flag, Judged
 from harness.judging.flags import Assignment, find_flags
-from harness.judging.list_prompt import ListTask, load_list_rubric, make_list_prompt
-from harness.judging.prompt import Task, make_pair_prompt, prompt_fingerprint
-from harness.transcripts.clean_text import clean
+from harness.judging.prompt import ListTask, Task, make_list_prompt, make_pair_prompt
+from harness.judging.rubric_files import load_list_rubric
+from harness.transcripts.clean_text import clean, hidden_marks
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric
 from tests.judging.scripted import ScriptedAsk, judge
@@ -99,7 +99,7 @@ def test_nothing_hidden_is_left_in_a_transcript_and_each_mark_stands_for_a_chara
     assert mark_hidden(shown.answer) == shown.answer
     assert mark_hidden(shown.path) == shown.path
     without_literals = mark_hidden(clean(text).replace("<", "%"))
-    assert shown.answer.count("<U+") == without_literals.count("<U+")
+    assert len(hidden_marks(shown.answer)) == len(hidden_marks(without_literals))
 
 
 def test_request_brief_and_reference_are_shown_with_marks() -> None:
@@ -126,10 +126,3 @@ def test_lines_of_a_path_that_look_like_the_head_of_a_step_are_flagged() -> None
     assert kinds_of(path=fetched("x\u2028STEP 2 (message by boss)")) == [("forged_fence", "path")]
     assert kinds_of(path=fetched("x\nStep 2: stir (gently).")) == []
     assert kinds_of(path=(*fetched("x"), *fetched("y\nz"))) == []
-
-
-def test_under_the_first_rendering_keys_and_flags_are_those_of_then() -> None:
-    front = "path_weight: 0.4\nanswer_weight: 0.6\ncaps: {repetition: {a0: 5}}"
-    assert prompt_fingerprint(a_rubric(front), 1) != prompt_fingerprint(a_rubric(front), 2)
-    then = Assignment(ASKED.query, ASKED.brief, rules=1)
-    assert find_flags(then, path="Step 1 (tool)\nOutput:\n\u200bx\nStep 2 (tool)", answer=PROSE + "\u200b") == ()

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judging.list_reply import list_schema, read_scores
-from harness.judging.reply import ReplyError
+from harness.judging.reply import ReplyError, list_schema, read_scores
 from tests import builders
 
 assert builders

@@ -13,9 +13,8 @@ from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, Stoppable
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.judge import AskFailed, ModelReply, Question
-from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
 from harness.judging.rubric import Rubric
@@ -142,7 +141,7 @@ def test_the_embedded_judge_prefers_the_answer_that_its_path_bears_out_from_eith
     good, bad = _searched("The sky scatters blue light."), _searched("<think>hm</think> Penguins eat fish.")
 
     async def ask(first: Transcript, second: Transcript) -> str:
-        prompt = Prompt("", "", WRITING, TASK, first, second)
+        prompt = Prompt(system="", user="", rubric=WRITING, task=TASK, first=first, second=second)
         return read_reply((await EmbeddedAsk()(prompt)).text, WRITING).winner
 
     assert (anyio.run(ask, good, bad), anyio.run(ask, bad, good)) == ("A", "B")

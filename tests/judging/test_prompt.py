@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, Trajectory, canonical_json, digest
-from harness.judging.judge import verdict_key
+from harness.judging.judges import verdict_key
 from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
 from harness.transcripts.clean_text import legible
 from harness.transcripts.path_text import plain_text

@@ -12,12 +12,12 @@ from harness.core.errors import UsageError
 from harness.core.records import Step
 from harness.endpoints.costs import Priced
 from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
 from harness.judging.rubric import Rubric, read_by
 from harness.judging.rubric_files import load_rubric, packaged_rubrics
-from harness.rubric_text.reading import TRUSTED
+from harness.rubric_text.bounded import TRUSTED
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING, a_rubric, rubric_of

@@ -17,12 +17,11 @@ from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
 from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
-from harness.judging.judge import AskFailed, ModelReply
-from harness.judging.judge_model import JudgeModel
-from harness.judging.juror import ListLedger
-from harness.judging.list_prompt import ListPrompt, ListRubric, ListTask, load_list_rubric, make_list_prompt
-from harness.judging.prompt import Task
-from harness.judging.ruler import RulerJudge
+from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
+from harness.judging.judges import RulerJudge
+from harness.judging.jury import ListLedger
+from harness.judging.prompt import ListPrompt, ListTask, Task, make_list_prompt
+from harness.judging.rubric_files import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript

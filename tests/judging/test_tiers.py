@@ -17,7 +17,7 @@ from harness.endpoints.costs import Priced, PriceList
 from harness.endpoints.gate import Gate, Patience
 from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, verdict
 from tests.judging.replies import WRITING
 from tests.judging.scripted import ONE, TASK, TWO

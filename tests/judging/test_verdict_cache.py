@@ -17,7 +17,7 @@ from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.transcripts.transcript import Transcript
@@ -103,12 +103,12 @@ async def test_a_verdict_that_is_not_on_disk_yet_is_not_at_hand() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cached.get, ledger, TASK, ONE, TWO)
         await store.writing.wait()
-        assert cached.at_hand(ledger, TASK, ONE, TWO) is None
-        assert cached.at_hand(other, TASK, ONE, TWO) is None
+        assert cached.cached(ledger, TASK, ONE, TWO) is None
+        assert cached.cached(other, TASK, ONE, TWO) is None
         store.written.set()
     assert (len(ledger.bought), len(ledger.reused)) == (1, 0)
-    assert cached.at_hand(ledger, TASK, ONE, TWO) is None  # it was bought here: `get` returns it
-    assert cached.at_hand(other, TASK, ONE, TWO) is not None
+    assert cached.cached(ledger, TASK, ONE, TWO) is None  # it was bought here: `get` returns it
+    assert cached.cached(other, TASK, ONE, TWO) is not None
     assert len(other.reused) == 1
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
-from harness.offline.corpus import Passage, PassageIndex, open_corpus
-from harness.offline.tool import parse_passages, passages_text
+from harness.offline.tool import Passage, PassageIndex, open_corpus, parse_passages, passages_text
 
 ARTICLES = sorted(p.name for p in (files("harness.offline") / "corpus").iterdir() if p.name.endswith(".md"))
 

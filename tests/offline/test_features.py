@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness.core.records import Step, Trajectory
-from harness.offline.corpus import Passage
+from harness.core.records import Step
 from harness.offline.judge import TranscriptParts, answer_features, judge_pair, path_features
-from harness.offline.tool import passages_text
-from harness.transcripts.transcript import Transcript, transcribe
+from harness.offline.tool import Passage, passages_text
+from harness.transcripts.transcript import Transcript
 from tests.builders import a_transcript, trajectories
 
 QUERY = "Describe the history of walrus ivory carving"
@@ -84,15 +82,6 @@ def test_more_articles_are_richer_and_so_is_using_them() -> None:
     assert more["richness"] > few["richness"]
     unused = path(*GOOD_PATH, answer="Nothing of it is used.")
     assert unused["richness"] < path(*GOOD_PATH)["richness"]
-
-
-@given(st.lists(st.lists(st.sampled_from(sorted(LIBRARY)), max_size=3), max_size=3))
-def test_a_path_measures_the_same_in_either_way_of_writing(brought: list[list[str]]) -> None:
-    steps = tuple(search(f"ivory {n}", *titles) for n, titles in enumerate(brought))
-    trajectory = Trajectory(query=QUERY, path=steps, answer=GOOD)
-    then, now = (transcribe(trajectory, rendering=rendering) for rendering in (1, 2))
-    assert (then == now) == (not brought)
-    assert path_features(TranscriptParts(QUERY, None, then)) == path_features(TranscriptParts(QUERY, None, now))
 
 
 def test_a_step_that_a_tool_s_output_speaks_of_brings_nothing() -> None:

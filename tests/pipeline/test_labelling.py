@@ -12,8 +12,8 @@ from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.formats.labelled_pairs import pairs_in_text
 from harness.pipeline.labelling import BlindPair, answer_labels, blind_pairs
-from harness.ranking.pair_probability import probabilities_above
 from harness.report.summary.labels import label_agreement
+from harness.report.summary.pooled_fit import pair_odds
 from tests.fuzz.attacks import Room
 
 ARCHIVES = ("offline-arena", "offline-cyclic", "online-ruler", "online-jury")
@@ -59,7 +59,8 @@ def test_the_most_doubtful_pairs_come_first_and_one_in_ten_is_drawn_at_random(ro
         assert [sum(p.is_control for p in pairs[at : at + 10]) for at in range(0, len(pairs) - 9, 10)] == [1] * (
             len(pairs) // 10
         )
-        above = {g.query: probabilities_above(g.matches) for g in reader.ranking().groups}
+        odds = pair_odds(reader.ranking())
+        above = {g.query: odds(g) for g in reader.ranking().groups}
         doubts = [abs(above[p.query_id][p.rollouts] - 0.5) for p in pairs if not p.is_control]
         assert doubts == pytest.approx(sorted(doubts))
         assert len({next((p.rollouts for p in asked(reader, seed) if p.is_control), None) for seed in range(20)}) > 1

@@ -13,7 +13,7 @@ from harness.report.summary.ranking import summarize
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 
-FREE = ("--free", "--no-report", "--rendering", "1")
+FREE = ("--free", "--no-report")
 INCOMPLETE = ["--topology", "round_robin"], ["--exclude", "0"]
 """Such a ranking needs verdicts that the run does not hold."""
 SETTINGS = (

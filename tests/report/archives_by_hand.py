@@ -35,8 +35,7 @@ from harness.ranking.estimators import tiers
 from harness.ranking.registry import Single
 from harness.ranking.rewards import place
 from harness.ranking.topology import Pairing, Played
-from harness.transcripts.renderings import RENDERING
-from harness.transcripts.transcript import transcribe
+from harness.transcripts.transcript import RENDERING, transcribe
 
 START = datetime(2026, 7, 21, 14, 3, 20, tzinfo=UTC)
 RUN = "20260721T140320-search-1a2b3c"

@@ -60,7 +60,7 @@ def harness(room: Room, *argv: str) -> Outcome:
 
 def test_rescore_ends_with_what_changed_and_show_lists_the_rankings(room: Room):
     run = room.add_run("offline-arena").name
-    command = ("rescore", run, "--estimator", "wins", "--rendering", "1", "-q")
+    command = ("rescore", run, "--estimator", "wins", "-q")
     rescored = " ".join(harness(room, *command).out_text.split())
     line = rescored.partition("against ranking ")[2]
     assert " (offline-features@offline, writing@1 3c31abe7514d, tiers): winners changed on " in line

@@ -5,8 +5,7 @@ import anyio
 from harness.archive.memory_store import MemoryStore
 from harness.core.comparisons import CrossMatch
 from harness.core.records import Rollout
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury
+from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.cross import CrossPair, Place, PlayedPairs, play_cross

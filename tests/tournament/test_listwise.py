@@ -16,7 +16,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.verdicts import Scored, Unscored
 from harness.judging.jury import ListJury
-from harness.judging.list_prompt import ListTask
+from harness.judging.prompt import ListTask
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.list_scores import in_chunks, on_one_scale

@@ -15,8 +15,8 @@ from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName
 from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import JudgeModel
+from harness.judging.judges import PairwiseJudge
 from harness.judging.jury import PairJury
-from harness.judging.pairwise import PairwiseJudge
 from harness.judging.rubric_files import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.tournament.group import Rules

@@ -8,10 +8,10 @@ import pytest
 
 from harness.transcripts.tokens import (
     ESTIMATE,
+    can_count_by,
     count_by,
     counter_for,
     estimate_tokens,
-    is_at_hand,
     recorded_budget,
     transcript_budget,
 )
@@ -33,9 +33,9 @@ def test_without_data_on_this_machine_tokens_are_estimated_and_nothing_is_downlo
 
 
 def test_a_counter_that_is_not_here_is_told_and_the_estimate_stands_in() -> None:
-    assert not is_at_hand("tiktoken:o200k_base")
-    assert not is_at_hand("tiktoken:no-such-encoding")
-    assert is_at_hand(ESTIMATE)
+    assert not can_count_by("tiktoken:o200k_base")
+    assert not can_count_by("tiktoken:no-such-encoding")
+    assert can_count_by(ESTIMATE)
     assert count_by("tiktoken:o200k_base") is estimate_tokens
 
 

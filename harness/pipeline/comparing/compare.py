@@ -19,7 +19,7 @@ from harness.archive.reader import RunReader
 from harness.core.comparisons import ComparedSide
 from harness.core.progress import Progress
 from harness.core.wording import counted
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.cross_judge import looking_steps, open_cross_judge
 from harness.pipeline.comparing.plan import (

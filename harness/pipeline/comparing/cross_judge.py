@@ -8,9 +8,8 @@ from harness.archive.reader import RunReader
 from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Group, Query
-from harness.judging.juror import PairLedger
-from harness.judging.jury import PairJury
-from harness.judging.pairwise import PairwiseJudge
+from harness.judging.judges import PairwiseJudge
+from harness.judging.jury import PairJury, PairLedger
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.comparing.plan import ComparisonPlan
@@ -118,7 +117,7 @@ async def open_cross_judge(
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging = plan.judging
-    rules = rules_of(judging.settings, judging.judge.counter, judging.rendering)
+    rules = rules_of(judging.settings, judging.judge.counter)
     opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env)
     async with opening as models:
         rubric = judging.rubric

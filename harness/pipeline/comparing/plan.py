@@ -26,6 +26,7 @@ from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import Trust, trust_in_changed
+from harness.transcripts.transcript import RENDERING
 
 _CROSS = {
     "judge": "pairwise",
@@ -154,7 +155,7 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         judge=judging.judge.model_dump(mode="json") | judge,
         rubric=judging.rubric.label,
         rubric_text=whole_text(judging.rubric.source, redact),
-        rendering=judging.rendering,
+        rendering=RENDERING,
         task_from=shown,
         task=whole_text(task, redact),
         pairs=plan.options.pairs,

@@ -14,7 +14,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds, total_bounds
-from harness.judging.juror import PairLedger
+from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.cross_judge import open_cross_judge
 from harness.pipeline.comparing.plan import (

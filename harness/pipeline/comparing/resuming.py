@@ -35,6 +35,7 @@ from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
 from harness.pipeline.trust import Trust, agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
+from harness.transcripts.transcript import check_rendering
 
 Agents = Mapping[str, LoadedAgent]
 """The agents of runs, by the runs' ids, where they are loaded already."""
@@ -219,9 +220,10 @@ def _as_begun(
     if info.task_from == "file" and info.task is None:
         raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
     rubric = rubric_as_begun(info, None, settings, rubric_word)
+    check_rendering(info.rendering)
     matched = match_queries(readers)
     return ComparisonPlan(
-        judging=JudgingPlan(judge, rubric, settings, trust.credentials, rendering=info.rendering),
+        judging=JudgingPlan(judge, rubric, settings, trust.credentials),
         sides=compared_sides(readers, matched),
         matched=matched,
         trust=trust,

@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Progress
 from harness.core.wording import counted
 from harness.endpoints.batch_files import BatchFiles, BatchStatus
-from harness.judging.batches.desk import BatchDesk, RequestFile
+from harness.judging.batch_desk import BatchDesk, RequestFile
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class BatchRounds:
     async def hand_in(self) -> None:
         """Hand in what was left at the desk, file by file. Raises HarnessError; what was handed in before is kept."""
         while self.desk.files:
-            file = self.desk.files[0]
-            await self._hand_in(file, self.files[file.judge])
+            await self._hand_in(self.desk.files[0])
             self.desk.files.pop(0).file.close()
 
     def describe(self) -> str | None:
@@ -70,14 +69,22 @@ class BatchRounds:
         name = batch.made.batch
         if not (batch.submitted or await self._adopt(batch, files)) or batch.submitted is None:
             self._keep(BatchEnded(batch=name, at=self.clock(), outcome="lost"))
-            self.progress.note(_lost(batch))
+            lost = f"a batch of {counted(len(batch.made.keys), 'question')}"
+            handed_in = "being handed in when the run was stopped, and may have been bought" if batch.uploaded else None
+            self.progress.note(f"{lost} was {handed_in or 'not handed in when the run was stopped'}; it is asked again")
             self.store.settle()
             return True
         status = self.states[name] = await files.status(batch.submitted.id)
         if not status.is_over:
             return False
+        asked = set(batch.made.keys)
         for file in status.files:
-            await self._keep_lines(batch, files, file)
+            async with aclosing(files.lines(file)) as lines:
+                async for line in lines:
+                    if line.custom_id in asked and line.custom_id not in batch.results:
+                        body = None if line.body is None else json.dumps(line.body)
+                        key, code = line.custom_id, line.status
+                        self._keep(BatchResult(batch=name, key=key, status=code, body=body, error=line.error))
         self._keep(BatchEnded(batch=name, at=self.clock(), outcome=status.word, error=status.error))
         self.store.settle()
         if batch.missing:
@@ -96,28 +103,11 @@ class BatchRounds:
             self.store.settle()
         return identity is not None
 
-    async def _keep_lines(self, batch: BatchOnRecord, files: BatchFiles, file: str) -> None:
-        asked = set(batch.made.keys)
-        async with aclosing(files.lines(file)) as lines:
-            async for line in lines:
-                if line.custom_id in asked and line.custom_id not in batch.results:
-                    body = None if line.body is None else json.dumps(line.body)
-                    self._keep(
-                        BatchResult(
-                            batch=batch.made.batch,
-                            key=line.custom_id,
-                            status=line.status,
-                            body=body,
-                            error=line.error,
-                        )
-                    )
-
-    async def _hand_in(self, file: RequestFile, files: BatchFiles) -> None:
+    async def _hand_in(self, file: RequestFile) -> None:
         """Note what is handed in before each step: a kill leaves no batch that nobody knows of."""
-        name, at = f"{self.clock():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", self.clock()
-        made = BatchMade(
-            batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=tuple(file.keys)
-        )
+        name, files = f"{self.clock():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", self.files[file.judge]
+        keys, at = tuple(file.keys), self.clock()
+        made = BatchMade(batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=keys)
         self._keep(made)
         self.store.settle()
         uploaded = await files.upload(file.file, f"{name}.jsonl")
@@ -145,13 +135,6 @@ class BatchRounds:
         status = self.states.get(batch.made.batch)
         done = f", {status.done} done ({status.word})" if status else ""
         return f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}"
-
-
-def _lost(batch: BatchOnRecord) -> str:
-    asked = f"a batch of {counted(len(batch.made.keys), 'question')}"
-    if batch.uploaded:
-        return f"{asked} was being handed in when the run was stopped, and may have been bought; it is asked again"
-    return f"{asked} was not handed in when the run was stopped; it is asked again"
 
 
 def _span(time: timedelta) -> str:

@@ -1,16 +1,27 @@
-"""The desk between judges and batches: replies that came back are picked up here, new questions are left here."""
+"""Judging by batch: replies that came back are picked up at a desk, and new questions are left there."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from harness.archive.batch_log import BatchLog, BatchOnRecord
 from harness.archive.run_store import RunStore
+from harness.core.settings import Api
 from harness.core.verdicts import Unjudged, Unscored
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
-from harness.judging.request_bodies import FORMS, Form
+from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.judging.judge_model import (
+    IN_BATCH,
+    SAMPLING,
+    UNANSWERED,
+    WITH_PROVIDER,
+    AskFailed,
+    ModelReply,
+    Question,
+)
+from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
 
 TIER = "batch"
 """The service tier of what a batch brought, in verdicts and prices."""
@@ -46,7 +57,7 @@ class RequestFile:
 
 
 class BatchDesk:
-    """Knows of each question whether a reply is at hand, a batch has it, or it is to be asked."""
+    """Knows of each question whether its reply is there, a batch has it, or it is to be asked."""
 
     def __init__(self, store: RunStore, log: BatchLog, judges: Collection[str]) -> None:
         """Look at what the run holds of batches, and at the verdicts that failed on their replies.
@@ -66,36 +77,33 @@ class BatchDesk:
 
     def look(self) -> None:
         """Take note of what came back since the last look."""
-        self._questions = {}
+        self._questions = dict[str, QuestionState]()
         for batch in self.log.batches.values():
-            self._look_at(batch)
-
-    def _look_at(self, batch: BatchOnRecord) -> None:
-        missing, taught = set(batch.missing), training_queries(batch)
-        for key in batch.made.keys:
-            question = self._questions.setdefault(key, QuestionState())
-            question.under_way = batch.ended is None
-            if batch.ended is None:
-                continue
-            if key not in missing:
-                question.replies.append(batch)
-                question.misses = 0
-            elif not taught and batch.submitted:
-                question.misses += 1
+            missing, refused = set(batch.missing), only_refusals(batch)
+            for key in batch.made.keys:
+                question = self._questions.setdefault(key, QuestionState())
+                question.under_way = batch.ended is None
+                if batch.ended is None:
+                    continue
+                if key not in missing:
+                    question.replies.append(batch)
+                    question.misses = 0
+                elif not refused and batch.submitted:
+                    question.misses += 1
 
     def question(self, key: str) -> QuestionState:
         """Return what became of a question so far."""
         return self._questions.get(key) or QuestionState()
 
     def is_paid(self, key: str) -> bool:
-        """Whether a reply to a question is at hand that no verdict rests on yet."""
+        """Whether there is a reply to a question that no verdict rests on yet."""
         return key not in self.failed and bool(self.question(key).replies)
 
     def reply(self, key: str, number: int) -> tuple[Form, Any]:
         """Return the form that a reply was asked for in, and its body. Raises ArchiveDamaged."""
         batch = self.question(key).replies[number]
         result = self.log.result(batch.results[key])
-        return form_of(batch), json.loads(result.body or "null")
+        return batch_form(batch), json.loads(result.body or "null")
 
     def may_ask(self, key: str) -> bool:
         """Whether a question may go into another batch."""
@@ -117,13 +125,13 @@ class BatchDesk:
         self._questions.setdefault(key, QuestionState()).under_way = True
 
 
-def form_of(batch: BatchOnRecord) -> Form:
+def batch_form(batch: BatchOnRecord) -> Form:
     """Return the form that a batch asked for."""
     forms: dict[str, Form] = {form: form for form in FORMS}
     return forms.get(batch.made.form, FORMS[-1])
 
 
-def training_queries(batch: BatchOnRecord) -> bool:
+def only_refusals(batch: BatchOnRecord) -> bool:
     """Whether a batch showed that its requests' form or sampling is not taken: nothing but refusals came back."""
     refused = sum(status in _REFUSALS for status in batch.errors.values())
     return refused == len(batch.results) > 0
@@ -136,3 +144,52 @@ def _failed(store: RunStore) -> set[str]:
         for verdict in store.reader.verdicts()
         if isinstance(verdict, Unjudged | Unscored) and verdict.tier == TIER
     }
+
+
+class BatchAsk:
+    """Asks `model` by batch. Nothing is sent here."""
+
+    given_up: str | None = None
+
+    def __init__(self, desk: BatchDesk, judge: str, model: str, api: Api, extra: Mapping[str, Any]) -> None:
+        """Ask as `judge`, the identity in verdicts; `extra` are parameters added to every request."""
+        self._desk, self._judge, self._model, self._extra = desk, judge, model, extra
+        self._api: Api = api
+        self._turns = dict[str, int]()
+        self._form: Form
+        self._form, self._sampling = _learnt(desk, judge)
+
+    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        """Return the reply that a batch brought. Raises AskFailed where there is none yet, or will be none."""
+        del clock
+        desk, key = self._desk, prompt.key
+        turn = self._turns.get(key, 0) if prompt.repair else 0
+        question = desk.question(key)
+        if turn < len(question.replies) and desk.may_ask(key):
+            self._turns[key] = turn + 1
+            form, body = desk.reply(key, turn)
+            answer = read_reply_body(body, form, tiered=False)
+            return ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
+        if question.under_way:
+            raise AskFailed(WITH_PROVIDER)
+        if not desk.may_ask(key):
+            raise AskFailed(UNANSWERED)
+        body = request_body(self._api, self._model, prompt, self._form, {**self._extra, **self._sampling})
+        request = {"custom_id": key, "method": "POST", "url": f"/v1{api_path(self._api)}", "body": body}
+        line = json.dumps(request).encode() + b"\n"
+        desk.leave(key, line, self._judge, self._form, tuple(self._sampling))
+        raise AskFailed(IN_BATCH)
+
+
+def _learnt(desk: BatchDesk, judge: str) -> tuple[Form, Mapping[str, float]]:
+    """Return the form and the sampling that the judge's endpoint has not refused yet."""
+    at, sampling = 0, dict[str, float](SAMPLING)
+    for batch in desk.log.batches.values():
+        if batch.made.judge != judge or not only_refusals(batch):
+            continue
+        words = str(desk.log.result(next(iter(batch.results.values()))).error).lower()
+        if named := next((name for name in sampling if name in words and name in batch.made.sampling), None):
+            del sampling[named]
+        else:
+            at = min(FORMS.index(batch_form(batch)) + 1, len(FORMS) - 1)
+    return FORMS[at], sampling

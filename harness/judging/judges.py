@@ -1,0 +1,183 @@
+"""The judges that score pairs and lists of transcripts, and the records of verdicts, which are all built here."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any, Protocol, TypeVar
+
+from harness.core.records import Failure, canonical_json, digest
+from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores, Unjudged, Unscored
+from harness.judging.flags import Assignment, transcript_flags
+from harness.judging.judge_model import Exchange, JudgeModel
+from harness.judging.prompt import (
+    ListTask,
+    Task,
+    list_fingerprint,
+    make_list_prompt,
+    make_pair_prompt,
+    prompt_fingerprint,
+)
+from harness.judging.reply import read_reply, read_scores, winning_side
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import ListRubric
+from harness.transcripts.transcript import Transcript
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+_Record = TypeVar("_Record", bound=AnyVerdict)
+
+
+class NamedJudge(Protocol):
+    """Who judges, and by what."""
+
+    @property
+    def identity(self) -> str:
+        """Who judges, as it stands in every verdict and key."""
+        ...
+
+    @property
+    def rubric_label(self) -> str:
+        """What it judges by, as it stands in every verdict."""
+        ...
+
+
+class Judge(NamedJudge, Protocol):
+    """Gives a verdict on two transcripts, `first` shown as A. A judge that fails returns Unjudged with the cause."""
+
+    def key(self, task: Task, first: Transcript, second: Transcript) -> str:
+        """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
+        ...
+
+    async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Judge, and record the cost."""
+        ...
+
+
+class ListJudge(NamedJudge, Protocol):
+    """Scores transcripts, all different, in the order given. A judge that fails returns Unscored with the cause."""
+
+    def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
+        """Return the verdict's key, as that of a pair's judge."""
+        ...
+
+    async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
+        """Judge, and record the cost."""
+        ...
+
+
+def verdict_record(
+    kind: type[_Record],
+    judge: NamedJudge,
+    key: str,
+    task: Task,
+    shown: Sequence[Transcript],
+    exchange: Exchange[Any] | None = None,
+    **result: Any,
+) -> _Record:
+    """Return the record of a verdict, with its `result`; without an `exchange` nothing was asked, and nothing paid.
+
+    `shown` are the transcripts in the order shown: a pair where `kind` is a pair's.
+    """
+    if issubclass(kind, Judged | Unjudged):
+        cut = tuple(side for side, transcript in zip("AB", shown, strict=True) if transcript.answer_cut)
+        result |= {"first": shown[0].hash, "second": shown[1].hash, "cut": cut}
+    else:
+        result |= {"transcripts": tuple(transcript.hash for transcript in shown)}
+    return kind(
+        key=key,
+        query=task.query_id,
+        repeat=task.repeat,
+        rubric=judge.rubric_label,
+        judge=judge.identity,
+        **(exchange.record if exchange else {"started_at": _NEVER, "duration_s": 0.0}),
+        **result,
+    )
+
+
+class PairwiseJudge:
+    """Scores two transcripts by a rubric."""
+
+    def __init__(self, model: JudgeModel, rubric: Rubric) -> None:
+        self._model, self._rubric = model, rubric
+        self.identity = model.identity
+        self.rubric_label = rubric.label
+        self._sampling = canonical_json(model.sampling)
+
+    def key(self, task: Task, first: Transcript, second: Transcript) -> str:
+        """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
+        first, second = self._rubric.shown(first), self._rubric.shown(second)
+        prompt = prompt_fingerprint(self._rubric)
+        return verdict_key(prompt, self.identity, self._sampling, task, first.hash, second.hash)
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
+
+    async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused.
+
+        The marks are capped after they are read: the judge's claims are held against its own marks, the winner
+        follows from those that count.
+        """
+        key, shown = self.key(task, first, second), (self._rubric.shown(first), self._rubric.shown(second))
+        prompt = replace(make_pair_prompt(self._rubric, task, *shown), key=key)
+        exchange = await self._model.exchange(prompt, partial(read_reply, rubric=self._rubric))
+        reply = exchange.result
+        if isinstance(reply, Failure):
+            return verdict_record(Unjudged, self, key, task, shown, exchange, failure=reply)
+        a, b = (self._capped(task, side, scores) for side, scores in zip(shown, (reply.a, reply.b), strict=True))
+        marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": reply.analysis, "claims": reply.claims}
+        return verdict_record(Judged, self, key, task, shown, exchange, **marks, repaired=exchange.repaired)
+
+    def _capped(self, task: Task, shown: Transcript, scores: SideScores) -> SideScores:
+        rubric = self._rubric
+        assignment = Assignment(task.query, task.brief or "", rubric.max_words)
+        blocks = {name: bool(rubric.block(name)) for name in ("path", "answer")}
+        return rubric.capped(scores, transcript_flags(assignment, shown, **blocks))
+
+
+def verdict_key(prompt: str, identity: str, sampling: str, task: Task, first: str, second: str) -> str:
+    """Return the sha256 of all that a verdict depends on: prompt, judge, options, task, pair in order.
+
+    It is what `digest` makes of a list of them; `sampling` holds the options as canonical JSON.
+    """
+    head = _key_head(prompt, identity, sampling, task.brief, task.reference, task.query)
+    return hashlib.sha256(f'{head},"{first}","{second}",{task.repeat}]'.encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)  # the same for all pairs of a query
+def _key_head(prompt: str, identity: str, sampling: str, *texts: str | None) -> str:
+    return f"{canonical_json([prompt, identity])[:-1]},{sampling},{canonical_json([*map(digest, texts)])[1:-1]}"
+
+
+class RulerJudge:
+    """RULER: scores lists of transcripts from 0 to 1 by a text rubric; a transcript alone on an absolute scale."""
+
+    def __init__(self, model: JudgeModel, rubric: ListRubric) -> None:
+        self._model, self._rubric = model, rubric
+        self.identity = model.identity
+        self.rubric_label = rubric.label
+
+    def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
+        """Return the sha256 of all that the verdict depends on, the transcripts' hashes in order among it."""
+        task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
+        asked = [list_fingerprint(self._rubric), self._model.identity, self._model.sampling]
+        return digest([*asked, *map(digest, task), [t.hash for t in transcripts], 0])
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
+
+    async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
+        """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
+        key = self.key(about, transcripts)
+        prompt = replace(make_list_prompt(self._rubric, about, transcripts), key=key)
+        exchange = await self._model.exchange(prompt, partial(read_scores, ids=prompt.ids))
+        if isinstance(exchange.result, Failure):
+            return verdict_record(Unscored, self, key, about.task, transcripts, exchange, failure=exchange.result)
+        scores, explanations = zip(*(exchange.result[id_] for id_ in prompt.ids), strict=True)
+        said = {"scores": scores, "explanations": explanations, "repaired": exchange.repaired}
+        return verdict_record(Scored, self, key, about.task, transcripts, exchange, **said)
