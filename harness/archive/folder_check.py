@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from harness.archive.blobs import blob_name
+from harness.archive.index_file import NamePlaces
 from harness.archive.layout import ASIDE, LOCK, PAGE, PAGES
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
-from harness.archive.packed_names import NameSet
 from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.run_files import PART, files_in, open_file, strange_things
 from harness.archive.typed_records import BLOB, SEGMENT_HEAD, VERDICT_LINE, BlobText, read_record
@@ -49,9 +49,9 @@ class FolderCheck:
 
     def __init__(self) -> None:
         """Nothing is looked at yet."""
-        self.blobs = NameSet()
-        self.used = NameSet()
-        self.verdicts = NameSet()
+        self.blobs = NamePlaces()
+        self.used = NamePlaces()
+        self.verdicts = NamePlaces()
 
     @abstractmethod
     def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Self, TypeVar
 
 from harness.archive.blobs import Blobs
 from harness.archive.index import INDEXED, Index
-from harness.archive.index_cache import build_index, usual_caches
+from harness.archive.index_file import usual_caches
 from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.run_files import files_in, refuse_strange_records
 from harness.archive.typed_records import PAIR_SCORES, SEGMENT_HEAD, VERDICT_LINE, damaged, read_at_place, read_record
@@ -39,7 +39,6 @@ class FolderReader:
         self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
         self._indexed = [name for name in INDEXED if name in segments]
         self._index: Index | None = None
-        self._from_cache = False
         self._files = RecordFiles()
         self._scores: dict[str, PairScores] = {}
         """What was read last."""
@@ -90,7 +89,7 @@ class FolderReader:
     def index(self) -> Index:
         """Where every record is; built at first use, for a large run from its cache."""
         if self._index is None:
-            self._index, self._from_cache = self._built(anew=False)
+            self._index = Index(self.folder, self._indexed, self._cache)
         return self._index
 
     def _ask(self, question: Callable[[Index], T]) -> T:
@@ -98,14 +97,11 @@ class FolderReader:
         try:
             return question(self.index)
         except ArchiveDamaged:
-            if not self._from_cache:
+            if not self.index.from_cache:
                 raise
-            self.close()
-            self._index, self._from_cache = self._built(anew=True)
-            return question(self._index)
-
-    def _built(self, *, anew: bool) -> tuple[Index, bool]:
-        return build_index(self.folder, self._cache, self._indexed, anew=anew)
+            self._files.close()
+            self.index.make_anew()
+            return question(self.index)
 
     def _scores_at(self, index: Index, key: str) -> PairScores | None:
         place = index.verdicts.get(key)

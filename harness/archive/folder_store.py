@@ -162,13 +162,13 @@ class FolderStore(Generic[ReaderT]):
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
-        places = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
+        index = self.reader.index  # built before the line is there, or the line would be found twice
         _, body = self.redact.record_and_json(verdict)
         if self._results:
             self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
-            places.setdefault(verdict.key, place)
+            index.add_verdict(verdict.key, place)
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, now or in an earlier process, or None."""

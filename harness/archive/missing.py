@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from harness.archive.layout import Archived, list_archived
-from harness.archive.packed_places import RolloutPlace
 from harness.archive.reader import RunReader
+from harness.archive.run_counts import RolloutPlace
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade

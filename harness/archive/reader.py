@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.archive.extracts import Extracts
 from harness.archive.folder_reader import FolderReader, expected
+from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
-from harness.archive.index_cache import is_worth_keeping, kept_counts
+from harness.archive.index_file import file_name, is_worth_keeping
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
 from harness.archive.lines import RecordPlace
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
-from harness.archive.run_counts import RunCounts, counts_of
+from harness.archive.run_counts import RunCounts
 from harness.archive.run_files import files_in, stamps_in
 from harness.archive.run_info import RunInfo, read_info
 from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
@@ -48,12 +48,12 @@ class RunReader(FolderReader):
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
         yielded: set[str] = set()
-        index = None
-        while index is not self.index:  # made anew on the way, it may know others
-            index = self.index
-            for name in [name for name in index.queries if name not in yielded]:
+        times_made = 0
+        while times_made != self.index.times_made:  # made anew on the way, it may know others
+            times_made = self.index.times_made
+            for name in [name for name in self.index.queries if name not in yielded]:
                 query = self.query(name)
-                if self.index is not index:
+                if self.index.times_made != times_made:
                     break
                 if query:
                     yielded.add(name)
@@ -72,30 +72,23 @@ class RunReader(FolderReader):
         return read_at_place(self._files, place, ROLLOUT)
 
     def counts(self) -> RunCounts:
-        """Return how many records it has, and what became of its rollouts.
-
-        Where the index is kept, and is not open, none of its places are read for that.
-        """
-        kept = None if self._index else kept_counts(self.folder, self._cache)
-        return kept or counts_of(self.index)
+        """Return how many records it has, and what became of its rollouts."""
+        return self.index.counts()
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
         places = self.index.rollouts.get(query_id, {})
         return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
 
-    def extracts(self, way: str | None) -> Extracts:
+    def extracts(self, way: str | None) -> GroupCache:
         """Return what is kept of its groups by a way of judging (None: by one of which nothing is).
 
         As the index, it is kept of a large run only, and for the files of records that are there now.
         """
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
         if not (way and self._caches and is_worth_keeping(size for size, *_ in files.values())):
-            return Extracts()
-        from harness.archive.extract_file import KeptExtracts  # noqa: PLC0415 - SQLite is for large runs alone
-
-        cache = self._caches / "extracts" / f"{self.info_sha256}.sqlite"
-        return KeptExtracts(cache, way, {f"{path.parent.name}/{path.name}": stamp for path, stamp in files.items()})
+            return GroupCache()
+        return GroupCache(self.index, way, {file_name(path): stamp for path, stamp in files.items()})
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""

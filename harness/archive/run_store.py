@@ -83,7 +83,7 @@ class RunStore(FolderStore[RunReader]):
         """Keep a query, unless it is there."""
         if query.id not in self.reader.index.queries:
             body = to_json(_redacted(query, self.redact))
-            self.reader.index.queries[query.id] = self._append("queries", "query", body)
+            self.reader.index.add_query(query.id, self._append("queries", "query", body))
 
     def add_rollout(self, rollout: Rollout) -> Rollout:
         """Keep a rollout, and return it as it is kept: redacted."""

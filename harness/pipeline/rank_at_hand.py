@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio.lowlevel
 
-from harness.archive.extracts import Extracts
+from harness.archive.group_cache import GroupCache
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.extracts import GroupExtract, extract_of
@@ -29,7 +29,7 @@ _MOST_KEPT = 128
 Its extract, which would take half as much again, is rather read twice."""
 
 
-async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extracts) -> RankingSummary | None:
+async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: GroupCache) -> RankingSummary | None:
     """Rank the groups of a run, and return what they sum up to.
 
     None, with nothing written, where a group that teaches the judge is not at hand.
@@ -54,7 +54,7 @@ class _GroupsAtHand:
     ranking: OpenRanking
     ranker: CachedRanker
     reader: RunReader
-    extracts: Extracts
+    extracts: GroupCache
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
 
     async def learn(self) -> LearntJudge | None:

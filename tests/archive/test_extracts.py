@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive import index_cache
+from harness.archive import index_file
 from harness.archive.reader import RunReader
 from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking, Match
@@ -40,7 +40,7 @@ ROLLOUTS = (a_rollout(0, "a b c", price_usd=0.5), a_rollout(1, verified=0.25), a
 
 @pytest.fixture(autouse=True)
 def every_run_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(index_file, "WORTH_KEEPING", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -72,7 +72,7 @@ def kept(run: Path, way: str = "way") -> GroupExtract | None:
 
 
 def file_of(tmp_path: Path) -> Path:
-    (path,) = (tmp_path / "cache" / "arena-harness" / "extracts").iterdir()
+    (path,) = (tmp_path / "cache" / "arena-harness" / "index").iterdir()
     return path
 
 
@@ -130,19 +130,19 @@ def test_extracts_of_a_run_that_grew_do_not_count(run: Path):
 
 
 CRAFTED = {
-    "another score": "update extracts set data = replace(data, '6.0', '9.0')",
-    "another checksum": "update extracts set crc = crc + 1",
-    "no JSON": "update extracts set data = '['",
-    "a number for a text": "update extracts set data = 5",
-    "a text that is no UTF-8": "update extracts set data = cast(x'ff00' as text)",
-    "another query's name": "update extracts set query = query || '2'",
-    "another query's row under its name": "update extracts set query = 'old' where query = 'q'; "
-    "update extracts set query = 'q' where query = 'other'",
-    "another version": "update head set version = 99",
-    "no head": "delete from head",
-    "a trigger": "create trigger t after insert on head begin delete from extracts; end",
+    "another score": "update cached_groups set data = replace(data, '6.0', '9.0')",
+    "another checksum": "update cached_groups set crc = crc + 1",
+    "no JSON": "update cached_groups set data = '['",
+    "a number for a text": "update cached_groups set data = 5",
+    "a text that is no UTF-8": "update cached_groups set data = cast(x'ff00' as text)",
+    "another query's name": "update cached_groups set query = query || '2'",
+    "another query's row under its name": "update cached_groups set query = 'old' where query = 'q'; "
+    "update cached_groups set query = 'q' where query = 'other'",
+    "another version": "update judging set stamps = replace(stamps, '[', '[9')",
+    "no head": "delete from judging",
+    "a trigger": "create trigger t after insert on judging begin delete from cached_groups; end",
     "another table": "create table more(x)",
-    "a view": "drop table extracts; create view extracts as select 1 as at, 'q' as query, 0 as crc, '[]' as data",
+    "a view": "drop table cached_groups; create view cached_groups as select 'q' as query, 0 as crc, '[]' as data",
 }
 
 
@@ -173,16 +173,16 @@ def test_what_was_kept_stays_when_more_is_added(run: Path, extract: GroupExtract
     assert kept(run) == extract
 
 
-def test_nothing_is_kept_of_work_that_an_error_ended(run: Path, tmp_path: Path):
+def test_nothing_is_kept_of_work_that_an_error_ended(run: Path):
     with RunReader(run) as reader, suppress(KeyboardInterrupt), reader.extracts("way") as extracts:
         extracts.add(GroupExtract("q", "", {}, "", ()))
         raise KeyboardInterrupt
-    assert list((tmp_path / "cache" / "arena-harness" / "extracts").iterdir()) == []
+    assert kept(run) is None
 
 
 def test_where_nothing_can_be_written_extracts_are_done_without(run: Path, tmp_path: Path):
     (tmp_path / "cache" / "arena-harness").mkdir(parents=True, exist_ok=True)
-    (tmp_path / "cache" / "arena-harness" / "extracts").write_bytes(b"")
+    (tmp_path / "cache" / "arena-harness" / "index").write_bytes(b"")
     with RunReader(run) as reader, reader.extracts("way") as extracts:
         extracts.add(GroupExtract("q", "", {}, "", ()))
         extracts.add(GroupExtract("r", "", {}, "", ()))
