@@ -19,7 +19,7 @@ from harness.archive.layout import COMPARISON_FILE, COMPARISON_SEGMENTS
 from harness.archive.lines import LocatedRecord
 from harness.archive.typed_records import read_record, recorded_settings
 from harness.core.comparisons import ComparedQuery
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError
 
 
 def comparison_findings(folder: Path) -> Iterator[Finding]:
@@ -29,6 +29,8 @@ def comparison_findings(folder: Path) -> Iterator[Finding]:
         info, _ = read_comparison_info(folder)
         runs = [(side.run, side.sha256) for side in info.sides]
         recorded_settings(info.settings, path)
+    except TooOld:
+        raise
     except (ArchiveDamaged, UsageError) as exc:
         yield Finding("damage", path, reason_of(exc, path), by_hand=True)
     yield from _ComparisonCheck(runs).findings(folder, COMPARISON_FILE)

@@ -10,7 +10,7 @@ from harness.archive.reader import RunReader
 from harness.archive.run_counts import RolloutPlace
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade
+from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, TooOld
 from harness.core.records import InfrastructureFailureKind, Query
 
 CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
@@ -95,7 +95,7 @@ def last_unfinished(
             continue
         try:
             left = (_left_of_comparison if archived.kind == "comparison" else _left_of_run)(archived.folder)
-        except (ArchiveDamaged, NeedsUpgrade) as exc:
+        except (ArchiveDamaged, NeedsUpgrade, TooOld) as exc:
             pass_over(exc)
             continue
         if left == "work":

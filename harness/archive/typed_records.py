@@ -39,11 +39,11 @@ class RankingHead(Record):
     free: bool = False
     """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
-    """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
+    """The way in which the judge's transcripts are written (harness.transcripts)."""
     fit_version: Annotated[int, Field(ge=1, le=999)] = 1
-    """Which version of the fits its probabilities come from (harness.ranking); headers of 0.1.0 do not say."""
+    """Which version of the fits its probabilities come from (harness.ranking)."""
     rubric_text: str | None = None
-    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+    """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
 
     @model_validator(mode="after")
     def _text_has_its_fingerprint(self) -> Self:

@@ -22,11 +22,9 @@ from harness.archive.typed_records import (
     read_record,
     recorded_settings,
 )
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-
-OLD_INDEX = "index.sqlite"
 
 
 def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
@@ -34,10 +32,10 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
     try:
         info, _ = read_info(folder)
         recorded_settings(info.settings, folder / RUN_FILE)
+    except TooOld:
+        raise
     except (ArchiveDamaged, UsageError) as exc:
         yield Finding("damage", folder / RUN_FILE, reason_of(exc, folder / RUN_FILE), by_hand=True)
-    if (folder / OLD_INDEX).is_file():
-        yield Finding("notice", folder / OLD_INDEX, "an index of an earlier version, which nothing reads; delete it")
     yield from _RunCheck(parts_of).findings(folder, RUN_FILE)
 
 

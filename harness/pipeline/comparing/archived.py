@@ -14,7 +14,7 @@ from harness.archive.layout import list_comparisons, new_run_id
 from harness.archive.reader import RunReader
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import ArchiveDamaged, NeedsUpgrade
+from harness.core.errors import ArchiveDamaged, NeedsUpgrade, TooOld
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.pipeline.comparing.plan import ComparisonPlan
@@ -111,7 +111,7 @@ def _comparisons(runs_dir: Path, run_env: RunEnvironment) -> Iterator[Comparison
     for folder in list_comparisons(runs_dir):
         try:
             reader = ComparisonReader(folder)
-        except (ArchiveDamaged, NeedsUpgrade) as exc:
+        except (ArchiveDamaged, NeedsUpgrade, TooOld) as exc:
             run_env.progress.note(f"passed over: {exc}")
             continue
         yield reader

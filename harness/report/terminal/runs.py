@@ -11,7 +11,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_state import RunState, state_of, state_of_comparison
-from harness.core.errors import HarnessError, NeedsUpgrade
+from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
 from harness.report.terminal.table import Column, TableRow, table_lines
@@ -129,6 +129,8 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
     for folder, error in runs.items():
         if isinstance(error, NeedsUpgrade):
             reason = f"needs schema version {error.version}: upgrade this harness"
+        elif isinstance(error, TooOld):
+            reason = f"written by version {error.version}: an earlier harness reads it"
         else:
             reason = f"damaged: {error}".replace(f"{folder}/", "", 1)
         yield visible_text(f"cannot be read: {visible_name(folder.name)}: {reason}")
