@@ -13,8 +13,7 @@ from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.handed_out import handed_out
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, rubric_at_hand, surroundings_of
-from harness.archive.memory_store import MemoryStore
-from harness.archive.store import Store
+from harness.archive.store import MemoryStore, Store
 from harness.core.deadline import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress

@@ -9,8 +9,7 @@ from typing import Any, Unpack
 from harness.api.arguments import door
 from harness.api.handed_out import handed_out, ranking_handed_out
 from harness.api.outside import AnyAgent, credentials_of, loaded_agent, surroundings_of
-from harness.archive.memory_store import MemoryStore
-from harness.archive.store import Store
+from harness.archive.store import MemoryStore, Store
 from harness.core.errors import UsageError
 from harness.core.plurals import counted
 from harness.core.progress import Progress

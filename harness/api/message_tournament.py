@@ -10,8 +10,7 @@ from harness.api.arguments import door
 from harness.api.chats import ChatMessage, ChatTrajectory, parted_each
 from harness.api.missing_verdicts import why_missing
 from harness.api.outside import credentials_of, rubric_at_hand, surroundings_of
-from harness.archive.memory_store import MemoryStore
-from harness.archive.store import Store, VerdictStore
+from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking, Match, Ranked

@@ -18,7 +18,7 @@ from harness.api.chats import (
     request_in,
     transcript_of,
 )
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, quoted
 from harness.core.records import Record

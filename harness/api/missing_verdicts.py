@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 import anyio
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.folder_store import VerdictFolder
 from harness.archive.run_store import RunStore
-from harness.archive.store import VerdictStore
-from harness.archive.verdict_folder import VerdictFolder
+from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import AnyVerdict
 from harness.endpoints.costs import Ceiling

@@ -12,8 +12,8 @@ from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, surroundings_of
 from harness.archive.attestations import attestation_of
 from harness.archive.layout import find_archived
-from harness.archive.missing import last_unfinished
 from harness.archive.reader import RunReader
+from harness.archive.run_state import last_unfinished
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api.outside import credentials_of, surroundings_of
-from harness.archive.verdict_folder import VerdictFolder
+from harness.archive.folder_store import VerdictFolder
 from harness.core.settings import Settings
 from harness.core.wording import from_python
 from harness.endpoints.costs import Ceiling

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import FolderReader
 from harness.core.errors import CannotWrite
 from harness.core.records import Record, to_json
 from harness.core.user_folders import state_folder

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -83,6 +83,8 @@ class Index:
         """Whether a part of it was read by an earlier process."""
         self._folder, self._segments, self._cache = folder, segments, cache
         self._in_memory = self._is_written = False
+        self._written: dict[Path, int] | None = None
+        """How far the files were read that are in the kept file that this process wrote."""
         self._opened = ExitStack()
         weakref.finalize(self, self._opened.close)
         kept: IndexFile | None = None
@@ -136,11 +138,11 @@ class Index:
 
     def add_query(self, name: str, place: RecordPlace) -> None:
         """Note a query that this process has written."""
-        self._add(lambda: self._put_query(name, place))
+        self._add(_PUT_QUERY, self.queries, name, place)
 
     def add_verdict(self, key: str, place: RecordPlace) -> None:
         """Note a verdict that this process has written; the first of a key counts."""
-        self._add(lambda: self._put_verdict(key, place))
+        self._add(_PUT_VERDICT, self.verdicts, key, place)
 
     def add_group(self, query: str, crc: int, data: str) -> None:
         """Note what is cached of a group; the last of a query counts. Raises DoesNotFit."""
@@ -149,11 +151,8 @@ class Index:
 
     def judging(self) -> tuple[str, str] | None:
         """Return the judging and the stamps of files that the kept groups are of; None where none are kept."""
-        question = "select fingerprint, stamps from judging"
-        try:
-            return next(iter(self._kept.rows(question, _JUDGING)), None) if self._kept else None
-        except DoesNotFit:
-            return None
+        with suppress(DoesNotFit):
+            return next(iter(self._kept.rows("select * from judging", _JUDGING)), None) if self._kept else None
 
     def counts(self) -> RunCounts:
         """Return how many records there are, and what became of the rollouts.
@@ -173,12 +172,13 @@ class Index:
         sizes = self._sizes()
         if self._cache is None or self._is_written or not is_worth_keeping(sizes.values()):
             return
+        counts = self._packed_counts()
         with suppress(DoesNotFit), cache_errors():
             with replaced_index(self._cache, is_there=self._kept is not None) as part:
                 if self._kept:
                     self._refuse_other(part, sizes)
-                self._write(part, judging)
-            self._begin(IndexFile(self._cache, sizes))
+                self._write(part, counts, judging)
+            self._written = dict(self._ends)
 
     def _begin(self, kept: IndexFile | None) -> None:
         """Go on with what a file holds, and nothing else."""
@@ -223,7 +223,7 @@ class Index:
         if located.members["kind"] == SEGMENT_HEAD.kind:
             self._number(located.place.path)
         elif segment == "queries":
-            self._put_query(read_record(located, QUERY_NAME).id, located.place)
+            self._put_first(_PUT_QUERY, self.queries, read_record(located, QUERY_NAME).id, located.place)
         elif segment == "rollouts":
             mark = read_record(located, ROLLOUT_MARK)
             failure = mark.failure.kind if mark.failure else None
@@ -232,25 +232,22 @@ class Index:
         else:
             verdict = read_record(located, VERDICT_MARK)
             if verdict.status == "ok":
-                self._put_verdict(verdict.key, located.place)
+                self._put_first(_PUT_VERDICT, self.verdicts, verdict.key, located.place)
             if verdict.usage.requests and not verdict.source:  # else paid for in another run
                 self.spent = sum_if_known((self.spent, verdict.price_usd))
 
-    def _add(self, put: Callable[[], None]) -> None:
+    def _add(self, statement: str, places: "_Places", name: str, place: RecordPlace) -> None:
         try:
-            put()
+            self._put_first(statement, places, name, place)
             self._is_written = True
         except sqlite3.Error:  # there is no room for the temporary file
             self._in_memory = True
             self.make_anew()
 
-    def _put_query(self, name: str, place: RecordPlace) -> None:
-        if self._kept is None or name not in self.queries:
-            self._put(_PUT_QUERY, name, *self._at(place))
-
-    def _put_verdict(self, key: str, place: RecordPlace) -> None:
-        if self._kept is None or key not in self.verdicts:
-            self._put(_PUT_VERDICT, key, *self._at(place))
+    def _put_first(self, statement: str, places: "_Places", name: str, place: RecordPlace) -> None:
+        """Note the place of a record, unless one of that name is known."""
+        if self._kept is None or name not in places:
+            self._put(statement, name, *self._at(place))
 
     def _put(self, statement: str, *values: object) -> None:
         self._fresh.execute(statement.format("", f"values ({', '.join('?' * len(values))})"), values)
@@ -274,12 +271,12 @@ class Index:
         """Raise DoesNotFit where another process has put its own file in the place of the kept one."""
         copy = IndexFile(part, sizes)
         copy.close()
-        if self._kept is None or copy.seen != self._kept.seen:
+        if self._kept is None or copy.seen not in (self._kept.seen, self._written):
             raise DoesNotFit("another process's index")
 
-    def _write(self, part: Path, judging: tuple[str, str] | None) -> None:
+    def _write(self, part: Path, counts: str, judging: tuple[str, str] | None) -> None:
         """Add what was read since to a file that holds what the kept one does. Raises sqlite3.Error."""
-        counts, base = json.dumps(self._packed_counts()), self._fresh
+        base = self._fresh
         files = [(n, file_name(path), *FileEnds.of(path, self._ends[path])) for n, path in self._paths.items()]
         base.execute("attach ? as kept", (str(part),))
         try:
@@ -288,11 +285,10 @@ class Index:
             base.executemany("insert or replace into kept.files values (?, ?, ?, ?, ?)", files)
             for statement, columns in _COPIED:
                 base.execute(statement.format("kept.", columns))
-            if judging is None or judging != self.judging():
+            if base.execute("select * from kept.judging").fetchall() != [judging]:
                 base.execute("delete from kept.cached_groups")
-                base.execute("delete from kept.judging")
-            if judging and judging != self.judging():
-                base.execute("insert into kept.judging values (?, ?)", judging)
+            base.execute("delete from kept.judging")
+            base.executemany("insert into kept.judging values (?, ?)", [judging] if judging else [])
             base.execute(_PUT_GROUP.format("kept.", "select query, crc, data from main.cached_groups"))
             base.execute("delete from kept.sums")
             base.execute(_PUT_SUMS, (self.spent, counts))
@@ -302,10 +298,12 @@ class Index:
                 base.execute("rollback")
             base.execute("detach kept")
 
-    def _packed_counts(self) -> tuple[Any, ...]:
+    def _packed_counts(self) -> str:
         of = count_records(self.queries, self.rollouts, self.spent)
         first = of.first and (self._number(of.first.path), of.first.offset)
-        return of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first
+        return json.dumps(
+            [of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first]
+        )
 
     def _kept_counts(self, kept: IndexFile) -> RunCounts:
         """Return the counts that a file holds. Raises DoesNotFit."""

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 
 from harness.archive.lines import line_number
-from harness.archive.ranked_line import RankedQuery
 from harness.archive.record_faults import MOST
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import (
@@ -16,6 +15,7 @@ from harness.archive.typed_records import (
     RANKED_GROUP,
     RANKED_QUERY,
     RANKING_HEAD,
+    RankedQuery,
     RankingHead,
 )
 from harness.core.judge_profile import JudgeProfile

@@ -1,24 +1,150 @@
 """Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Self, TypeVar
 
-from harness.archive.folder_reader import FolderReader, expected
+from harness.archive.blobs import Blobs
 from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
-from harness.archive.index_file import file_name, is_worth_keeping
+from harness.archive.index_file import file_name, is_worth_keeping, usual_caches
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
-from harness.archive.lines import RecordPlace
+from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
 from harness.archive.run_counts import RunCounts
-from harness.archive.run_files import files_in, stamps_in
+from harness.archive.run_files import files_in, refuse_strange_records, stamps_in
 from harness.archive.run_info import RunInfo, read_info
-from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
-from harness.core.errors import UsageError, quoted
+from harness.archive.typed_records import (
+    PAIR_SCORES,
+    QUERY,
+    RANKING_HEAD,
+    ROLLOUT,
+    SEGMENT_HEAD,
+    VERDICT_LINE,
+    RankingHead,
+    damaged,
+    read_at_place,
+    read_record,
+    recorded_settings,
+)
+from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
 from harness.core.wording import call
+
+T = TypeVar("T")
+_RECENT = 256
+"""So many verdicts' scores, of 3 KB each, are kept in case that they are looked up again."""
+
+
+class FolderReader:
+    """What runs and comparisons have in common, as it is on disk now. Never blocks a writer.
+
+    Use it as a context manager, or close it: it keeps the files that it reads open.
+    """
+
+    def __init__(self, folder: Path, name: str, sha256: str, segments: Sequence[str], caches: Path | None) -> None:
+        """Take the folder's id, and the sha256 of the file that says so; other files are opened when they are needed.
+
+        The index of a large folder is kept in `caches`, by default the user's own. Raises ArchiveDamaged where a link
+        or the like stands among the files of records: before anything is paid for, whichever of them is needed.
+        """
+        self.folder = folder
+        self.id = name
+        self.info_sha256 = sha256
+        refuse_strange_records(folder, segments)
+        self.blobs = Blobs(folder / "blobs")
+        self._caches = caches = caches or usual_caches()
+        self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
+        self._indexed = [name for name in INDEXED if name in segments]
+        self._index: Index | None = None
+        self._files = RecordFiles()
+        self._scores: dict[str, PairScores] = {}
+        """What was read last."""
+
+    def close(self) -> None:
+        """Close the files and the index; further reading opens them again."""
+        self._files.close()
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the reader."""
+        self.close()
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict bought under `key`, or None."""
+        verdict = self._ask(lambda index: self._bought(index, key))
+        return verdict if isinstance(verdict, Judged) else None
+
+    def pair_scores(self, key: str) -> PairScores | None:
+        """Return what rankings take of the verdict on a pair bought under `key`, or None."""
+        if scores := self._scores.get(key):  # a group is ranked, and then summed up
+            return scores
+        if scores := self._ask(lambda index: self._scores_at(index, key)):
+            if len(self._scores) == _RECENT:
+                self._scores.clear()
+            self._scores[key] = scores
+        return scores
+
+    def scored(self, key: str) -> Scored | None:
+        """Return the listwise verdict bought under `key`, or None."""
+        verdict = self._ask(lambda index: self._bought(index, key))
+        return verdict if isinstance(verdict, Scored) else None
+
+    def verdicts(self) -> Iterator[AnyVerdict]:
+        """Yield every verdict, failed and listwise ones too, in the order they were written."""
+        for path in files_in(self.folder / "verdicts"):
+            for located in read_lines(path):
+                if located.members["kind"] != SEGMENT_HEAD.kind:
+                    yield read_record(located, VERDICT_LINE)
+
+    @property
+    def index(self) -> Index:
+        """Where every record is; built at first use, for a large run from its cache."""
+        if self._index is None:
+            self._index = Index(self.folder, self._indexed, self._cache)
+        return self._index
+
+    def _ask(self, question: Callable[[Index], T]) -> T:
+        """Answer a question by the index. Before what a cache says counts as damage, the index is made anew."""
+        try:
+            return question(self.index)
+        except ArchiveDamaged:
+            if not self.index.from_cache:
+                raise
+            self._files.close()
+            self.index.make_anew()
+            return question(self.index)
+
+    def _scores_at(self, index: Index, key: str) -> PairScores | None:
+        place = index.verdicts.get(key)
+        if place is None:
+            return None
+        scores = read_at_place(self._files, place, PAIR_SCORES)
+        return expected(place, scores, scores.key == key)
+
+    def _bought(self, index: Index, key: str) -> Judged | Scored | None:
+        place = index.verdicts.get(key)  # of those that came out: a pair's, or a list's
+        if place is None:
+            return None
+        verdict = read_at_place(self._files, place, VERDICT_LINE)
+        bought = verdict if isinstance(verdict, Judged | Scored) else None
+        return expected(place, bought, bought is not None and bought.key == key)
+
+
+def expected(place: RecordPlace, record: T, fits: bool) -> T:
+    """Return a record that is what was looked for. Raises ArchiveDamaged."""
+    if not fits:
+        raise damaged(place, "another record than the one looked for")
+    return record
 
 
 class RunReader(FolderReader):

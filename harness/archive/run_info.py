@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import Field, JsonValue, model_validator
 
-from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.layout import RUN_FILE
 from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
 from harness.archive.record_faults import run_faults
 from harness.archive.run_files import read_file
-from harness.archive.typed_records import checked
+from harness.archive.typed_records import check_rubric_text, checked
 from harness.core.errors import ArchiveDamaged, TooOld
 from harness.core.records import Record
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.archive.batch_records import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
-from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+from harness.archive.batch_log import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
+from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
 from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.run_info import RunInfo

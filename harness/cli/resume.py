@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive.missing import MissingWork
     from harness.archive.reader import RunReader
     from harness.archive.run_info import RunInfo
+    from harness.archive.run_state import MissingWork
     from harness.archive.typed_records import RankingHead
     from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
@@ -102,7 +102,7 @@ def resume(
     a path or a module that it names as its agent is loaded only with --agent.
     """
     from harness.archive.layout import find_archived
-    from harness.archive.missing import last_unfinished, missing_of
+    from harness.archive.run_state import last_unfinished, missing_of
     from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.first_line import say_first
 

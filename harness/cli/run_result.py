@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.archive.missing import Remaining, remaining_of
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.run_state import Remaining, remaining_of
 from harness.cli.console import stdout
 from harness.cli.output import say
 from harness.cli.page_drawing import draw_pages

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_store import ComparisonStore
 from harness.archive.layout import find_archived
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.run_state import missing_of
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
 from harness.core.plurals import counted
 from harness.core.wording import call

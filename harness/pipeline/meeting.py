@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from harness.archive.rankings import RankingFile
-from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
+from harness.archive.store import ReadStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
 from harness.core.wording import call, command

@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
+from harness.archive.store import ReadStore
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.endpoints.costs import CostBounds
 from harness.judging.verdict_cache import VerdictCache

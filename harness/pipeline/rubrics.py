@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo
 from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError

@@ -13,9 +13,9 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive.missing import Remaining, missing_of, redacted_of, remaining_of
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
+from harness.archive.run_state import Remaining, missing_of, redacted_of, remaining_of
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError

@@ -13,12 +13,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
-from harness.archive.comparison_records import ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.folder_reader import FolderReader
-from harness.archive.reader import RunReader
+from harness.archive.comparison_reader import ComparisonInfo
+from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load

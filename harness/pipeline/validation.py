@@ -11,13 +11,12 @@ from pathlib import Path
 import anyio
 
 from harness.archive.blobs import Blobs
-from harness.archive.folder_check import Finding
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.repair import move_aside
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import recorded_settings
-from harness.archive.validation import findings
+from harness.archive.validation import Finding, findings
 from harness.core.clock import Clock
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group

@@ -6,9 +6,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.archive.folder_reader import FolderReader
 from harness.archive.rankings import RankingFile
-from harness.archive.reader import RunReader
+from harness.archive.reader import FolderReader, RunReader
 from harness.core.plurals import counted
 from harness.core.verdicts import Unjudged
 from harness.ranking.judge_stats.agreement import Share

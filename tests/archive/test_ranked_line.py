@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.lines import encode, parse
-from harness.archive.ranked_line import RankedQuery, read_in_brief
 from harness.archive.reader import RunReader
-from harness.archive.typed_records import RANKED_QUERY
+from harness.archive.typed_records import RANKED_QUERY, RankedQuery, read_in_brief
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import to_json
 from tests.archive.making import a_head, a_run

@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.layout import list_runs
 from harness.archive.lines import Appender, read_lines
-from harness.archive.memory_store import MemoryStore
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
-from harness.archive.store import Store
+from harness.archive.store import MemoryStore, Store
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, TooOld, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, Trajectory

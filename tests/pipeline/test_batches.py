@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from harness.archive.batch_log import BatchLog
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
+from harness.archive.run_state import missing_of
 from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Query

@@ -10,7 +10,7 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout, to_json

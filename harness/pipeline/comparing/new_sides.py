@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.archive.attestations import withdraw
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import HarnessError
 from harness.core.records import Query
 from harness.pipeline.comparing.archived import new_comparison_info

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import reasons_to_doubt
 from harness.core.comparisons import ComparedQuery, Comparison

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive.folder_reader import FolderReader
-from harness.archive.read_store import ReadStore
-from harness.archive.reader import RunReader
+from harness.archive.reader import FolderReader, RunReader
+from harness.archive.store import ReadStore
 from harness.core.errors import HarnessError, first_error
 from harness.endpoints.costs import CostBounds
 from harness.judging.juror import PairLedger

@@ -5,12 +5,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_runs
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
+from harness.archive.run_state import missing_of
+from harness.archive.run_store import ComparisonStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line

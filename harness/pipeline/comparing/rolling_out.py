@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.attestations import attestation_of
-from harness.archive.missing import MissingWork, missing_of
 from harness.archive.reader import RunReader
+from harness.archive.run_state import MissingWork, missing_of
 from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.progress import PartOfWork

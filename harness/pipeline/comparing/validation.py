@@ -11,9 +11,8 @@ import anyio
 
 from harness.archive.blobs import Blobs
 from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.comparison_validation import comparison_findings
-from harness.archive.folder_check import Finding
+from harness.archive.run_store import ComparisonStore
+from harness.archive.validation import Finding, comparison_findings
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.settings import Settings

@@ -19,11 +19,11 @@ from harness.archive.blobs import Blobs
 from harness.archive.folder_store import segment_names
 from harness.archive.layout import LABELS, new_run_id
 from harness.archive.merging import make_merged_run, refuse_damage, write_ranking
-from harness.archive.missing import missing_of
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
 from harness.archive.run_info import RunInfo
+from harness.archive.run_state import missing_of
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.rankings import GroupRanking

@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError, quoted
 from harness.core.progress import Silent

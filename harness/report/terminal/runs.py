@@ -18,8 +18,7 @@ from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.report.text import count, dollars
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
-    from harness.archive.comparison_reader import ComparisonReader
-    from harness.archive.comparison_records import ComparisonInfo
+    from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 
 
 @dataclass(frozen=True)
