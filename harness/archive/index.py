@@ -379,7 +379,7 @@ class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
 
     def __getitem__(self, query: str) -> dict[int, RolloutPlace]:
         """Return the rollouts of a query, by index. Raises KeyError."""
-        if not (places := self._index.ask(lambda: self._of(query))):
+        if not (places := self._index.ask(lambda: self._places(query))):
             raise KeyError(query)
         return places
 
@@ -393,7 +393,7 @@ class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
         """How many queries have rollouts."""
         return sum(1 for _ in self)
 
-    def _of(self, query: str) -> dict[int, RolloutPlace]:
+    def _places(self, query: str) -> dict[int, RolloutPlace]:
         index = self._index
         question = "select number, file, offset, status, failure, started, price from rollouts where query = ?"
         places = dict[int, RolloutPlace]()

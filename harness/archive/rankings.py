@@ -61,7 +61,7 @@ class RankingFile:
         groups = self.groups
         return line_number(*groups.place(self._places[query])) if isinstance(groups, ResultsOnDisk) else None
 
-    def ranks_of(self, query: str) -> dict[int, float]:
+    def ranks_in(self, query: str) -> dict[int, float]:
         """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""
         if isinstance(self.groups, ResultsOnDisk):
             return {} if (at := self._places.get(query)) is None else _unpacked(self.ranks[at])

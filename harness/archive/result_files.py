@@ -210,10 +210,10 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
     """Return the header of each file of results in a folder, the oldest first."""
-    heads = [(head, path) for path in files_in(folder) if (head := _head_of(path, head_type))]
+    heads = [(head, path) for path in files_in(folder) if (head := _read_head(path, head_type))]
     return sorted(heads, key=lambda pair: pair[0].created_at)
 
 
-def _head_of(path: Path, head_type: RecordType[Head]) -> Head | None:
+def _read_head(path: Path, head_type: RecordType[Head]) -> Head | None:
     first = next(read_lines(path), None)
     return read_record(first, head_type) if first and first.members["kind"] == head_type.kind else None

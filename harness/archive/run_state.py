@@ -1,27 +1,23 @@
-"""What became of a run or a comparison: done, under way, interrupted, failed."""
+"""What became of a run or a comparison, and what is missing of it: rollouts that never ended, a ranking to be made."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-from harness.archive.batch_log import with_provider
-from harness.archive.layout import LOCK
-from harness.archive.rankings import RankingFile
-from harness.archive.reader import RunReader
-from harness.archive.run_counts import RunCounts
-from harness.archive.run_info import RunInfo
-
-if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
-    from harness.archive.comparison_reader import ComparisonFile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
-from harness.archive.layout import Archived, list_archived
-from harness.archive.run_counts import RolloutPlace
+from harness.archive.batch_log import with_provider
+from harness.archive.layout import LOCK, Archived, list_archived
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_counts import RolloutPlace, RunCounts
 from harness.archive.run_files import files_in
+from harness.archive.run_info import RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, TooOld
 from harness.core.records import InfrastructureFailureKind, Query
+
+if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
+    from harness.archive.comparison_reader import ComparisonFile
 
 CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
 """A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
@@ -52,7 +48,7 @@ class MissingWork:
         return sum(map(len, self.rollouts.values()))
 
 
-def missing_of(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
+def find_missing_work(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     """Tell what is missing. With `retry_failed` every rollout that failed is."""
     rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
     if rollouts or not reader.index.queries:
@@ -80,15 +76,15 @@ class Remaining:
     queries: int
     """How many queries the run has."""
     missing: bool
-    """Whether `missing_of` finds anything."""
+    """Whether `find_missing_work` finds anything."""
     failed: bool
     """Whether any rollout failed."""
 
 
-def remaining_of(reader: RunReader) -> Remaining:
+def count_remaining(reader: RunReader) -> Remaining:
     """Tell what a run leaves to do."""
     failed = any(place.status == "failed" for group in reader.index.rollouts.values() for place in group.values())
-    return Remaining(len(reader.index.queries), not missing_of(reader).nothing, failed)
+    return Remaining(len(reader.index.queries), not find_missing_work(reader).nothing, failed)
 
 
 def last_unfinished(
@@ -117,8 +113,8 @@ def last_unfinished(
 
 def _left_of_run(folder: Path) -> _Left:
     with RunReader(folder) as reader:
-        missing = missing_of(reader)
-        if missing.nothing or redacted_of(reader, missing.rollouts):
+        missing = find_missing_work(reader)
+        if missing.nothing or find_redacted(reader, missing.rollouts):
             return "nothing"
         return "what failed again" if _failed_again(reader, missing) else "work"
 
@@ -137,14 +133,13 @@ def _left_of_comparison(folder: Path) -> _Left:
 
 def _failed_again(reader: RunReader, missing: MissingWork) -> bool:
     """Tell whether all that is missing are rollouts that the infrastructure failed in a later process, too."""
-    places = [
-        reader.index.rollouts.get(query, {}).get(i) for query, indices in missing.rollouts.items() for i in indices
-    ]
+    rollouts = ((reader.index.rollouts.get(query, {}), indices) for query, indices in missing.rollouts.items())
+    places = [of_query.get(i) for of_query, indices in rollouts for i in indices]
     first = next(iter(files_in(reader.folder / "rollouts")), None)
     return bool(places) and all(p and p.kind not in _STOPPED and p.place.path != first for p in places)
 
 
-def redacted_of(reader: RunReader, queries: Iterable[str]) -> Query | None:
+def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
     """Return the first of `queries` that was redacted, or None: its true text is nowhere, so nobody can run it."""
     return next((query for name in queries if (query := reader.query(name)) and query.redacted), None)
 
@@ -161,7 +156,7 @@ def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
     for query in reader.index.queries:
         places = reader.index.rollouts.get(query, {})
         indices = [i for i in range(wanted) if open_(places.get(i), CUT_SHORT)]
-        if indices and redacted_of(reader, [query]):  # nobody can run it: what failed has to stay as it is
+        if indices and find_redacted(reader, [query]):  # nobody can run it: what failed has to stay as it is
             indices = [i for i in indices if open_(places.get(i), _STOPPED)]
         if indices:
             missing[query] = indices
@@ -176,7 +171,7 @@ some of it."""
 _LOCKS = Path("/proc/locks")
 
 
-def state_of(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
+def find_run_state(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
     """Return what became of a run; `ranking` is its newest, `counts` are `reader.counts()`. Raises ArchiveDamaged."""
     if _interrupted(reader.info, _gone_on_with(reader, ranking), counts):
         if _is_locked(reader.folder / LOCK):
@@ -189,7 +184,7 @@ def state_of(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) 
     return "partly failed" if ranking.incomplete or not counts.kinds.isdisjoint(CUT_SHORT) else "done"
 
 
-def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunState:
+def find_comparison_state(folder: Path, newest: "ComparisonFile | None") -> RunState:
     """Return what became of a comparison; `newest` is the newest of its files. Raises ArchiveDamaged."""
     if newest is None or not newest.finished:
         return "under way" if _is_locked(folder / LOCK) else "interrupted"

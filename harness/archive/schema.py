@@ -63,7 +63,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {name: _published(name, schema) for name, schema in sorted(by_name.items())}
 
 
-def schema_of(name: str) -> dict[str, Any]:
+def json_schema(name: str) -> dict[str, Any]:
     """Return one record's schema. Raises UsageError for a name that is none."""
     by_name = schemas()
     if name not in by_name:

@@ -206,14 +206,14 @@ def _verdict_from_json(line: bytes) -> AnyVerdict:
 
 
 def _ranked_query(members: Any) -> RankedQuery:
-    return _mark_of(_RankedQuery.model_validate(members))
+    return _mark(_RankedQuery.model_validate(members))
 
 
 def _ranked_query_from_json(line: bytes) -> RankedQuery:
-    return _mark_of(_RankedQuery.model_validate_json(line))
+    return _mark(_RankedQuery.model_validate_json(line))
 
 
-def _mark_of(of: _RankedQuery) -> RankedQuery:
+def _mark(of: _RankedQuery) -> RankedQuery:
     ranks = [(place.index, place.rank) for place in of.rollouts if place.rank is not None]
     return RankedQuery(of.query, of.status == "incomplete", of.provisional, ranks)
 

@@ -1,4 +1,4 @@
-"""Is a run whole? Every line, checksum, hash and reference is checked.
+"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked.
 
 Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
@@ -17,7 +17,6 @@ from harness.archive.comparison_reader import (
     COMPARED_QUERY,
     COMPARISON_FOOTER,
     COMPARISON_HEAD,
-    ComparisonHead,
     read_comparison_info,
 )
 from harness.archive.index_file import NamePlaces
@@ -119,7 +118,7 @@ class FolderCheck:
                     refuse_twice_named(line.data)
                     self._check(located, segment, kinds)
                 except (ArchiveDamaged, UsageError) as exc:
-                    yield Finding("damage", path, reason_of(exc, path, line.number), line.number)
+                    yield Finding("damage", path, error_reason(exc, path, line.number), line.number)
         if not kinds["header"]:
             unread = f", so this {segment[:-1]} is not read" if segment == self.results and kinds else ""
             yield Finding("notice", path, f"it has no header{unread}")
@@ -164,7 +163,7 @@ def check_count(stated: int, counted: int, what: str) -> None:
         raise ArchiveDamaged(f"it counts {stated} {what}, and there are {counted}")
 
 
-def reason_of(exc: Exception, path: Path, line: int | None = None) -> str:
+def error_reason(exc: Exception, path: Path, line: int | None = None) -> str:
     """Return what an error says, without the place, which the finding names."""
     return str(exc).removeprefix(str(path)).removeprefix(f":{line}").removeprefix(": ")
 
@@ -177,7 +176,7 @@ def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) ->
             if path != info_file:
                 yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
     except ArchiveDamaged as exc:
-        yield Finding("damage", folder, reason_of(exc, folder), by_hand=True)
+        yield Finding("damage", folder, error_reason(exc, folder), by_hand=True)
 
 
 def _located(line: RawLine, path: Path) -> LocatedRecord:
@@ -204,7 +203,7 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
     except TooOld:
         raise
     except (ArchiveDamaged, UsageError) as exc:
-        yield Finding("damage", folder / RUN_FILE, reason_of(exc, folder / RUN_FILE), by_hand=True)
+        yield Finding("damage", folder / RUN_FILE, error_reason(exc, folder / RUN_FILE), by_hand=True)
     yield from _RunCheck(parts_of).findings(folder, RUN_FILE)
 
 
@@ -281,7 +280,7 @@ def comparison_findings(folder: Path) -> Iterator[Finding]:
     except TooOld:
         raise
     except (ArchiveDamaged, UsageError) as exc:
-        yield Finding("damage", path, reason_of(exc, path), by_hand=True)
+        yield Finding("damage", path, error_reason(exc, path), by_hand=True)
     yield from _ComparisonCheck(runs).findings(folder, COMPARISON_FILE)
 
 
@@ -299,17 +298,15 @@ class _ComparisonCheck(FolderCheck):
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "comparisons", "header":
-                self._check_sides(read_record(located, COMPARISON_HEAD))
+                head = read_record(located, COMPARISON_HEAD)
+                if self._runs is not None and [(side.run, side.sha256) for side in head.sides] != self._runs:
+                    raise ArchiveDamaged("its sides are not those of compare.json")
             case "comparisons", "compared":
                 self._check_query(read_record(located, COMPARED_QUERY))
             case "comparisons", "footer":
                 check_count(read_record(located, COMPARISON_FOOTER).queries, counted["compared"], "queries")
             case _:
                 raise unknown_kind(located)
-
-    def _check_sides(self, head: ComparisonHead) -> None:
-        if self._runs is not None and [(side.run, side.sha256) for side in head.sides] != self._runs:
-            raise ArchiveDamaged("its sides are not those of compare.json")
 
     def _check_query(self, query: ComparedQuery) -> None:
         """Raise ArchiveDamaged for a text or a verdict that is missing, or other sides than the comparison has."""

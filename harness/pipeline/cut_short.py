@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.layout import find_archived
 from harness.archive.reader import RunReader
-from harness.archive.run_state import missing_of
+from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
 from harness.core.plurals import counted
@@ -26,7 +26,7 @@ def what_is_kept(folder: Path | None) -> str:
 
 
 def _kept_of_run(reader: RunReader) -> str:
-    missing, newest, folder = missing_of(reader), reader.newest_ranking(), reader.folder
+    missing, newest, folder = find_missing_work(reader), reader.newest_ranking(), reader.folder
     begun = newest if newest and not newest.finished else None
     if missing.nothing and begun is None:
         return f"{folder} is whole, and no ranking in it was cut short"

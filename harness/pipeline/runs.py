@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import Remaining, missing_of, redacted_of, remaining_of
+from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
@@ -148,7 +148,7 @@ async def resume_run(
     written down).
     """
     with RunReader(folder) as before:
-        info, missing = before.info, missing_of(before, retry_failed=retry_failed)
+        info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
         if missing.nothing:
             return None
         _refuse_redacted(before, missing.rollouts)
@@ -161,7 +161,7 @@ async def resume_run(
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = redactor_of(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
-        missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
+        missing = find_missing_work(store.reader, retry_failed=retry_failed)  # another process may have gone on
         if missing.nothing:
             return None
         run_env.progress.opened(folder)
@@ -305,7 +305,7 @@ async def rescore_run(
                         work = partial(stages.complete, store.reader, {})
                         await stages.open_groups.each(store.reader.queries(), work)
             given_up, waiting, head = run_env.gates.given_up, stages.waiting, stages.ranking.head.id
-            way, left = stages.ranking.way if options.free else None, remaining_of(store.reader)
+            way, left = stages.ranking.way if options.free else None, count_remaining(store.reader)
             return RunResult(folder, head, ceiling.stopped, ceiling.spent, given_up, waiting, summary, way, left)
 
 
@@ -339,7 +339,7 @@ def _size_of(reader: RunReader) -> Size:
 
 def _refuse_redacted(reader: RunReader, missing: Mapping[str, Sequence[int]]) -> None:
     """Refuse to run an agent on a query of which only the redacted text is there."""
-    if lost := redacted_of(reader, missing):
+    if lost := find_redacted(reader, missing):
         raise UsageError(
             f"query {lost.id!r} of run {reader.info.id} was redacted, and its true text is not kept: its missing "
             f"rollouts cannot be run; {call('rescore', reader.folder)} ranks those that are there"

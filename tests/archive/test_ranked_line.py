@@ -100,5 +100,5 @@ def test_the_ranks_that_are_kept_of_a_file_are_those_of_its_last_lines(ranks: di
             writer.add(ranked)
         writer.close()
         ranking = RunReader(store.folder).ranking()
-    assert ranking.ranks_of("a") == {index: rank for index, rank in ranks.items() if rank is not None}
-    assert (ranking.ranks_of("b"), ranking.ranks_of("c"), list(ranking.queries)) == ({}, {}, ["a", "b"])
+    assert ranking.ranks_in("a") == {index: rank for index, rank in ranks.items() if rank is not None}
+    assert (ranking.ranks_in("b"), ranking.ranks_in("c"), list(ranking.queries)) == ({}, {}, ["a", "b"])

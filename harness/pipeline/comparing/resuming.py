@@ -8,7 +8,7 @@ from typing import Any
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
-from harness.archive.run_state import missing_of
+from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
@@ -87,7 +87,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     info, parts = comparison.info, list[str]()
     with open_sides([run_of(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
-            if side.to_run and (missing := missing_of(reader).count):
+            if side.to_run and (missing := find_missing_work(reader).count):
                 parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
         if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
             return None

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import attestation_of
+from harness.archive.attestations import read_attestation
 from harness.archive.reader import RunReader
-from harness.archive.run_state import MissingWork, missing_of
+from harness.archive.run_state import MissingWork, find_missing_work
 from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.progress import PartOfWork
@@ -107,14 +107,14 @@ async def roll_out(
 
 def _missing(folder: Path) -> MissingWork:
     with RunReader(folder) as reader:
-        return missing_of(reader)
+        return find_missing_work(reader)
 
 
 def _agent_of(
     folder: Path, agents: Agents, run_env: RunEnvironment, here: Path
 ) -> LoadedAgent | Callable[[], LoadedAgent]:
     with RunReader(folder) as reader:
-        info, attestation = reader.info, attestation_of(reader, run_env.environ)
+        info, attestation = reader.info, read_attestation(reader, run_env.environ)
     return agents.get(info.id) or (lambda: agent_of_run(info, attestation, here, "resume", folder))
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import Attestation, attest, attestation_of
+from harness.archive.attestations import Attestation, attest, read_attestation
 from harness.archive.blobs import Blobs
 from harness.archive.folder_store import segment_names
 from harness.archive.layout import LABELS, new_run_id
@@ -23,7 +23,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import missing_of
+from harness.archive.run_state import find_missing_work
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.rankings import GroupRanking
@@ -161,7 +161,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
     notes = [*filling.notes, *_missing_shards(infos), *_attest(folders, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:
-        if not missing_of(reader).nothing:
+        if not find_missing_work(reader).nothing:
             notes.append(f"the merged run is not complete; {call('resume', target)} does what is missing")
     return Merged(target, copied.query_count, copied.rollouts, len(filling.rankings), tuple(notes))
 
@@ -262,7 +262,7 @@ def _attest(folders: Sequence[Path], target: Path, run_env: RunEnvironment) -> l
     records: list[Attestation | None] = []
     for folder in folders:
         with RunReader(folder) as reader:
-            records.append(attestation_of(reader, environ))
+            records.append(read_attestation(reader, environ))
     made_here = [record for record in records if record]
     if len(made_here) < len(records):
         return ["not all of the runs were made here: `resume` and `rescore` will ask where keys may go"]

@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import RunState, state_of, state_of_comparison
+from harness.archive.run_state import RunState, find_comparison_state, find_run_state
 from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
 from harness.core.unicode import visible_name
 from harness.report.terminal.layout import visible_text
@@ -144,7 +144,7 @@ def run_line(reader: RunReader) -> RunLine:
         queries=counts.queries,
         rollouts=counts.rollouts,
         failed=counts.failed,
-        state=state_of(reader, ranking, counts),
+        state=find_run_state(reader, ranking, counts),
         best=_best(ranking),
         usd=counts.usd,
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
@@ -154,7 +154,7 @@ def run_line(reader: RunReader) -> RunLine:
 def comparison_row(reader: "ComparisonReader") -> ComparisonRow:
     """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
     newest = reader.newest()
-    state = state_of_comparison(reader.folder, newest)
+    state = find_comparison_state(reader.folder, newest)
     return ComparisonRow(reader.info, len(newest.queries) if newest else 0, state, reader.index.spent)
 
 
