@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter
 
 from harness.archive.index import Index
 from harness.archive.index_file import Count, DoesNotFit, cache_errors
-from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
+from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
 from harness.core.records import BUILT_LATER, Role
 
 Stamps = dict[str, tuple[int, ...]]
@@ -30,7 +30,7 @@ _Rollout = tuple[
     Count, Role, str, _Text, str, _Known, Count, int | None, _Known, _Number, _Number, _Names, _Names, _Text, bool
 ]
 _Verdict = tuple[Count, Count, Count, str, str, _Number, _Number, bool, bool, bool, _Text, _Number, _Number]
-"""As `RolloutExtract` and `VerdictExtract`: plain tuples are checked in a third of the time."""
+"""As `CachedRollout` and `CachedVerdict`: plain tuples are checked in a third of the time."""
 _DATA = TypeAdapter(
     tuple[str, dict[str, int | _Number | str], str, list[_Rollout], list[list[_Verdict]]], config=BUILT_LATER
 )
@@ -61,11 +61,11 @@ class GroupCache:
         if self._index and self._has_news and error is None:
             self._index.keep(self._judging)
 
-    def of(self, query: str) -> GroupExtract | None:
+    def of(self, query: str) -> CachedGroup | None:
         """Return what was kept of a query's group, or None."""
         return self.several([query])[0]
 
-    def several(self, queries: Sequence[str]) -> list[GroupExtract | None]:
+    def several(self, queries: Sequence[str]) -> list[CachedGroup | None]:
         """Return for each query what was kept of its group, or None; many at once take two thirds of the time."""
         if self._index is None or not self._is_kept:
             return [None] * len(queries)
@@ -74,10 +74,10 @@ class GroupCache:
         try:
             kept = {row[0]: _decoded(*row) for row in self._index.rows(question, _ROW, *queries)}
         except DoesNotFit:
-            self._is_kept, kept = False, dict[str, GroupExtract]()
+            self._is_kept, kept = False, dict[str, CachedGroup]()
         return [kept.get(query) for query in queries]
 
-    def add(self, group: GroupExtract) -> None:
+    def add(self, group: CachedGroup) -> None:
         """Cache a group; of two of one query the later counts."""
         if self._index is None:
             return
@@ -93,17 +93,17 @@ def _checksum(query: str, data: str) -> int:
     return zlib.crc32(f"{query}\0{data}".encode())
 
 
-def _decoded(query: str, crc: int, data: str) -> GroupExtract:
+def _decoded(query: str, crc: int, data: str) -> CachedGroup:
     """Return a group that was kept. Raises DoesNotFit for what is none."""
     with cache_errors():
         if _checksum(query, data) != crc:
             raise DoesNotFit("a group was changed, or is another query's")
         title, metadata, basis, rollouts, verdicts = _DATA.validate_json(data, strict=True)
-    return GroupExtract(
+    return CachedGroup(
         query=query,
         title=title,
         metadata=metadata,
         basis=basis,
-        rollouts=tuple(map(RolloutExtract._make, rollouts)),
-        verdicts={of_order[0][:3]: tuple(map(VerdictExtract._make, of_order)) for of_order in verdicts if of_order},
+        rollouts=tuple(map(CachedRollout._make, rollouts)),
+        verdicts={of_order[0][:3]: tuple(map(CachedVerdict._make, of_order)) for of_order in verdicts if of_order},
     )

@@ -206,15 +206,15 @@ class RunReader(FolderReader):
         places = self.index.rollouts.get(query_id, {})
         return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
 
-    def extracts(self, way: str | None) -> GroupCache:
-        """Return what is kept of its groups by a way of judging (None: by one of which nothing is).
+    def group_cache(self, fingerprint: str | None) -> GroupCache:
+        """Return what is cached of its groups by a judging, named by its fingerprint; nothing where that is None.
 
         As the index, it is kept of a large run only, and for the files of records that are there now.
         """
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
-        if not (way and self._caches and is_worth_keeping(size for size, *_ in files.values())):
+        if not (fingerprint and self._caches and is_worth_keeping(size for size, *_ in files.values())):
             return GroupCache()
-        return GroupCache(self.index, way, {file_name(path): stamp for path, stamp in files.items()})
+        return GroupCache(self.index, fingerprint, {file_name(path): stamp for path, stamp in files.items()})
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""

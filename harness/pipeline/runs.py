@@ -19,7 +19,7 @@ from harness.archive.run_state import Remaining, count_remaining, find_missing_w
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError
-from harness.core.extracts import extract_of
+from harness.core.group_cache import cached_group
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
@@ -314,7 +314,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
 
     Return what they sum up to, as long as their records are at hand; None where they are ranked anew at the end.
     """
-    with reader.extracts(ranking.way) as extracts:
+    with reader.group_cache(ranking.way) as extracts:
         if summary := await rank_at_hand(ranking, reader, extracts):
             return summary
         summary = None if ranking.ranker.provisional else RankingSummary()
@@ -323,7 +323,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
             group, extract = reader.group(query), extracts.of(query.id)
             ranked = await ranking.rank(group)
             if extract is None or not extract.holds(ranked):
-                extract = extract_of(group, ranked, reader.pair_scores)
+                extract = cached_group(group, ranked, reader.pair_scores)
                 extracts.add(extract)
             if summary:
                 summary.add(reader, extract, ranked)

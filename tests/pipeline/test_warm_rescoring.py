@@ -8,7 +8,7 @@ import pytest
 
 from harness.archive import index_file
 from harness.archive.reader import RunReader
-from harness.core.extracts import extract_of
+from harness.core.group_cache import cached_group
 from harness.report.summary.ranking import summarize
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
@@ -56,7 +56,7 @@ def test_extracts_that_are_kept_are_those_of_the_records(room: Room):
         ranking = reader.ranking()
         plain = summarize(reader, ranking)
         groups = [(query, ranking.of(query)) for query in reader.queries()]
-        made = [extract_of(reader.group(query), ranked, reader.pair_scores) for query, ranked in groups if ranked]
+        made = [cached_group(reader.group(query), ranked, reader.pair_scores) for query, ranked in groups if ranked]
     assert [line.runs for line in plain.lines] == [len(extract.rollouts) for extract in made]
     assert all(extract.holds(ranked) for extract, (_, ranked) in zip(made, groups, strict=True) if ranked)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add, attrgetter
 
-from harness.core.extracts import RolloutExtract
+from harness.core.group_cache import CachedRollout
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
 from harness.core.sums import sum_if_known
@@ -109,7 +109,7 @@ def paid_figures(ranking: GroupRanking, **others: int) -> JudgeFigures:
     )
 
 
-def agent_figures(rollouts: Sequence[RolloutExtract]) -> AgentFigures:
+def agent_figures(rollouts: Sequence[CachedRollout]) -> AgentFigures:
     """Return the agent's figures over rollouts."""
     return AgentFigures(
         runs=len(rollouts),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
+from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Role
 from harness.core.sums import sum_if_known
@@ -89,7 +89,7 @@ class GroupSummary:
 
 
 def summarize_group(
-    number: int, extract: GroupExtract, ranking: GroupRanking, scored: Callable[[str], Scored | None]
+    number: int, extract: CachedGroup, ranking: GroupRanking, scored: Callable[[str], Scored | None]
 ) -> GroupSummary:
     """Sum up one group, the `number`-th query; `scored` looks verdicts on lists up by key."""
     by_key = extract.by_key()
@@ -126,13 +126,13 @@ def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
 
 
 def _spans(
-    rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract], lists: Iterable[Scored]
+    rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict], lists: Iterable[Scored]
 ) -> list[TimeSpan]:
     of_both = [(began := timed.started, began + timed.seconds) for timed in (*rollouts, *verdicts)]
     return [*of_both, *((began := v.started_at.timestamp(), began + v.duration_s) for v in lists)]
 
 
-def _calls(rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract]) -> dict[str, list[JudgeCall]]:
+def _calls(rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict]) -> dict[str, list[JudgeCall]]:
     """Return verdicts as calls, by judge; one on two equal transcripts does not count."""
     shown = {r.number: (r.shown or "", r.answer_words) for r in rollouts}
     by_judge: dict[str, list[JudgeCall]] = {}
@@ -154,7 +154,7 @@ class _Totals:
     spans: tuple[TimeSpan, ...]
 
 
-def _query_line(number: int, extract: GroupExtract, ranking: GroupRanking, totals: _Totals) -> QueryLine:
+def _query_line(number: int, extract: CachedGroup, ranking: GroupRanking, totals: _Totals) -> QueryLine:
     ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: (r.rank or 0.0, r.index))
     roles: dict[int, Role] = {r.number: r.role for r in extract.rollouts}
     anchors = [number for number, role in roles.items() if role == "anchor"]
@@ -191,7 +191,7 @@ def _by_tie(ranked: Sequence[Ranked], ranking: GroupRanking) -> bool:
     return match is not None and match.winner is None
 
 
-def _model_names(rollouts: Sequence[RolloutExtract], verdicts: Iterable[VerdictExtract | Scored]) -> ModelNames:
+def _model_names(rollouts: Sequence[CachedRollout], verdicts: Iterable[CachedVerdict | Scored]) -> ModelNames:
     return ModelNames(
         asked=frozenset(chain.from_iterable(r.asked for r in rollouts)),
         replied=frozenset(chain.from_iterable(r.replied for r in rollouts)),

@@ -1,4 +1,4 @@
-"""Extracts of groups are kept in the user's folder of caches, and are never more than a cache."""
+"""Cached groups are kept in the index in the user's folder of caches, and are never more than a cache."""
 
 import os
 import sqlite3
@@ -10,7 +10,7 @@ import pytest
 
 from harness.archive import index_file
 from harness.archive.reader import RunReader
-from harness.core.extracts import GroupExtract, extract_of
+from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Query
 from harness.core.verdicts import Judged
@@ -56,19 +56,19 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def extract(run: Path) -> GroupExtract:
-    """The extract of the run's group, which is kept."""
-    with RunReader(run) as reader, reader.extracts("way") as extracts:
-        assert extracts.of("q") is None
-        made = extract_of(reader.group(Q), RANKING, reader.pair_scores)
-        extracts.add(made)
-        extracts.add(replace(made, query="other"))
+def group(run: Path) -> CachedGroup:
+    """The group of the run's group, which is kept."""
+    with RunReader(run) as reader, reader.group_cache("way") as cache:
+        assert cache.of("q") is None
+        made = cached_group(reader.group(Q), RANKING, reader.pair_scores)
+        cache.add(made)
+        cache.add(replace(made, query="other"))
     return made
 
 
-def kept(run: Path, way: str = "way") -> GroupExtract | None:
-    with RunReader(run) as reader, reader.extracts(way) as extracts:
-        return extracts.of("q")
+def kept(run: Path, way: str = "way") -> CachedGroup | None:
+    with RunReader(run) as reader, reader.group_cache(way) as cache:
+        return cache.of("q")
 
 
 def file_of(tmp_path: Path) -> Path:
@@ -76,22 +76,22 @@ def file_of(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_made_is_what_is_found(run: Path, extract: GroupExtract):
-    assert kept(run) == extract
-    assert [(r.number, r.failure, r.answer_words, r.shown, r.cut) for r in extract.rollouts] == [
+def test_what_was_made_is_what_is_found(run: Path, group: CachedGroup):
+    assert kept(run) == group
+    assert [(r.number, r.failure, r.answer_words, r.shown, r.cut) for r in group.rollouts] == [
         (0, None, 3, "one", False),
         (1, None, 1, "two", True),
         (2, "timeout", 1, None, False),
     ]
-    assert {order: [v.key for v in seats] for order, seats in extract.verdicts.items()} == {
+    assert {order: [v.key for v in seats] for order, seats in group.verdicts.items()} == {
         (0, 1, 0): ["k"],
         (1, 0, 0): ["l"],
     }
-    assert extract.metadata == {"size": 3, "of": "[1]"}
+    assert group.metadata == {"size": 3, "of": "[1]"}
 
 
-def test_an_extract_says_of_verdicts_what_their_records_say():
-    of = extract_of(a_group(ROLLOUTS), RANKING, VERDICTS.get).verdicts
+def test_a_cached_group_says_of_verdicts_what_their_records_say():
+    of = cached_group(a_group(ROLLOUTS), RANKING, VERDICTS.get).verdicts
     for order, key in (((0, 1, 0), "k"), ((1, 0, 0), "l")):
         (row,), record = of[order], VERDICTS[key]
         assert (row.score_first, row.score_second) == (record.a.combined, record.b.combined)
@@ -104,27 +104,27 @@ def test_verdicts_of_several_jurors_stand_in_the_order_of_their_seats():
     match = MATCH.model_copy(update={"verdicts": ("k", "m", "l"), "shown_first": (0, 0, 1)})
     ranking = RANKING.model_copy(update={"matches": (match,)})
     judged: dict[str, Judged] = VERDICTS | {"m": juror}
-    of = extract_of(a_group(ROLLOUTS), ranking, judged.get).verdicts
+    of = cached_group(a_group(ROLLOUTS), ranking, judged.get).verdicts
     assert {order: [v.judge for v in seats] for order, seats in of.items()} == {
         (0, 1, 0): ["scripted", "another"],
         (1, 0, 0): ["scripted"],
     }
 
 
-def test_extracts_of_another_way_of_judging_do_not_count(run: Path, extract: GroupExtract):
+def test_cached_groups_of_another_way_of_judging_do_not_count(run: Path, group: CachedGroup):
     assert kept(run, "another way") is None
 
 
-@pytest.mark.usefixtures("extract")
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("name", ["queries", "rollouts", "verdicts"])
-def test_extracts_of_files_that_changed_do_not_count(run: Path, name: str):
+def test_cached_groups_of_files_that_changed_do_not_count(run: Path, name: str):
     path = segment(run, name)
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1))
     assert kept(run) is None
 
 
-@pytest.mark.usefixtures("extract")
-def test_extracts_of_a_run_that_grew_do_not_count(run: Path):
+@pytest.mark.usefixtures("group")
+def test_cached_groups_of_a_run_that_grew_do_not_count(run: Path):
     (run / "verdicts" / "20990101T000000000000-1-1.jsonl").write_bytes(segment(run, "verdicts").read_bytes())
     assert kept(run) is None
 
@@ -146,36 +146,36 @@ CRAFTED = {
 }
 
 
-@pytest.mark.usefixtures("extract")
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("what", CRAFTED)
-def test_crafted_extracts_do_not_count_and_are_made_anew(run: Path, tmp_path: Path, what: str, extract: GroupExtract):
+def test_crafted_groups_do_not_count_and_are_made_anew(run: Path, tmp_path: Path, what: str, group: CachedGroup):
     with closing(sqlite3.connect(file_of(tmp_path))) as base, base:
         base.executescript(CRAFTED[what])
     assert kept(run) is None
-    with RunReader(run) as reader, reader.extracts("way") as extracts:
-        extracts.add(extract)
-    assert kept(run) == extract
+    with RunReader(run) as reader, reader.group_cache("way") as cache:
+        cache.add(group)
+    assert kept(run) == group
 
 
 @pytest.mark.parametrize("spoil", [b"", b"no database at all" * 99, b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_that_is_none_is_made_anew(run: Path, tmp_path: Path, extract: GroupExtract, spoil: bytes):
+def test_a_file_that_is_none_is_made_anew(run: Path, tmp_path: Path, group: CachedGroup, spoil: bytes):
     file_of(tmp_path).write_bytes(spoil)
-    with RunReader(run) as reader, reader.extracts("way") as extracts:
-        assert extracts.of("q") is None
-        extracts.add(extract)
-    assert kept(run) == extract
+    with RunReader(run) as reader, reader.group_cache("way") as cache:
+        assert cache.of("q") is None
+        cache.add(group)
+    assert kept(run) == group
 
 
-def test_what_was_kept_stays_when_more_is_added(run: Path, extract: GroupExtract):
-    with RunReader(run) as reader, reader.extracts("way") as extracts:
-        extracts.add(GroupExtract("other", "", {}, "", ()))
-        assert extracts.of("q") == extract
-    assert kept(run) == extract
+def test_what_was_kept_stays_when_more_is_added(run: Path, group: CachedGroup):
+    with RunReader(run) as reader, reader.group_cache("way") as cache:
+        cache.add(CachedGroup("other", "", {}, "", ()))
+        assert cache.of("q") == group
+    assert kept(run) == group
 
 
 def test_nothing_is_kept_of_work_that_an_error_ended(run: Path):
-    with RunReader(run) as reader, suppress(KeyboardInterrupt), reader.extracts("way") as extracts:
-        extracts.add(GroupExtract("q", "", {}, "", ()))
+    with RunReader(run) as reader, suppress(KeyboardInterrupt), reader.group_cache("way") as cache:
+        cache.add(CachedGroup("q", "", {}, "", ()))
         raise KeyboardInterrupt
     assert kept(run) is None
 
@@ -183,7 +183,7 @@ def test_nothing_is_kept_of_work_that_an_error_ended(run: Path):
 def test_where_nothing_can_be_written_extracts_are_done_without(run: Path, tmp_path: Path):
     (tmp_path / "cache" / "arena-harness").mkdir(parents=True, exist_ok=True)
     (tmp_path / "cache" / "arena-harness" / "index").write_bytes(b"")
-    with RunReader(run) as reader, reader.extracts("way") as extracts:
-        extracts.add(GroupExtract("q", "", {}, "", ()))
-        extracts.add(GroupExtract("r", "", {}, "", ()))
+    with RunReader(run) as reader, reader.group_cache("way") as cache:
+        cache.add(CachedGroup("q", "", {}, "", ()))
+        cache.add(CachedGroup("r", "", {}, "", ()))
     assert kept(run) is None
