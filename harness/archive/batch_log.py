@@ -76,20 +76,17 @@ class BatchEnded(Record):
     error: str | None = None
 
 
-MADE = RecordType("made", BatchMade.model_validate)
-UPLOADED = RecordType("uploaded", BatchUploaded.model_validate)
-SUBMITTED = RecordType("submitted", BatchSubmitted.model_validate)
-RESULT = RecordType("result", BatchResult.model_validate)
-ENDED = RecordType("ended", BatchEnded.model_validate)
 BatchRecord = BatchMade | BatchUploaded | BatchSubmitted | BatchResult | BatchEnded
 KIND_OF: dict[type[BatchRecord], str] = {
-    BatchMade: MADE.kind,
-    BatchUploaded: UPLOADED.kind,
-    BatchSubmitted: SUBMITTED.kind,
-    BatchResult: RESULT.kind,
-    BatchEnded: ENDED.kind,
+    BatchMade: "made",
+    BatchUploaded: "uploaded",
+    BatchSubmitted: "submitted",
+    BatchResult: "result",
+    BatchEnded: "ended",
 }
-BATCH_LINES: dict[str, RecordType[Any]] = {line.kind: line for line in (MADE, UPLOADED, SUBMITTED, RESULT, ENDED)}
+BATCH_LINES: dict[str, RecordType[Any]] = {
+    kind: RecordType(kind, record.model_validate) for record, kind in KIND_OF.items()
+}
 """Every kind of line but the header."""
 
 

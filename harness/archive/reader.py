@@ -23,6 +23,7 @@ from harness.archive.typed_records import (
     SEGMENT_HEAD,
     VERDICT_LINE,
     RankingHead,
+    RecordType,
     damaged,
     read_at_place,
     read_record,
@@ -31,10 +32,11 @@ from harness.archive.typed_records import (
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.wording import call
 
 T = TypeVar("T")
+VerdictT = TypeVar("VerdictT", bound=AnyVerdict | PairScores)
 _RECENT = 256
 """So many verdicts' scores, of 3 KB each, are kept in case that they are looked up again."""
 
@@ -56,7 +58,7 @@ class FolderReader:
         self.info_sha256 = sha256
         refuse_strange_records(folder, segments)
         self.blobs = Blobs(folder / "blobs")
-        self._caches = caches = caches or usual_caches()
+        caches = caches or usual_caches()
         self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
         self._indexed = [name for name in INDEXED if name in segments]
         self._index: Index | None = None
@@ -81,14 +83,14 @@ class FolderReader:
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict bought under `key`, or None."""
-        verdict = self._ask(lambda index: self._bought(index, key))
+        verdict = self._find(key, VERDICT_LINE)
         return verdict if isinstance(verdict, Judged) else None
 
     def pair_scores(self, key: str) -> PairScores | None:
         """Return what rankings take of the verdict on a pair bought under `key`, or None."""
         if scores := self._scores.get(key):  # a group is ranked, and then summed up
             return scores
-        if scores := self._ask(lambda index: self._scores_at(index, key)):
+        if scores := self._find(key, PAIR_SCORES):
             if len(self._scores) == _RECENT:
                 self._scores.clear()
             self._scores[key] = scores
@@ -96,7 +98,7 @@ class FolderReader:
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""
-        verdict = self._ask(lambda index: self._bought(index, key))
+        verdict = self._find(key, VERDICT_LINE)
         return verdict if isinstance(verdict, Scored) else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
@@ -113,31 +115,27 @@ class FolderReader:
             self._index = Index(self.folder, self._indexed, self._cache)
         return self._index
 
-    def _ask(self, question: Callable[[Index], T]) -> T:
+    def _ask(self, question: Callable[[], T]) -> T:
         """Answer a question by the index. Before what a cache says counts as damage, the index is made anew."""
         try:
-            return question(self.index)
+            return question()
         except ArchiveDamaged:
             if not self.index.from_cache:
                 raise
             self._files.close()
             self.index.make_anew()
-            return question(self.index)
+            return question()
 
-    def _scores_at(self, index: Index, key: str) -> PairScores | None:
-        place = index.verdicts.get(key)
-        if place is None:
-            return None
-        scores = read_at_place(self._files, place, PAIR_SCORES)
-        return expected(place, scores, scores.key == key)
+    def _find(self, key: str, record_type: RecordType[VerdictT]) -> VerdictT | None:
+        """Return the verdict that came out under `key`, or None."""
 
-    def _bought(self, index: Index, key: str) -> Judged | Scored | None:
-        place = index.verdicts.get(key)  # of those that came out: a pair's, or a list's
-        if place is None:
-            return None
-        verdict = read_at_place(self._files, place, VERDICT_LINE)
-        bought = verdict if isinstance(verdict, Judged | Scored) else None
-        return expected(place, bought, bought is not None and bought.key == key)
+        def read() -> VerdictT | None:
+            if (place := self.index.verdicts.get(key)) is None:
+                return None
+            verdict = read_at_place(self._files, place, record_type)
+            return expected(place, verdict, verdict.key == key and not isinstance(verdict, Unjudged | Unscored))
+
+        return self._ask(read)
 
 
 def expected(place: RecordPlace, record: T, fits: bool) -> T:
@@ -187,11 +185,11 @@ class RunReader(FolderReader):
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
-        return self._ask(lambda index: self._query(index, query_id))
+        return self._ask(lambda: self._query(query_id))
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
-        return self._ask(lambda index: Group(query=query, rollouts=tuple(self._rollouts(index, query.id))))
+        return self._ask(lambda: Group(query=query, rollouts=tuple(self._rollouts(query.id))))
 
     def rollout_at(self, place: RecordPlace) -> Rollout:
         """Return the rollout at a place of the index."""
@@ -204,7 +202,7 @@ class RunReader(FolderReader):
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
         places = self.index.rollouts.get(query_id, {})
-        return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
+        return basis_of((index, place.status, place.started_at) for index, place in places.items())
 
     def group_cache(self, fingerprint: str | None) -> GroupCache:
         """Return what is cached of its groups by a judging, named by its fingerprint; nothing where that is None.
@@ -212,7 +210,7 @@ class RunReader(FolderReader):
         As the index, it is kept of a large run only, and for the files of records that are there now.
         """
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
-        if not (fingerprint and self._caches and is_worth_keeping(size for size, *_ in files.values())):
+        if not (fingerprint and self._cache and is_worth_keeping(size for size, *_ in files.values())):
             return GroupCache()
         return GroupCache(self.index, fingerprint, {file_name(path): stamp for path, stamp in files.items()})
 
@@ -255,15 +253,14 @@ class RunReader(FolderReader):
         how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
-    def _query(self, index: Index, query_id: str) -> Query | None:
-        place = index.queries.get(query_id)
-        if place is None:
+    def _query(self, query_id: str) -> Query | None:
+        if (place := self.index.queries.get(query_id)) is None:
             return None
         query = read_at_place(self._files, place, QUERY)
         return expected(place, query, query.id == query_id)
 
-    def _rollouts(self, index: Index, query_id: str) -> Iterator[Rollout]:
-        for number, place in sorted(index.rollouts.get(query_id, {}).items()):
+    def _rollouts(self, query_id: str) -> Iterator[Rollout]:
+        for number, place in self.index.rollouts.get(query_id, {}).items():
             rollout = self.rollout_at(place.place)
             yield expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
 
